@@ -1,4 +1,4 @@
-//! Inputs, and whether what came out is right.
+//! Inputs, and the check of results.
 
 use flopgap_gpu::GpuError;
 use flopgap_mlp::MlpError;
@@ -7,9 +7,9 @@ use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_
 use flopgap_mlp::dense::{Element, Network, Parameters, Precision};
 use flopgap_numerics::uniform;
 
-/// Samples that are checked of a larger batch.
+/// How many samples of a larger batch are checked.
 const CHECKED: usize = 512;
-/// The numbers that inputs are made of, over and over: a prime, so that samples differ.
+/// The length of the repeated sequence of input numbers: a prime, so that samples differ.
 pub(crate) const PERIOD: usize = 1_048_573;
 
 /// A network's parameters and the numbers that its inputs and the gradients by its outputs are made
@@ -21,10 +21,10 @@ pub(crate) struct Numbers<T> {
     pub(crate) base: Vec<T>,
 }
 
-/// Which samples of a batch are checked, and what is right for them.
+/// The checked samples of a batch, and their expected results.
 #[derive(Debug)]
 pub(crate) struct Expected {
-    /// Their places in the batch, ascending.
+    /// Their indices in the batch, ascending.
     pub(crate) rows: Vec<usize>,
     /// The gradients by their outputs, with which the backward pass is checked.
     pub(crate) dy: Vec<f32>,
@@ -78,7 +78,7 @@ impl<T: Element> Numbers<T> {
     }
 }
 
-/// What came out for the checked samples.
+/// The results for the checked samples.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// Their outputs.
@@ -87,10 +87,10 @@ pub(crate) struct Found {
     pub(crate) gradients: Option<(Vec<f32>, Vec<f32>)>,
 }
 
-/// All of what a pass left.
+/// Everything that a pass wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Left {
-    /// What is the same in every run, bit by bit: its name, and a digest of all of its bits.
+    /// What must be identical in every run: its name, and a digest of all its bits.
     pub(crate) digests: Vec<(&'static str, u64)>,
     /// The gradients by the parameters, of the whole batch; none after a forward pass.
     pub(crate) gradients: Vec<f32>,
@@ -179,7 +179,7 @@ impl Expected {
 pub(crate) enum Wrong {
     /// It did not run.
     Error(MlpError),
-    /// It ran, and what came out is wrong.
+    /// It ran, but the results are wrong.
     Result(String),
 }
 
@@ -207,7 +207,7 @@ mod tests {
             gradients: (0..1_000_u16).map(f32::from).collect(),
         };
         assert_eq!(before.check(&before.clone(), None), Ok(()));
-        // Another finite number, which is all that was asked for once.
+        // Another finite number, which is all that was requested once.
         let mut after = before.clone();
         after.gradients[700] = 701.0;
         assert_eq!(

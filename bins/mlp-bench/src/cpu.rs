@@ -1,4 +1,4 @@
-//! One network on this machine's cores: checked, timed, checked again.
+//! One network on the CPU: checked, timed, checked again.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::check::{Expected, Found, Left, Numbers, PERIOD, Wrong};
 use crate::options::Clocks;
 use crate::pass::Pass;
 
-/// What this implementation is called in results.
+/// The name of this implementation in results.
 pub(crate) const NAME: &str = "cpu";
 
 /// A network with its parameters, and the arrays of a batch.
@@ -94,7 +94,7 @@ impl<'n> Arena<'n> {
         Ok(Samples::new(times))
     }
 
-    /// What the passes left.
+    /// What the passes wrote.
     fn left(&self) -> Left {
         let digest = |numbers: &[f32]| digest_of(numbers.iter().map(|number| number.to_bits().into()));
         Left {
@@ -103,7 +103,7 @@ impl<'n> Arena<'n> {
         }
     }
 
-    /// Makes what a pass writes not a number.
+    /// Fills the outputs of a pass with NaN.
     fn poison(&mut self, pass: Pass) {
         if pass != Pass::Backward {
             self.y.fill(f32::NAN);

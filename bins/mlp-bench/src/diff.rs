@@ -1,4 +1,4 @@
-//! `mlp-bench diff BEFORE AFTER`: what got slower and what faster.
+//! `mlp-bench diff BEFORE AFTER`: what became slower or faster.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::failed;
 use crate::results::Subject;
 use crate::table::float;
 
-/// What `diff` takes.
+/// Arguments of `diff`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Output of --json before the change
@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
     /// Leave out changes within the spread of the measurements
     #[arg(long)]
     changed: bool,
-    /// Smallest change in percent that counts: a program that is started again is a little faster
-    /// or slower
+    /// Smallest change in percent that counts, since a restarted program is slightly faster or
+    /// slower
     #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage, default_value = "2")]
     noise: f64,
     /// Exit with code 1 if something is slower by more than this percentage and by more than the
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-/// What --json prints, as far as it is compared.
+/// The compared part of the output of --json.
 #[derive(Debug, Deserialize)]
 struct Document {
     device: String,
@@ -55,7 +55,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Whether two are of the same thing, by the same clock.
+    /// Whether two results are of the same thing, by the same clock.
     fn matches(&self, other: &Measured) -> bool {
         self.subject == other.subject && self.timing == other.timing
     }
@@ -77,7 +77,7 @@ impl Pair<'_> {
         self.before.or(self.after)
     }
 
-    /// The time after as a part of the time before.
+    /// The time after, as a fraction of the time before.
     fn ratio(&self) -> Option<f64> {
         Some(self.after?.median_us / self.before?.median_us)
     }

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::pass::Pass;
 
-/// What a device can do at most.
+/// The peaks of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Peaks {
     /// 32-bit multiply-adds, FLOP/s.
@@ -76,7 +76,7 @@ impl Peaks {
         }
     }
 
-    /// FLOP/s that bound a pass in a precision.
+    /// The peak FLOP/s of a precision.
     pub(crate) fn rate(&self, precision: Precision) -> f64 {
         if precision == Precision::F32 { self.fp32 } else { self.half }
     }
@@ -93,7 +93,7 @@ impl Serialize for Peaks {
     }
 }
 
-/// What a pass must do.
+/// The compulsory work of a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Work {
     /// FLOP of the products.

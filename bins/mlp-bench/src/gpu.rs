@@ -11,7 +11,7 @@ use crate::options::Clocks;
 use crate::pass::Pass;
 use crate::results::Clock;
 
-/// Every byte of an array that nobody wrote: not a number in all three types.
+/// The byte that arrays are filled with: NaN in all three types.
 const POISON: u8 = 0xff;
 
 /// The arrays of a batch on a GPU, which all implementations of a network work on in turn.
@@ -93,10 +93,10 @@ impl<'n, T: Element> Arena<'n, T> {
     }
 }
 
-/// What all measurements on a GPU use.
+/// State shared by all measurements on a GPU.
 pub(crate) struct Tools {
     pub(crate) digester: Digester,
-    /// Where times with an empty cache are asked for.
+    /// Where times with an empty cache are requested.
     pub(crate) evictor: Option<Evictor>,
 }
 
@@ -167,7 +167,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         Ok(error)
     }
 
-    /// Times a pass by every clock that is asked for.
+    /// Times a pass by every requested clock.
     fn time(
         &mut self,
         pass: Pass,
@@ -209,7 +209,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         self.compute_with(pass, false)
     }
 
-    /// The same, with gradients by the outputs of the checked samples alone if that is asked for.
+    /// The same, with gradients by the outputs of the checked samples alone if that is requested.
     fn compute_with(&mut self, pass: Pass, checked_alone: bool) -> Result<(), MlpError> {
         let Arena { stream, x, y, back, .. } = &mut *self.arena;
         let (Some(tape), Some(back)) = (&mut self.tape, back) else {
@@ -225,7 +225,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         self.model.backward(stream, x, y, dy, tape, Some(dx.as_view_mut()), gradients)
     }
 
-    /// Makes what a pass writes not a number.
+    /// Fills the outputs of a pass with NaN.
     fn poison(&mut self, pass: Pass) -> Result<(), GpuError> {
         let Arena { stream, y, back, .. } = &mut *self.arena;
         if pass != Pass::Backward {
@@ -238,7 +238,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         Ok(())
     }
 
-    /// All of what a pass writes.
+    /// Everything that a pass writes.
     fn left(&self, pass: Pass, digester: &mut Digester) -> Result<Left, GpuError> {
         let Arena { stream, y, back, .. } = &*self.arena;
         let mut digests = vec![("outputs", digester.digest(stream, y)?)];

@@ -1,5 +1,4 @@
-//! `mlp-bench kernels`: what the kernels take of a multiprocessor, for any architecture, without a
-//! GPU.
+//! `mlp-bench kernels`: the resources that the kernels use, for any architecture, without a GPU.
 
 use clap::Args;
 use flopgap_cli::{Exit, Failure, FormatArg};
@@ -12,7 +11,7 @@ use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use crate::networks::networks;
 use crate::{PROGRAM, failed, unique};
 
-/// What `kernels` takes.
+/// Arguments of `kernels`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Architectures
@@ -50,7 +49,7 @@ pub(crate) struct Arguments {
 /// Widths and architectures that do not exist; without NVRTC; when no kernel exists for what was
 /// asked.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // The activations that the benchmark has where nobody names others.
+    // The default activations of the benchmark.
     let leaky = Activation::LeakyRelu;
     let networks = networks(&arguments.size, &arguments.widths, leaky, leaky)?;
     let architecture = |name: &String| -> Result<(String, Architecture), Failure> {
@@ -141,7 +140,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     flopgap_cli::print(&table.render(arguments.format.into(), &TextOptions::for_stdout()).map_err(failed)?)
 }
 
-/// What the assembler says of a kernel.
+/// The assembler's report on a kernel.
 #[derive(Debug, Default, PartialEq)]
 struct Kernel {
     name: String,

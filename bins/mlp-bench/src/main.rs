@@ -34,12 +34,12 @@ fn main() -> ExitCode {
     })
 }
 
-/// How any other error ends this program.
+/// Converts any other error.
 fn failed<E: std::error::Error + 'static>(error: E) -> Failure {
     Failure::from_error(&error)
 }
 
-/// Each once, in the order in which they come.
+/// Removes duplicates, keeping the order.
 fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut once = Vec::new();
     for entry in all {

@@ -1,19 +1,19 @@
-//! Whether what is computed on this machine's cores fits its memory: an array that does not would
-//! end the program without a word.
+//! Checks that CPU work fits in memory: a failed allocation would end the program without a
+//! message.
 
 use std::fs;
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_mlp::dense::Network;
 
-/// Bytes that the system can still give, or the container where it has a limit; `None` where
-/// neither says.
+/// Bytes that the system, or the container if it has a limit, can still provide; `None` if neither
+/// is known.
 fn available() -> Option<u64> {
     let of_system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| parse(&text));
     of_system.into_iter().chain(of_container()).min()
 }
 
-/// Bytes that this container's control group (version 2) can still give.
+/// Bytes that this container's control group (version 2) can still provide.
 fn of_container() -> Option<u64> {
     let read = |file: &str| fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok();
     within(&read("memory.max")?, &read("memory.current")?, &read("memory.stat")?)

@@ -1,7 +1,7 @@
 //! The networks' kernels, compiled before anything is timed.
 //!
-//! NVRTC takes seconds for some of them and works on one core: all that will be needed are compiled
-//! at once, on all cores, and what takes long is said.
+//! NVRTC takes seconds for some of them and uses one core, so all required kernels are compiled in
+//! parallel on all cores, and slow ones are reported.
 
 use std::any::Any;
 use std::num::NonZero;
@@ -20,15 +20,15 @@ use half::{bf16, f16};
 use crate::PROGRAM;
 use crate::options::Bench;
 
-/// A source that took longer is named.
+/// Sources that take longer are named.
 const LONG: Duration = Duration::from_secs(2);
 
 /// Which network, in which precision, by which implementation.
 type Key = (usize, Precision, Implementation);
-/// A [`Model`] of the key's precision, or why there is none.
+/// A [`Model`] of the key's precision, or the reason for its absence.
 type Built = Result<Box<dyn Any + Send>, MlpError>;
 
-/// Models without parameters, each to be taken once.
+/// Models without parameters, each of which can be taken once.
 pub(crate) struct Models(Vec<(Key, Built)>);
 
 impl Models {

@@ -1,4 +1,4 @@
-//! The networks that are asked for.
+//! The requested networks.
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_mlp::dense::{Activation, Network, Size};

@@ -1,4 +1,4 @@
-//! What is asked for on the command line.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use crate::networks::networks;
 use crate::pass::Pass;
 use crate::unique;
 
-/// One small MLP in several implementations, forward and backward: checked against 64 bits, then
-/// timed, beside its floor.
+/// Time one small MLP in several implementations, forward and backward, checked against 64 bits and
+/// compared with its floor
 ///
-/// Without options: the small network, forward, in half precision, on 256 samples, in the three
-/// implementations. Every result is checked before it is timed, and again after.
+/// By default: the small network, forward, in half precision, on 256 samples, in the three
+/// implementations. Every result is checked before it is timed, and again afterwards.
 #[derive(Parser, Debug)]
 #[command(version, max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Diff(crate::diff::Arguments),
 }
 
-/// What is timed.
+/// The measurements to take.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Bench {
     /// Networks: small (64-64-16), medium (128-128-32), large (256-256-64), xlarge (512-512-128)
@@ -85,7 +85,7 @@ pub(crate) struct Bench {
     /// Samples [default: 256]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: Option<u32>,
-    /// Several numbers of samples
+    /// Several batch sizes
     #[arg(long, value_delimiter = ',', conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batches: Vec<u32>,
     /// Device: `cuda`, `cuda:1` for the second GPU, or `cpu`
@@ -118,7 +118,7 @@ pub(crate) struct Only {
     pub(crate) coopmat: bool,
 }
 
-/// How often and by which clocks.
+/// Repetitions and clocks.
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Clocks {
     /// Measurements [default: 100, or as many as fit in a second, at least 5]
@@ -134,12 +134,12 @@ pub(crate) struct Clocks {
     /// Of the GPU's times, only the one in a graph: the work without launch overhead
     #[arg(long)]
     pub(crate) graph: bool,
-    /// Measure with an empty second-level cache before every pass, too
+    /// Also measure with an empty second-level cache before every pass
     #[arg(long)]
     pub(crate) cold: bool,
 }
 
-/// How the results are shown.
+/// The output.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Output {
     /// Write one JSON document to standard output
@@ -161,7 +161,7 @@ pub(crate) struct Output {
     pub(crate) peers: Option<PathBuf>,
 }
 
-/// Whose clock.
+/// The clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Timing {
     /// The GPU's.
@@ -172,16 +172,16 @@ pub(crate) enum Timing {
     Both,
 }
 
-/// Which for-loop.
+/// The for-loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Variant {
-    /// The one that is written well.
+    /// The optimized one.
     Fast,
     /// The first attempt.
     Naive,
 }
 
-/// Where it runs.
+/// The device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A GPU by its number.
@@ -197,14 +197,14 @@ fn activation(text: &str) -> Result<Activation, String> {
     }
 }
 
-/// Measurements where nobody says how many, and those before them that are thrown away.
+/// Default numbers of measurements, and of discarded ones before them.
 const ITERATIONS: usize = 100;
 const WARMUP: usize = 10;
 /// The batches of a sweep.
 const SWEPT: [usize; 3] = [256, 65_536, 1_048_576];
-/// Nanoseconds that one clock's measurements of one thing should take at most.
+/// The most nanoseconds that one clock's measurements of one thing should take.
 const LONGEST: f64 = 1e9;
-/// Measurements that are made however long they take.
+/// The least number of measurements, however long they take.
 const FEWEST: usize = 5;
 
 /// Three positive numbers.
@@ -217,17 +217,17 @@ fn peaks(text: &str) -> Result<[f64; 3], String> {
 }
 
 impl Clocks {
-    /// Whether the GPU's clock is asked for.
+    /// Whether the GPU's clock is requested.
     pub(crate) fn of_gpu(&self) -> bool {
         self.timing != Some(Timing::Cpu)
     }
 
-    /// Whether the host's clock is asked for.
+    /// Whether the host's clock is requested.
     pub(crate) fn of_host(&self) -> bool {
         matches!(self.timing, Some(Timing::Cpu | Timing::Both))
     }
 
-    /// How often something is measured that takes so many nanoseconds: as often as was asked for,
+    /// How often something is measured that takes so many nanoseconds: as often as was requested,
     /// and where nobody asked, for a second at most.
     pub(crate) fn repetitions(&self, nanoseconds: f64) -> Repetitions {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut off at both ends")]
@@ -306,7 +306,7 @@ impl Bench {
         }
     }
 
-    /// Options that have no effect, and why.
+    /// Options without effect, and why.
     pub(crate) fn without_meaning(&self, place: Place) -> Vec<(&'static str, &'static str)> {
         let of_gpu = [("--graph", self.clocks.graph), ("--cold", self.clocks.cold)];
         let naive = ("--variant", self.variant == Variant::Naive);

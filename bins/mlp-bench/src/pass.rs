@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// What is computed.
+/// A pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Pass {
     /// Outputs.

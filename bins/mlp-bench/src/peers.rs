@@ -1,4 +1,4 @@
-//! What other programs measured.
+//! Measurements of other programs.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn described(error: &serde_json::Error) -> String {
     }
 }
 
-/// What would be shown wrongly, or not at all.
+/// Values that would be shown wrongly, or not at all.
 fn check(line: &PeerLine) -> Result<(), String> {
     if !(line.median_us.is_finite() && line.median_us > 0.0) {
         return Err(format!("the median is {} us", line.median_us));

@@ -14,11 +14,11 @@ use crate::results::{Measurement, Results};
 /// A network, a precision and a pass.
 type Chart<'a> = (&'a str, &'a str, &'a str);
 
-/// Writes a chart for each network, precision and pass into a folder, which is made if it is not
+/// Writes a chart for each network, precision and pass into a directory, which is made if it is not
 /// there, and returns their files.
 ///
 /// # Errors
-/// When the folder cannot be made, or a file cannot be written.
+/// When the directory cannot be made, or a file cannot be written.
 pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Failure> {
     flopgap_fs::create_folder(folder).map_err(failed)?;
     let mut charts: BTreeMap<Chart<'_>, Vec<&Measurement>> = BTreeMap::new();

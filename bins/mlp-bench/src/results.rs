@@ -1,4 +1,4 @@
-//! What was measured.
+//! Results.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::floor::{Peaks, Work};
 
-/// By which clock, and on which cache.
+/// The clock, and the state of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// The GPU's, in a graph: the work alone. What fits the second-level cache stays there from one
@@ -39,7 +39,7 @@ impl Clock {
 /// What is timed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Subject {
-    /// The implementation, or the program it is compared with.
+    /// The implementation, or the other program.
     #[serde(rename = "impl")]
     pub(crate) implementation: String,
     pub(crate) size: String,
@@ -49,7 +49,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Whether two do the same work, by whatever implementation.
+    /// Whether two results are of the same work, by any implementation.
     pub(crate) fn same_work(&self, other: &Subject) -> bool {
         (&self.size, &self.precision, &self.pass, self.batch)
             == (&other.size, &other.precision, &other.pass, other.batch)
@@ -69,15 +69,14 @@ impl fmt::Display for Subject {
 pub(crate) struct Measurement {
     #[serde(flatten)]
     pub(crate) subject: Subject,
-    /// By which clock.
+    /// The clock.
     pub(crate) timing: String,
     pub(crate) median_us: f64,
     pub(crate) p10_us: Option<f64>,
     pub(crate) p90_us: Option<f64>,
-    /// FLOP of the products in a second: `2 in out` for each layer and sample forward, twice that
-    /// backward.
+    /// FLOP/s of the products: `2 in out` for each layer and sample forward, twice that backward.
     pub(crate) tflops: f64,
-    /// Bytes that must be moved at least, in a second.
+    /// Compulsory bytes per second.
     pub(crate) gbps: f64,
     /// The floor's part of the time; more than 1 where the second-level cache beats the memory;
     /// absent where the peaks are not known.
@@ -105,7 +104,7 @@ impl Measurement {
         }
     }
 
-    /// Of another program, which said its median alone.
+    /// A result of another program, which reports only its median.
     pub(crate) fn of_median(
         subject: &Subject,
         clock: &str,
@@ -126,7 +125,7 @@ impl Measurement {
         }
     }
 
-    /// Whether another program measured it: those say no error.
+    /// Whether another program measured it; those report no error.
     pub(crate) fn is_peer(&self) -> bool {
         self.max_rel_error.is_none()
     }
@@ -136,7 +135,7 @@ impl Measurement {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Results {
     pub(crate) device: String,
-    /// What the floor is computed from.
+    /// The peaks behind the floor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) peaks: Option<Peaks>,
     #[serde(rename = "results")]
@@ -149,18 +148,18 @@ pub(crate) struct PeerLine {
     #[serde(flatten)]
     pub(crate) subject: Subject,
     pub(crate) median_us: f64,
-    /// By which clock; that of ours where it does not say.
+    /// Its clock; by default the same as ours.
     pub(crate) timing: Option<String>,
 }
 
 impl Results {
-    /// What the others are compared with: the for-loop, or its first attempt.
+    /// The baseline: the for-loop, or its unoptimized version.
     pub(crate) fn baseline(&self) -> Option<&'static str> {
         let measured = |name: &&str| self.measurements.iter().any(|m| m.subject.implementation == *name);
         ["forloop", "naive"].into_iter().find(measured)
     }
 
-    /// How many times as fast as the baseline, by the same clock.
+    /// Speed relative to the baseline, by the same clock.
     pub(crate) fn speed_up(&self, of: &Measurement) -> Option<f64> {
         let baseline = self.baseline()?;
         let same = |m: &&Measurement| {
@@ -169,7 +168,7 @@ impl Results {
         Some(self.measurements.iter().find(same)?.median_us / of.median_us)
     }
 
-    /// How many times as fast as the fastest other program.
+    /// Speed relative to the fastest other program.
     pub(crate) fn against_peers(&self, of: &Measurement) -> Option<f64> {
         let peers = self.measurements.iter().filter(|m| m.is_peer() && m.subject.same_work(&of.subject));
         let best = peers.map(|m| m.median_us).reduce(f64::min)?;

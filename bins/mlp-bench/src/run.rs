@@ -1,4 +1,4 @@
-//! Everything that was asked for, one after the other.
+//! Runs all requested measurements in sequence.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -47,7 +47,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     }
     let mut results = Results { device, peaks, measurements };
     add_peers(&mut results, &networks, peers);
-    // An hour of measurements is not lost because the last one did not run.
+    // Earlier measurements are shown even if the last one failed.
     let shown = show(bench, &results);
     ended?;
     match &wrong[..] {
@@ -57,7 +57,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     }
 }
 
-/// Prints first: what was measured is not lost when a plot cannot be written.
+/// Prints first, so that measurements are not lost if a plot cannot be written.
 fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
     print(bench, results)?;
     let Some(folder) = &bench.output.plot else { return Ok(()) };
@@ -87,7 +87,7 @@ fn print(bench: &Bench, results: &Results) -> Result<(), Failure> {
     flopgap_cli::print(&table::render(results, format).map_err(failed)?)
 }
 
-/// Adds what other programs measured of the same work.
+/// Adds other programs' measurements of the same work.
 fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<PeerLine>) {
     let (given, own) = (peers.len(), results.measurements.len());
     for PeerLine { subject, median_us, timing } in peers {
@@ -113,7 +113,7 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<P
     }
 }
 
-/// The peaks that were given.
+/// The peaks from the options.
 fn given_peaks(bench: &Bench) -> Option<Peaks> {
     let [fp32, half, memory] = bench.peaks?;
     Some(Peaks { fp32: fp32 * 1e12, half: half * 1e12, memory: memory * 1e12, origin: "as given".to_owned() })
@@ -160,14 +160,14 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
     Ok(())
 }
 
-/// What came of the measurements so far.
+/// The measurements so far.
 #[derive(Default)]
 struct Tally {
     device: String,
     /// Of the device, once they are known.
     peaks: Option<Peaks>,
     measurements: Vec<Measurement>,
-    /// What was wrong, and of what.
+    /// Wrong results, and of what.
     wrong: Vec<String>,
 }
 
@@ -175,8 +175,8 @@ struct Tally {
 type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
 
 impl Tally {
-    /// Keeps what was measured. What did not fit the memory or the kernels, and what was wrong, is
-    /// said, and the others go on.
+    /// Stores measurements. Combinations that did not fit in memory or had no kernel, and wrong
+    /// results, are reported, and the others continue.
     fn record(
         &mut self,
         network: &Network,
@@ -212,7 +212,7 @@ impl Tally {
     }
 }
 
-/// What all runs on one GPU share.
+/// State shared by all networks on one GPU.
 struct Gpu<'a> {
     bench: &'a Bench,
     context: Context,

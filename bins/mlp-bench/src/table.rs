@@ -27,7 +27,7 @@ pub(crate) fn render(results: &Results, format: Format) -> Result<String, Report
     Ok(text)
 }
 
-/// The device, and what the floor is computed from.
+/// The device, and the peaks behind the floor.
 fn heading(results: &Results) -> String {
     let mut text = results.device.clone();
     if let Some(peaks) = &results.peaks {
@@ -43,7 +43,7 @@ fn heading(results: &Results) -> String {
     text
 }
 
-/// What the columns that are there mean.
+/// Explanations of the columns that are present.
 fn explained(results: &Results) -> String {
     let mut text = String::from("Times are medians in microseconds; p10 and p90 are the first clock's.\n");
     let mut explain = |column: &str, meaning: &str| {
@@ -175,7 +175,7 @@ fn table(results: &Results, size: &str, precision: &str) -> Result<Table, Report
     Ok(table)
 }
 
-/// Rates, the floor's part and the error.
+/// Rates, the percentage of the floor, and the error.
 fn rates(m: &Measurement) -> [Cell; 4] {
     [
         float(m.tflops),
@@ -230,7 +230,7 @@ fn lines(results: &Results) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-/// With three digits, at least.
+/// At least three digits.
 pub(crate) fn float(value: f64) -> Cell {
     Cell::float(value, decimals(value))
 }
