@@ -1,4 +1,4 @@
-//! What the sources say about one network, class by class.
+//! The numbers of all sources for one network, class by class.
 
 use flopgap_flops::{ClassFlops, FlopError, Pass, SquareMlp};
 use flopgap_sweep::Config;
@@ -7,14 +7,14 @@ use serde::Serialize;
 /// The classes in the order of the tables.
 pub(crate) const CLASSES: [&str; 5] = ["GEMM", "split-K", "activation", "other", "total"];
 
-/// The FLOPs that one source gives for a pass. A class that the source does not look at is absent.
+/// The FLOPs of a pass from one source. Classes that the source does not cover are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) gemm: Option<u64>,
     pub(crate) split_k: Option<u64>,
     pub(crate) activation: Option<u64>,
     pub(crate) other: Option<u64>,
-    /// The sum of the classes that are there.
+    /// The sum of the classes that are present.
     pub(crate) total: u64,
 }
 
@@ -32,7 +32,7 @@ impl Counts {
         })
     }
 
-    /// Only what a framework's formula looks at.
+    /// Only the classes that a framework's formula covers.
     pub(crate) fn of_framework(gemm: Option<u64>, activation: Option<u64>) -> Result<Counts, FlopError> {
         let present = ClassFlops {
             gemm: gemm.unwrap_or(0),
@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-/// Where numbers come from.
+/// The source of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -58,9 +58,9 @@ pub(crate) enum Kind {
     FrameworkShapes,
     /// Recorded counters of the hardware.
     Recorded,
-    /// Counters of the hardware, just now, in this process.
+    /// Hardware counters, read now in this process.
     Live,
-    /// Counters of the hardware, just now, by Nsight Compute over a process of its own.
+    /// Hardware counters, read now by Nsight Compute in a separate process.
     Ncu,
 }
 
@@ -96,11 +96,11 @@ impl Kind {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Source {
     pub(crate) kind: Kind,
-    /// In words: the file, the device, the formula.
+    /// A description: the file, the device, the formula.
     pub(crate) origin: String,
     pub(crate) forward: Counts,
     pub(crate) backward: Counts,
-    /// What the framework passed over, by pass: `10 aten::sigmoid`.
+    /// What the framework does not count, by pass: `10 aten::sigmoid`.
     #[serde(skip)]
     pub(crate) uncounted: [Option<String>; 2],
 }
@@ -121,7 +121,7 @@ impl Source {
     }
 }
 
-/// One network and what every source says about it.
+/// One network with the numbers of every source.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) network: SquareMlp,

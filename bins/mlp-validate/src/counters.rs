@@ -1,4 +1,4 @@
-//! The counters of the hardware: recorded in files or in a run directory, or live.
+//! Hardware counters: recorded in files or in a run directory, or live.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) fn source(kind: Kind, origin: String, analysis: &Analysis) -> Result<
     })
 }
 
-/// The counters of one network from what `--counters` names.
+/// The counters of one network from the paths of `--counters`.
 pub(crate) fn recorded(paths: &[PathBuf], config: Config, strictness: Strictness) -> Result<Source, Failure> {
     let (analysis, origin) = match paths {
         [run] if run.is_dir() => {
@@ -56,7 +56,7 @@ pub(crate) fn of_run(run: &Path, strictness: Strictness) -> Result<RunAnalysis, 
     Ok(flopgap_sweep::analyze(run, strictness, |_, _| {})?)
 }
 
-/// A run in words.
+/// A description of a run.
 pub(crate) fn run_origin(run: &Path, analysis: &RunAnalysis) -> String {
     let origin = analysis.manifest.as_ref().map(|manifest| describe(&manifest.origin));
     let origin = origin.filter(|text| !text.is_empty()).map(|text| format!(": {text}")).unwrap_or_default();
@@ -80,7 +80,7 @@ fn one_of_run(run: &Path, mut analysis: RunAnalysis, config: Config) -> Result<A
         .exit(Exit::Absent))
 }
 
-/// Which networks of a run can be asked for.
+/// The networks of a run that can be selected.
 pub(crate) fn sizes(analysis: &RunAnalysis) -> String {
     if analysis.configs.is_empty() {
         return "no configuration of the run is complete and readable; `hyper-profile analyze` says why"
@@ -137,7 +137,7 @@ fn analysis(config: Config, phases: &Phases<'_>, strictness: Strictness) -> Resu
     Analysis::of(config.network()?, phases, strictness)
 }
 
-/// How an error of recorded counters ends this program.
+/// Converts an error of recorded counters.
 fn failure(error: &PhaseError) -> Failure {
     let failure = Failure::of(error);
     if matches!(error, PhaseError::Contradicted { .. }) {
@@ -149,7 +149,7 @@ fn failure(error: &PhaseError) -> Failure {
 /// Counters of this machine's hardware.
 pub(crate) struct Live<'a> {
     meter: Box<dyn Meter + 'a>,
-    /// In words.
+    /// A description.
     pub(crate) origin: String,
 }
 
@@ -170,8 +170,8 @@ impl<'a> Live<'a> {
         Ok((self.meter.measure(config)?, self.origin))
     }
 
-    /// Like [`Live::count`]; a network that cannot be counted here, while others may be, is passed
-    /// over with a warning.
+    /// Like [`Live::count`], but skips a network that cannot be counted, while others may be, with
+    /// a warning.
     pub(crate) fn count_or_skip(&mut self, config: Config) -> Result<Option<Analysis>, Failure> {
         match self.meter.measure(config) {
             Ok(record) => live_analysis(&record).map(Some),
@@ -192,7 +192,7 @@ pub(crate) fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
     Ok(analysis)
 }
 
-/// How an error of live counters ends this program when they were asked for.
+/// Converts an error of requested live counters.
 pub(crate) fn live_failure(error: &MeterError) -> Failure {
     let MeterError::Unavailable { what, hint } = error else { return Failure::of(error) };
     let failure = Failure::new(format!("no live counters: {what}")).exit(Exit::Absent);

@@ -1,4 +1,4 @@
-//! What differs between the sources, and why: a sentence for each source and pass.
+//! Explains the differences between the sources: a sentence for each source and pass.
 
 use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_report::numbers::{float, group_thousands, signed_percent};
@@ -121,7 +121,7 @@ fn activations(
     if difference == 0 {
         return Ok(None);
     }
-    // An element of an activation, not a FLOP that theory charges: N D M of them in either pass.
+    // Elements of an activation, not the FLOPs that theory charges: N D M in either pass.
     let elements = network.activation_elements(Pass::Forward)? as f64;
     let (executed, charged) = (found as f64 / elements, theory as f64 / elements);
     let what = match pass {

@@ -1,4 +1,4 @@
-//! The framework's FLOPs: from a trace, or from its formula over the shapes that the network has.
+//! The framework's FLOPs: from a trace, or from its formula applied to the shapes of the network.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(crate) fn of_trace(path: &Path) -> Result<Source, Failure> {
 }
 
 fn counts(totals: &[OperatorTotal], part: Part) -> Result<Counts, Failure> {
-    // None where no operator of the kind has FLOPs: not counted is not zero.
+    // `None` if no operator of the kind has FLOPs: not counted is not zero.
     let sum = |wanted: &[Option<Operation>]| -> Result<Option<u64>, Failure> {
         let of_kind = totals.iter().filter(|total| total.part == part && wanted.contains(&total.kind));
         let mut sum = None;

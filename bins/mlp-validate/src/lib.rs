@@ -38,8 +38,8 @@ enum Command {
     RunOne(run_one::Arguments),
 }
 
-/// The whole program: reads the command line, counts on `hardware` where it is asked to, says how
-/// it ended.
+/// The whole program: parses the command line, counts on `hardware` if requested, and returns the
+/// exit code.
 pub fn main(hardware: &dyn Hardware) -> ExitCode {
     let arguments = Arguments::parse();
     flopgap_cli::run(PROGRAM, || match arguments.command {

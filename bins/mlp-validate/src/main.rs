@@ -1,4 +1,4 @@
-//! `mlp-validate`: FLOPs of an MLP side by side.
+//! `mlp-validate`: compares FLOPs of an MLP from several sources.
 
 use std::process::ExitCode;
 

@@ -14,9 +14,9 @@ use flopgap_report::surface::AxisLabel;
 
 use crate::compare::{Row, difference};
 
-/// Draws the plots into `folder`; how many there are.
-pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, Failure> {
-    create_folder(folder)?;
+/// Draws the plots into `directory` and returns their number.
+pub(crate) fn write(rows: &[Row], origin: &str, directory: &Path) -> Result<usize, Failure> {
+    create_folder(directory)?;
     let layers: BTreeSet<u64> = rows.iter().map(|row| row.config.n).collect();
     let mut files = 0;
     for n in layers {
@@ -25,7 +25,7 @@ pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, 
                 rows.iter().filter(|row| row.config.n == n && row.pass == pass).collect();
             let svg = picture(&of_plot, n, pass, origin).and_then(|picture| picture.to_svg(WIDTH));
             let svg = svg?;
-            let path = folder.join(format!("over_theory_{pass}_n{n}.svg"));
+            let path = directory.join(format!("over_theory_{pass}_n{n}.svg"));
             write_atomic(&path, svg.as_bytes())?;
             files += 1;
         }
@@ -33,8 +33,7 @@ pub(crate) fn write(rows: &[Row], origin: &str, folder: &Path) -> Result<usize, 
     Ok(files)
 }
 
-/// A plot for each m: many of them lie so close to each other that lines in one plot would hide
-/// each other.
+/// A plot for each m: in a single plot, lines would hide each other.
 fn picture(
     rows: &[&Row],
     n: u64,
@@ -55,7 +54,7 @@ fn picture(
         };
         let mut lines =
             vec![line("framework's formula", Color::NEUTRAL, &|row| share(row, row.framework.total))];
-        // Traces alone have no counters that could be missing.
+        // Comparisons of traces alone have no counters that could be missing.
         if any_counted {
             let counted = |row: &Row| row.counted.and_then(|counts| share(row, counts.total));
             lines.push(line("counted", Color::nth(0), &counted));

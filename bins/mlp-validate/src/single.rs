@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-/// How Nsight Compute is found, where it is.
+/// The installation of Nsight Compute, if any.
 type FindNcu<'a> = dyn Fn() -> Result<Box<dyn Backend + 'a>, MeterError> + 'a;
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Result<(), Failure> {
@@ -83,7 +83,7 @@ fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Resu
         let strictness = Strictness::forced_if(arguments.force);
         sources.push(counters::recorded(&arguments.counters, config, strictness)?);
     }
-    // Before this process counts: two cannot at a time.
+    // Before this process counts, since two cannot count at the same time.
     let by_ncu = (arguments.counters.is_empty() && !arguments.no_ncu)
         .then(|| ncu().and_then(|ncu| Live::open(&*ncu, arguments.device)?.try_count(config)));
     if arguments.live || arguments.counters.is_empty() {
@@ -110,7 +110,7 @@ fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Resu
 
 type AnyError = Box<dyn std::error::Error>;
 
-/// A table for each pass, then what differs, then where the numbers come from.
+/// A table for each pass, then the explanations, then the origin of the numbers.
 fn text(comparison: &Comparison, sentences: &[String], format: Format) -> Result<String, AnyError> {
     let options = TextOptions::for_stdout();
     let mut out = String::new();
@@ -149,7 +149,7 @@ fn table(comparison: &Comparison, pass: Pass) -> Result<Table, AnyError> {
     Ok(table)
 }
 
-/// Theory, and of each source its number and the differences.
+/// Theory, and for each source its number and the differences.
 fn numbers(comparison: &Comparison, pass: Pass, class: usize) -> Result<Vec<Cell>, FlopError> {
     let theory = comparison.theory(pass)?.by_class()[class].unwrap_or_default();
     let mut cells = vec![Cell::from(theory)];

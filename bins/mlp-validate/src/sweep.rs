@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     for size in wanted.missing(&configs) {
         flopgap_cli::warn(PROGRAM, format_args!("no network with {size} is recorded"));
     }
-    // What was asked for and not counted keeps its row and its place.
+    // Networks that were requested but not counted keep their rows.
     configs.extend(asked_for);
     let mut rows = Vec::new();
     for config in configs {
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
     flopgap_cli::print(&text?)
 }
 
-/// The sizes that were asked for; an axis without any takes all.
+/// The requested sizes; an axis without sizes takes all.
 struct Wanted([Option<BTreeSet<u64>>; 3]);
 
 impl Wanted {
@@ -104,7 +104,7 @@ impl Wanted {
         Ok(Wanted([axis("n", &arguments.n)?, axis("d", &arguments.d)?, axis("m", &arguments.m)?]))
     }
 
-    /// The sizes that none of `configs` has: `n=3`.
+    /// Requested sizes that no configuration has: `n=3`.
     fn missing(&self, configs: &BTreeSet<Config>) -> Vec<String> {
         let mut missing = Vec::new();
         for (axis, (name, sizes)) in ["n", "d", "m"].into_iter().zip(&self.0).enumerate() {
@@ -122,14 +122,14 @@ impl Wanted {
     }
 }
 
-/// What was counted.
+/// The counts.
 struct Counted {
     configs: BTreeMap<Config, Analysis>,
-    /// The networks that were to be counted, with those that were.
+    /// The requested networks, with their counts.
     asked_for: BTreeSet<Config>,
     /// Where the counts come from.
     origin: String,
-    /// Which networks there are to ask for.
+    /// The networks that can be selected.
     sizes: Option<String>,
 }
 
@@ -161,7 +161,7 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
     let grid = grid?;
     let mut live = match Live::open(live, arguments.device) {
         Ok(live) => live,
-        // Traces alone are a comparison, too.
+        // Traces alone are also a comparison.
         Err(error) if arguments.kineto_dir.is_some() => {
             flopgap_cli::note(PROGRAM, format_args!("no counters: {error}"));
             let (configs, asked_for) = (BTreeMap::new(), BTreeSet::new());
@@ -271,7 +271,7 @@ fn write_files(arguments: &Arguments, rows: &[Row], origin: &str) -> Result<(), 
     Ok(())
 }
 
-/// The word of the table for where the framework's number comes from.
+/// The table's name for the origin of the framework's number.
 fn source_name(kind: Kind) -> &'static str {
     if kind == Kind::FrameworkTrace { "trace" } else { "shapes" }
 }
@@ -319,7 +319,7 @@ fn whole(rows: &[Row]) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-/// What fits a terminal.
+/// The columns that fit a terminal.
 fn shown(rows: &[Row]) -> Result<Table, ReportError> {
     let sizes = ["n", "d", "m"].map(|key| Column::number(key, key));
     let columns = sizes.into_iter().chain([

@@ -50,7 +50,7 @@ fn rows(csv: &str) -> Vec<std::collections::BTreeMap<String, String>> {
     csv::Reader::from_reader(csv.as_bytes()).deserialize().map(Result::unwrap).collect()
 }
 
-/// A folder to write to.
+/// A directory to write to.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
