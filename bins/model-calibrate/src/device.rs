@@ -1,4 +1,4 @@
-//! The device that a command is about.
+//! The device of a command.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use flopgap_cli::Failure;
 use flopgap_engines::cpu;
 use flopgap_hint::Hint as _;
 
-/// This machine's cores, or one of its GPUs.
+/// The CPU, or one of its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     /// The cores.
@@ -18,10 +18,10 @@ pub(crate) enum Device {
 }
 
 impl Device {
-    /// The first GPU where there is one, else the cores.
+    /// The first GPU if there is one, otherwise the CPU.
     ///
     /// # Errors
-    /// When there is a GPU that cannot be used, which is not the same as none.
+    /// When there is a GPU that cannot be used, which differs from having none.
     pub(crate) fn find() -> Result<Device, Failure> {
         match flopgap_gpu::Device::count() {
             Ok(_) => Ok(Device::Cuda(0)),

@@ -35,10 +35,10 @@ pub(crate) struct Arguments {
     /// CPU threads [default: those of most rows]
     #[arg(long, value_name = "COUNT")]
     threads: Option<u32>,
-    /// How work reaches the device [default: launched on a stream, if that was measured]
+    /// Launch mode [default: stream, if it was measured]
     #[arg(long, value_enum)]
     mode: Option<ModeArg>,
-    /// Do not ask this machine's GPU which kernels would run
+    /// Do not query this machine's GPU for the kernels that would run
     #[arg(long)]
     sizes_alone: bool,
     /// Fit again, without reading or writing the cache of fits
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-/// How work reaches the device.
+/// Launch mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
     /// Calls on a CPU
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         kernels::ask(&known.contents.header, &steps, arguments.precision, mode)
     };
-    // What nobody asks for is not fitted.
+    // The work is only done if it is requested.
     let settings = FitSettings::default();
     let settings = if kernels.algorithms().is_some() { settings } else { settings.sizes_alone() };
     let predictor = known.predictor(&of, &settings)?;

@@ -18,7 +18,7 @@ use crate::PROGRAM;
 use crate::judging::{FOLDS, JudgedSeries, judging};
 use crate::load::{self, of_judge};
 
-/// An efficiency that says that times do not depend on the work.
+/// An efficiency so high that times do not depend on the work.
 const NO_ROOF: f64 = 1e3;
 
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// Measured rows: a calibration file, a run directory, or a CSV table whose columns describe
     /// what was run
     calibration: PathBuf,
-    /// Fit only the rows of this device of a table
+    /// Fit only the rows of this device, for a table with several
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let name = series.series.to_string();
         tables.push(bars(&name, &series.accuracy)?);
         let start = Instant::now();
-        // A fit to all rows is what `estimate` uses; nothing is judged by it.
+        // `estimate` uses a fit to all rows, which judges nothing.
         let fitted = Fitted::fit(&series.rows, None, request).map_err(|error| of_judge(&error))?;
         flopgap_cli::note(
             PROGRAM,
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn print(tables: Vec<Table>, format: Format) -> Result<String, ReportError> {
     match format {
-        // One table is one file: the first says most.
+        // A table is one file, so only the most informative table is printed.
         Format::Csv => tables[0].render(format, &TextOptions::default()),
         Format::Json => {
             let blocks = tables.into_iter().map(Block::Table).collect();

@@ -1,4 +1,4 @@
-//! `model-calibrate flops MODEL`: what a model computes, by layer or module.
+//! `model-calibrate flops MODEL`: the work of a model, by layer or module.
 
 mod modules;
 
@@ -123,7 +123,8 @@ fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
         Column::text("operator", "operator"),
         Column::text("output", "output"),
     ];
-    // What only changes shapes computes and moves nothing; a reader has no use for rows of zeros.
+    // Layers that only change shapes neither compute nor move anything, so their rows would be all
+    // zeros.
     let views = |layer: &&Layer| format == FormatArg::Csv || layer.op != Some(Op::View);
     let shown: Vec<&Layer> = graph.layers.iter().filter(views).collect();
     let hidden = graph.layers.len() - shown.len();

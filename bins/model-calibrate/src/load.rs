@@ -1,4 +1,4 @@
-//! Files of measurements, whatever their kind.
+//! Reads files of measurements of any kind.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(&path).map_err(|source| of_file(&FileError::Io { path, source }))
 }
 
-/// Whether they are a calibration, and not a table.
+/// Whether they are a calibration rather than a table.
 pub(crate) fn is_calibration(bytes: &[u8]) -> bool {
     bytes.first() == Some(&b'{') || bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
@@ -66,7 +66,7 @@ pub(crate) fn calibration(path: &Path, device: Option<&str>) -> Result<Calibrati
     }
 }
 
-/// Puts measured ceilings into a calibration, in the place of those that it has.
+/// Replaces the ceilings of a calibration by measured ones.
 pub(crate) fn set_ceilings(header: &mut Header, path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let ceilings = Ceilings::read(path)?;
@@ -79,7 +79,7 @@ pub(crate) fn set_ceilings(header: &mut Header, path: Option<&Path>) -> Result<(
     Ok(())
 }
 
-/// The calibration file in a run directory; any other path as it is.
+/// The calibration file in a run directory; any other path unchanged.
 fn calibration_file(path: &Path) -> std::path::PathBuf {
     if path.is_dir() { path.join("calibration.jsonl") } else { path.to_owned() }
 }

@@ -1,5 +1,5 @@
 //! `model-calibrate`: measures networks on this machine, predicts any network with an interval, and
-//! says how well.
+//! reports the errors.
 
 mod compare;
 mod device;

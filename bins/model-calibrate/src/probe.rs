@@ -1,4 +1,4 @@
-//! `model-calibrate probe`: what this machine can do at most.
+//! `model-calibrate probe`: the ceilings of this machine.
 
 mod plots;
 mod tables;
@@ -109,7 +109,7 @@ fn of_gpu(number: usize) -> Result<Ceilings, Failure> {
     Ok(ceilings)
 }
 
-/// What NVML said between the measurements.
+/// NVML's reports between the measurements.
 #[derive(Debug, Default)]
 struct States {
     clocks_mhz: Option<(u32, u32)>,

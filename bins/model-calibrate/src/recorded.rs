@@ -1,4 +1,4 @@
-//! Calibrations that are built in, so that estimates for their machines can be made anywhere.
+//! Built-in calibrations, so that estimates for their machines can be made anywhere.
 
 /// Names for `--device`, and the files.
 const RECORDED: &[(&str, &[u8])] = &[
@@ -7,12 +7,12 @@ const RECORDED: &[(&str, &[u8])] = &[
     ("xeon-native", include_bytes!("../../../fixtures/calibration/xeon-native.jsonl.zst")),
 ];
 
-/// The calibration of a name, in whatever case.
+/// The calibration of a name, ignoring case.
 pub(crate) fn find(name: &str) -> Option<&'static [u8]> {
     RECORDED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, bytes)| *bytes)
 }
 
-/// The names that there are, for messages.
+/// The available names, for messages.
 pub(crate) fn names() -> String {
     RECORDED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }

@@ -13,13 +13,13 @@ use sha2::{Digest as _, Sha256};
 
 /// The first bytes of an entry: name and version of the format.
 const MAGIC: &[u8] = b"flopgap-fit 1\n";
-/// How the names of entries end.
+/// The extension of entries.
 const ENDING: &str = "fit";
-/// Bytes that all entries take at most: a fit to 6,000 rows takes 24 MB, with kernels twice that.
+/// The most bytes that all entries take: a fit to 6,000 rows takes 24 MB, with kernels twice that.
 const MOST: u64 = 512 << 20;
 
-/// A folder of fits; or none, which holds nothing. Several processes may share it: entries appear
-/// whole or not at all.
+/// A directory of fits; without one, nothing is stored. Several processes may share it: entries are
+/// written atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cache {
     folder: Option<PathBuf>,
@@ -41,7 +41,7 @@ impl Cache {
         }
     }
 
-    /// Holds nothing.
+    /// Stores nothing.
     pub(super) fn none() -> Self {
         Self { folder: None, program: String::new() }
     }
@@ -50,13 +50,13 @@ impl Cache {
         format!("{}\n{key}", self.program)
     }
 
-    /// What was kept for this key; `None` if it is not there, damaged, or of another program.
+    /// The entry of this key; `None` if it is missing, damaged, or from another program.
     pub(super) fn get(&self, key: &str) -> Option<Vec<u8>> {
         let key = self.key(key);
         decode(fs::read(path(self.folder.as_ref()?, &key)).ok()?, &key)
     }
 
-    /// Keeps an entry. A cache that cannot be written only costs time, so nothing is reported.
+    /// Stores an entry. A cache that cannot be written only costs time, so errors are ignored.
     pub(super) fn put(&self, key: &str, bytes: &[u8]) {
         let Some(folder) = &self.folder else { return };
         let key = self.key(key);
@@ -88,7 +88,7 @@ fn path(folder: &Path, key: &str) -> PathBuf {
     folder.join(format!("{}.{ENDING}", &digest(key.as_bytes())[..16]))
 }
 
-/// Removes the oldest entries, so that all take no more than so many bytes. The newest stays.
+/// Removes the oldest entries until all fit in the limit. The newest is always kept.
 fn forget(folder: &Path, most: u64) {
     let Ok(files) = fs::read_dir(folder) else { return };
     let mut entries: Vec<(SystemTime, PathBuf, u64)> = files
@@ -104,13 +104,13 @@ fn forget(folder: &Path, most: u64) {
     for (place, (_, path, bytes)) in entries.iter().rev().enumerate() {
         all += bytes;
         if place > 0 && all > most {
-            // What another process removed meanwhile is gone as well.
+            // Another process may have removed it meanwhile.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Magic, length of the key, key, what is kept, and a checksum of all that.
+/// Magic, length of the key, key, value, and a checksum of all that.
 fn encode(key: &str, kept: &[u8]) -> Vec<u8> {
     let length = (key.len() as u64).to_le_bytes();
     let mut bytes = [MAGIC, &length, key.as_bytes(), kept].concat();
@@ -175,7 +175,7 @@ mod tests {
             fs::write(&path, &whole[..at]).unwrap();
             assert_eq!(cache.get("key"), None, "cut at {at}");
         }
-        // Under the name of the key, but of another.
+        // Stored under the name of the key, but with another key inside.
         fs::write(&path, encode("1 2 3\nanother key", b"a fit")).unwrap();
         assert_eq!(cache.get("key"), None);
         cache.put("key", b"a new fit");

@@ -1,4 +1,4 @@
-//! Which kernels compute a model, asked of the device itself.
+//! Queries the device for the kernels that compute a model.
 //!
 //! A library chooses kernels by sizes. Where the GPU of the calibration is in this machine, each
 //! step is opened there, which takes milliseconds and times nothing, and estimates know what runs.
@@ -16,12 +16,12 @@ use flopgap_hint::Hint as _;
 /// The engine that reports kernels.
 pub(super) const NAMES_KERNELS: &str = "cuda";
 
-/// What an estimate knows of kernels.
+/// What an estimate knows about kernels.
 #[derive(Debug)]
 pub(super) enum Kernels {
-    /// Those of each step, as the library chose them.
+    /// The kernels of each step, chosen by the library.
     Asked(Vec<Algorithm>),
-    /// Nothing, and why.
+    /// None, and why.
     SizesAlone(String),
 }
 
@@ -33,12 +33,12 @@ impl Kernels {
         }
     }
 
-    /// Where too few rows tell of theirs.
+    /// Too few rows record kernels.
     pub(super) fn without_rows() -> Self {
         Kernels::SizesAlone("the calibration does not have enough rows with kernels".to_owned())
     }
 
-    /// In words.
+    /// A description.
     pub(super) fn say(&self) -> String {
         match self {
             Kernels::Asked(_) => "asked of the device".to_owned(),
@@ -47,7 +47,7 @@ impl Kernels {
     }
 }
 
-/// Asks the GPU of the calibration, where it is in this machine.
+/// Queries the calibration's GPU, if it is in this machine.
 pub(super) fn ask(header: &Header, steps: &[Step], precision: Precision, mode: Mode) -> Kernels {
     let name = &header.origin.device;
     let devices = match Device::all() {

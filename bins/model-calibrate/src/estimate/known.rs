@@ -13,7 +13,7 @@ use super::cache::{Cache, digest};
 use super::machine::Source;
 use crate::load::of_judge;
 
-/// What is known without a row.
+/// Metadata, known without reading rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Contents {
     pub(super) header: Header,
@@ -27,9 +27,9 @@ pub(super) struct Listed {
     engine: String,
     threads: u32,
     pub(super) rows: usize,
-    /// Rows that tell of kernels.
+    /// Rows with recorded kernels.
     pub(super) reported: usize,
-    /// Rows of each precision and mode that there is.
+    /// Numbers of rows of each precision and mode.
     pub(super) ways: Vec<(Precision, Mode, usize)>,
 }
 
@@ -38,7 +38,7 @@ impl Listed {
         Series { engine: self.engine.clone(), threads: self.threads }
     }
 
-    /// Rows in a precision, and in a mode where one is asked for.
+    /// Rows in a precision, and in a mode if given.
     pub(super) fn count(&self, precision: Precision, mode: Option<Mode>) -> usize {
         let fits = |(of, in_mode, _): &&(Precision, Mode, usize)| {
             *of == precision && mode.is_none_or(|mode| mode == *in_mode)
@@ -70,12 +70,12 @@ pub(super) struct Known {
     source: Source,
     cache: Cache,
     pub(super) contents: Contents,
-    /// Where they were read.
+    /// The rows, if they were read.
     rows: Option<Vec<Row>>,
 }
 
 impl Known {
-    /// Finds out what a calibration has: from the cache where it was read before.
+    /// Reads the metadata of a calibration, from the cache if possible.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -87,7 +87,7 @@ impl Known {
         }
         let calibration = source.read()?;
         let contents = Contents::of(&calibration);
-        // Of a file that is cut off, each reading warns.
+        // Each reading of a truncated file warns.
         if !calibration.torn
             && source.has_rows
             && let Ok(bytes) = serde_json::to_vec(&contents)

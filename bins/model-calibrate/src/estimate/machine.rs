@@ -1,4 +1,4 @@
-//! For which machine an estimate is made.
+//! The machine of an estimate.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use super::cache::digest;
 use crate::load;
 use crate::recorded;
 
-/// Properties that another CPU has others of. Clocks and the number of cores may change.
+/// Properties that distinguish CPUs. Clocks and the number of cores may change.
 const IDENTITY: [&str; 7] = ["the device", "the kind", "vendor", "family", "model", "stepping", "flags"];
 
 #[derive(clap::Args)]
 pub(crate) struct MachineOptions {
-    /// The machine by name: a built-in calibration, or with --calibration the device that the file
-    /// must be of.
+    /// Machine by name: a built-in calibration, or with --calibration the device that the file must
+    /// be of
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// A calibration of this or another machine: a file, or the run directory of a sweep.
+    /// Calibration of this or another machine: a file, or the run directory of a sweep
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
     /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
@@ -30,7 +30,7 @@ pub(crate) struct MachineOptions {
 /// Where a calibration comes from.
 pub(super) struct Source {
     from: From,
-    /// Of the bytes of the file.
+    /// A digest of the file.
     pub(super) digest: String,
     /// Whether it is a calibration; a table is read with warnings each time.
     pub(super) has_rows: bool,
@@ -76,8 +76,8 @@ impl MachineOptions {
         }
     }
 
-    /// Refuses the calibration of another machine than is asked for, and puts the ceilings that are
-    /// given in the place of its own.
+    /// Rejects the calibration of a machine other than the requested one, and replaces its ceilings
+    /// by those given.
     pub(super) fn expect(&self, header: &mut Header) -> Result<(), Failure> {
         if let Some(path) = &self.calibration {
             expect_machine(path, header, self.device.as_deref())?;
@@ -108,7 +108,8 @@ fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<
         }
         return Ok(());
     }
-    // A GPU is named by its file; a CPU is this machine's unless another is asked for.
+    // A GPU's file names its machine; a CPU's calibration must be from this machine unless another
+    // is requested.
     if origin.kind == "cpu" {
         let here = flopgap_engines::cpu::origin();
         let recorded = |part: &str| IDENTITY.contains(&part);

@@ -1,4 +1,4 @@
-//! What is estimated.
+//! The model to estimate.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub(super) struct Model {
     pub(super) steps: Vec<PlannedStep>,
     /// The layer that each step is named after.
     pub(super) layers: Vec<String>,
-    /// Layers without a formula, in words.
+    /// Descriptions of the layers without a formula.
     pub(super) unknown: Vec<String>,
 }
 

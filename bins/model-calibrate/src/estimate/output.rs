@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::kernels::Kernels;
 use super::model::Model;
 
-/// What is printed.
+/// The output.
 pub(super) struct Output<'a> {
     pub(super) model: &'a Model,
     pub(super) device: &'a str,
@@ -46,7 +46,7 @@ struct Document<'a> {
     measured: bool,
     extrapolated: bool,
     unknown: &'a [String],
-    /// Whether the device was asked for its kernels, or why not.
+    /// Whether the device was queried for its kernels, or why not.
     kernels_asked: bool,
     kernels: String,
     layers: Vec<Layer<'a>>,

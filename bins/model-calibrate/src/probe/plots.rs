@@ -13,7 +13,7 @@ use crate::PROGRAM;
 /// Intensities that the roofline spans, FLOP per byte.
 const INTENSITIES: (f64, f64) = (0.1, 10_000.0);
 
-/// Writes the pictures into a folder, which is made if it is not there.
+/// Writes the pictures into a directory, which is created if missing.
 pub(super) fn write(ceilings: &Ceilings, folder: &Path) -> Result<(), Failure> {
     flopgap_fs::create_folder(folder)?;
     for (name, chart) in charts(ceilings)? {

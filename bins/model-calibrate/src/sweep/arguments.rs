@@ -1,4 +1,4 @@
-//! What is asked for on the command line.
+//! The command line.
 
 use std::fmt::Display;
 use std::num::NonZero;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     pub(crate) dry_run: bool,
 }
 
-/// What a plan depends on, and how each row is measured.
+/// Options that decide the plan, and how each row is measured.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Options {
     /// Measure 150 rows of each family, in two minutes on a CPU (the default)
@@ -129,10 +129,10 @@ impl Options {
         self.pairs().into_iter().flat_map(|(name, value)| [Some(name.to_owned()), value]).flatten().collect()
     }
 
-    /// The options that [`Options::words`] gave.
+    /// Parses the options that [`Options::words`] returned.
     ///
     /// # Errors
-    /// What clap says.
+    /// Errors of clap.
     pub(crate) fn of_words(words: &[String]) -> Result<Options, clap::Error> {
         /// The options alone.
         #[derive(Parser)]
@@ -144,7 +144,7 @@ impl Options {
         Alone::try_parse_from(all).map(|alone| alone.options)
     }
 
-    /// An option that is given here and not in `planned`, or with another value.
+    /// An option that differs from `planned`, or is not in it.
     pub(crate) fn beyond(&self, planned: &Options) -> Option<String> {
         let planned = planned.pairs();
         let other = self.pairs().into_iter().find(|pair| !planned.contains(pair));
@@ -191,17 +191,17 @@ impl Options {
         self.model.is_empty() || !self.family.is_empty()
     }
 
-    /// How much is measured.
+    /// The amount of measurements.
     pub(crate) fn size(&self) -> Size {
         if self.full { Size::Full } else { Size::Quick }
     }
 
-    /// What the plan is drawn from.
+    /// The seed of the plan.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or(SEED)
     }
 
-    /// Those of an engine's modes that are asked for.
+    /// The requested modes of an engine.
     pub(crate) fn modes(&self, offered: &[Mode]) -> Vec<Mode> {
         let is_asked = |mode: &Mode| self.mode.is_empty() || self.mode.contains(mode);
         offered.iter().copied().filter(is_asked).collect()

@@ -10,8 +10,7 @@ use flopgap_report::progress::Progress;
 
 use crate::load::of_file;
 
-/// Rows that may fail one after the other. A device that was lost fails every row, and there are
-/// thousands.
+/// The most consecutive rows that may fail. A lost device fails every row, and there are thousands.
 const IN_A_ROW: usize = 10;
 
 /// Fills a calibration file.
@@ -26,12 +25,12 @@ pub(super) struct Driver<'a> {
     pub(super) until: Option<Instant>,
 }
 
-/// What became of the rows.
+/// The outcome of the rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Filled {
     pub(super) measured: usize,
     pub(super) failed: usize,
-    /// Not reached before the time was over.
+    /// Not reached within the time limit.
     pub(super) left: usize,
 }
 
@@ -94,15 +93,15 @@ impl Driver<'_> {
     }
 }
 
-/// Why there is no row.
+/// Why a row is missing.
 enum Unmeasured {
-    /// This one alone.
+    /// Only this row failed.
     Row(String),
-    /// None can be written.
+    /// No row can be written.
     File(Failure),
 }
 
-/// What is measured, for progress and warnings.
+/// A description of a row, for progress and warnings.
 pub(super) fn name(planned: &PlannedRow) -> String {
     let point = &planned.point;
     format!("{} {} {}", planned.engine, point.workload.label(), point.precision)

@@ -18,16 +18,16 @@ use crate::device::Device;
 /// Engines on one device.
 pub(crate) struct Engines {
     pub(crate) all: Vec<Box<dyn Engine>>,
-    /// The device, with what all of them say of it and of themselves.
+    /// The device, with properties and versions from all engines.
     pub(crate) origin: Origin,
 }
 
 impl Engines {
-    /// Opens what is asked for, or what is there of the device's usual engines.
+    /// Opens the requested engines, or the available ones among the device's usual engines.
     ///
     /// # Errors
-    /// An engine that was asked for is not on this machine, or not for this device; two see
-    /// different devices.
+    /// A requested engine is not on this machine, or not for this device; two see different
+    /// devices.
     pub(crate) fn open(
         options: &Options,
         device: Device,
@@ -83,7 +83,7 @@ impl Engines {
         self.all.iter().find(|engine| engine.name() == name).map(AsRef::as_ref)
     }
 
-    /// Best times of the reference kernels, where there are such.
+    /// Best times of the reference kernels, if any.
     pub(crate) fn references(&self) -> BTreeMap<String, f64> {
         self.all.first().map(|engine| engine.references()).unwrap_or_default()
     }
@@ -151,7 +151,7 @@ fn torch(
     Ok(Box::new(models.iter().fold(torch, with)))
 }
 
-/// What the engines say of one device, together: its properties and all versions.
+/// The engines' descriptions of one device, combined: its properties and all versions.
 fn joined(all: &[Box<dyn Engine>]) -> Result<Origin, Failure> {
     let mut engines = all.iter();
     let Some(first) = engines.next() else { return Err(Failure::new("no engine").exit(Exit::Absent)) };
@@ -186,7 +186,7 @@ fn joined(all: &[Box<dyn Engine>]) -> Result<Origin, Failure> {
     Ok(origin)
 }
 
-/// What watches the device. Where energy was asked for and cannot be had, that is said once.
+/// The monitor of the device. If energy was requested but is unavailable, a single warning says so.
 pub(crate) fn monitor(device: Device, energy: bool) -> Box<dyn Monitor> {
     let opened: Result<Box<dyn Monitor>, EngineError> = match device {
         Device::Cpu => Rapl::open().map(|rapl| Box::new(rapl) as Box<dyn Monitor>),

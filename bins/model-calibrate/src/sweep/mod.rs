@@ -30,7 +30,7 @@ use drive::{Driver, Filled};
 use engines::Engines;
 use models::UserModel;
 
-/// How long a file's lock is waited for.
+/// How long to wait for a file's lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut options = arguments.options.clone();
     let device = options.device.take().map_or_else(Device::find, Ok)?;
     options.device = Some(device);
-    // What measures is asked first: where nothing does, no folder is made.
+    // The engines are opened first: if none works, no directory is created.
     let models = models::read(&options)?;
     let engines = Engines::open(&options, device, &models, None)?;
     let rows = plan(&options, device, &engines, &models)?;
@@ -125,7 +125,7 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Measures what is outstanding and says what there is then.
+    /// Measures outstanding rows and reports the result.
     fn fill(
         &self,
         writer: Writer,
@@ -233,7 +233,7 @@ fn plan(
     Ok(rows)
 }
 
-/// The models that an engine can run; what it cannot is said.
+/// The models that an engine can run; others are reported.
 fn of_models(options: &Options, engine: &dyn Engine, models: &[UserModel]) -> Vec<Point> {
     let mut points = Vec::new();
     for (model, point) in models::points(models, options, &options.modes(engine.modes())) {
@@ -251,11 +251,11 @@ fn of_models(options: &Options, engine: &dyn Engine, models: &[UserModel]) -> Ve
     points
 }
 
-/// Why nothing is drawn.
+/// Why no rows are planned.
 enum Undrawn {
-    /// The engine has nothing of what is asked for.
+    /// The engine supports nothing that was requested.
     Nothing(String),
-    /// The device does not tell what is needed.
+    /// The device does not report what is needed.
     Failed(Failure),
 }
 
@@ -310,7 +310,7 @@ fn mark(rows: &mut [PlannedRow], count: usize, set: impl Fn(&mut PlannedRow)) {
     }
 }
 
-/// The ceilings that the file's header keeps.
+/// The ceilings stored in the file's header.
 fn ceilings(arguments: &Arguments, origin: &Origin) -> Result<Option<Ceilings>, Failure> {
     let Some(path) = &arguments.ceilings else { return Ok(None) };
     let ceilings = Ceilings::read(path)?;

@@ -1,4 +1,4 @@
-//! Models of users, to be measured as they are.
+//! Users' models, measured as given.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,12 +25,12 @@ pub(crate) struct UserModel {
     pub(crate) shapes: BTreeMap<String, Vec<u64>>,
     /// Whether it is an archive of `torch.export`, and not ONNX.
     pub(crate) is_archive: bool,
-    /// Layers that nothing is known of, in words.
+    /// Descriptions of layers that are not understood.
     pub(crate) unknown: Vec<String>,
 }
 
 impl UserModel {
-    /// What engines that load the file are given.
+    /// What engines that load the file receive.
     pub(crate) fn file(&self) -> ModelFile {
         ModelFile { path: self.path.clone(), shapes: self.shapes.clone() }
     }
@@ -57,7 +57,7 @@ impl UserModel {
     }
 }
 
-/// Reads the models that are asked for.
+/// Reads the models that are requested.
 ///
 /// # Errors
 /// A file that is none, or leaves sizes open.
@@ -109,7 +109,7 @@ fn digest(path: &Path) -> Result<(String, bool), Failure> {
     Ok((text, is_archive.unwrap_or(false)))
 }
 
-/// The models in the precisions and modes that are asked for; in fp32 where none is.
+/// The models in the precisions and modes that are requested; in fp32 where none is.
 pub(crate) fn points(models: &[UserModel], options: &Options, launched: &[Mode]) -> Vec<(usize, Point)> {
     let precisions = if options.precision.is_empty() { &[Precision::Fp32] } else { &options.precision[..] };
     let mut points = Vec::new();

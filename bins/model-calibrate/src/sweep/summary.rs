@@ -1,4 +1,4 @@
-//! What a sweep measures, and what it has measured, as a table.
+//! Tables of the planned and of the measured rows of a sweep.
 
 use std::collections::BTreeMap;
 

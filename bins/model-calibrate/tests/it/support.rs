@@ -20,7 +20,7 @@ pub(crate) struct Ended {
     pub(crate) err: String,
 }
 
-/// Runs the program in a folder.
+/// Runs the program in a directory.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
     let output = Command::new(env!("CARGO_BIN_EXE_model-calibrate"))
         .args(arguments)
