@@ -8,19 +8,19 @@ use flopgap_report::table::{Cell, Column, Table};
 
 use crate::groups::{By, Group, Groups, share};
 
-/// Names are not made shorter than this; columns are left out instead.
+/// Names are not made shorter than this; columns are omitted instead.
 const SHORTEST_NAME: usize = 28;
 
 /// Between two columns.
 const GAP: usize = 2;
 
-/// What stands in a column for a row, given the total.
+/// The cell of a column in a row, given the total.
 type CellOf = Box<dyn Fn(&Group, &Totals) -> Cell>;
 
-/// A column with what stands in it.
+/// A column with its cells.
 struct Field {
     column: Column,
-    /// The smaller, the sooner it is left out; `None` for what is always there.
+    /// Columns with smaller numbers are omitted first; `None` for columns that are always shown.
     rank: Option<u8>,
     cell: CellOf,
 }
@@ -30,7 +30,7 @@ impl Field {
         Field { column, rank, cell: Box::new(cell) }
     }
 
-    /// A sum that is shown where all launches have it.
+    /// A sum, shown if all launches have it.
     fn sum(column: Column, rank: Option<u8>, of: impl Fn(&Totals) -> Sum + 'static) -> Field {
         Field::new(column, rank, move |group, _| {
             Cell::optional(group.totals.complete(of(&group.totals)), Cell::from)
@@ -59,7 +59,7 @@ fn fields(by: By, whole: &Totals, for_readers: bool) -> Vec<Field> {
     fields.push(Field::new(Column::number("share", "share"), None, |group, whole| {
         Cell::optional(share(&group.totals, whole), |share| Cell::percent(share, 2))
     }));
-    // A precision without operations adds nothing, and that of all operations repeats the work.
+    // A precision without operations is redundant, and so is a precision with all operations.
     let of_whole = |sum: Sum| whole.complete(sum);
     let adds = |sum: Sum| of_whole(sum) != Some(0) && of_whole(sum) != of_whole(whole.flops);
     let precisions = whole.by_precision.iter().filter(|(_, sum)| !for_readers || adds(**sum));
@@ -90,7 +90,7 @@ fn fields(by: By, whole: &Totals, for_readers: bool) -> Vec<Field> {
     }
     fields.extend(traffic_and_time);
     for (&instruction, &sum) in &whole.by_instruction {
-        // A column of zeros, of a kind that was never executed, adds nothing.
+        // A column of zeros, for an instruction that was never executed, is redundant.
         if for_readers && whole.complete(sum) == Some(0) {
             continue;
         }
@@ -117,7 +117,7 @@ pub(crate) fn table(title: &str, by: By, groups: &Groups, whole: &Totals) -> Res
     Ok(table)
 }
 
-/// Who reads a table, and how much room there is.
+/// The reader of a table, and the available width.
 pub(crate) struct Reader {
     /// Columns of the terminal; `None` where lines may be as long as they need.
     pub(crate) width: Option<u16>,
@@ -172,7 +172,7 @@ impl Reader {
                 shorten(&mut columns[0].1, width - others);
                 return left_out;
             }
-            // The last of those that are missed least.
+            // The least important of those left, from the right.
             let rank = |index: &usize| columns[*index].0.rank;
             let least = (0..columns.len()).rev().filter(|index| rank(index).is_some()).min_by_key(rank);
             let Some(least) = least else {
@@ -197,7 +197,7 @@ fn shorten(names: &mut [Cell], longest: usize) {
             *cell = Cell::text(format!("{first}…{last}"));
         }
     }
-    // What is left of two names may be the same.
+    // Two names may become equal when shortened.
     let mut seen: HashMap<String, usize> = HashMap::new();
     for cell in names {
         let name = cell.display();

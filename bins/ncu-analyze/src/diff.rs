@@ -1,4 +1,4 @@
-//! `ncu-analyze diff A B`: the kernels of two reports side by side.
+//! `ncu-analyze diff A B`: compares the kernels of two reports.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,16 +15,16 @@ use crate::{PROGRAM, failure, gaps};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The report to compare with.
+    /// Report to compare with
     a: PathBuf,
-    /// The report to compare.
+    /// Report to compare
     b: PathBuf,
-    /// Leave out kernels whose launches and FLOPs are the same.
+    /// Leave out kernels whose launches and FLOPs are equal
     #[arg(long)]
     changed: bool,
     #[command(flatten)]
     input: Input,
-    /// How to print the result.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
@@ -79,8 +79,8 @@ fn compare(
             Column::number("flops_change", "change"),
         ],
     )?;
-    // A kernel that one side does not have was launched 0 times there and worked 0 FLOPs: that is
-    // known, not missing.
+    // A kernel missing on one side was launched 0 times there with 0 FLOPs: that is known, not
+    // missing.
     let flops = |totals: Option<&Totals>| match totals {
         None => Some(0),
         Some(totals) => totals.complete(totals.flops),

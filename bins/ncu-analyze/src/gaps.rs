@@ -1,4 +1,4 @@
-//! What a report does not tell, said beside every answer from it.
+//! Reports missing information next to every answer.
 
 use std::path::Path;
 

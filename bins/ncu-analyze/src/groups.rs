@@ -5,7 +5,7 @@ use flopgap_flops::FlopError;
 use flopgap_kernels::{distinct_names, simple_kernel};
 use flopgap_phases::{KernelProfile, Profile, Totals};
 
-/// What a row stands for.
+/// The meaning of a row.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
     /// The kernel's full name.
@@ -27,7 +27,7 @@ impl By {
         }
     }
 
-    /// The keys of the columns that say what a row stands for.
+    /// The keys of the columns that identify a row.
     pub(crate) fn labels(self) -> &'static [&'static str] {
         match self {
             By::Kernel => &["kernel", "class", "library"],
@@ -37,7 +37,7 @@ impl By {
     }
 }
 
-/// A row of a table: what it stands for, and its totals.
+/// A row of a table: its labels and its totals.
 pub(crate) struct Group {
     /// One for each of [`By::labels`].
     pub(crate) labels: Vec<Option<String>>,
@@ -58,7 +58,7 @@ impl Groups {
     pub(crate) fn top(mut self, top: Option<usize>) -> Groups {
         let rest = self.rows.split_off(top.unwrap_or(usize::MAX).min(self.rows.len()));
         let mut more = Totals::default();
-        // The sum over all rows exists, so this one does.
+        // The sum over all rows exists, so this partial sum does, too.
         let fits = rest.iter().all(|group| more.merge(&group.totals).is_ok());
         self.more = (fits && !rest.is_empty()).then_some((rest.len(), more));
         self
@@ -101,7 +101,7 @@ fn kernel_groups(profile: &Profile) -> Vec<Group> {
 
 /// The share of the FLOPs that are known.
 pub(crate) fn share(part: &Totals, whole: &Totals) -> Option<f64> {
-    // Of what is known: the warning beside it says what is not.
+    // The denominator is what is known; a warning names what is not.
     let known = Some(whole.known(whole.flops)).filter(|&flops| flops > 0)?;
     Some(part.complete(part.flops)? as f64 / known as f64)
 }

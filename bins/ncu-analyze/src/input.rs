@@ -1,4 +1,4 @@
-//! How reports are opened.
+//! Opens reports.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use flopgap_phases::{PhaseError, Profile};
 /// Options of every command that reads reports.
 #[derive(clap::Args)]
 pub(crate) struct Input {
-    /// What separates decimals, for reports that do not show it
+    /// Decimal separator, for reports that do not reveal it
     #[arg(long, value_enum, default_value_t, value_name = "SEPARATOR")]
     decimal: Decimal,
 }
@@ -29,7 +29,7 @@ enum Decimal {
 }
 
 impl Input {
-    /// Refuses to read standard input twice: all but the first would find it empty.
+    /// Rejects standard input given twice: the second would be empty.
     pub(crate) fn at_most_one_stdin<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Failure> {
         let given = paths.into_iter().filter(|path| is_stdin(path)).count();
         if given <= 1 {

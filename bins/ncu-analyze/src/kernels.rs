@@ -1,5 +1,5 @@
-//! `ncu-analyze kernels`: what each kernel, or each class of kernels, of a report, a record or a
-//! run did.
+//! `ncu-analyze kernels`: the work of each kernel, or each class of kernels, of a report, a record
+//! or a run.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -23,17 +23,17 @@ pub(crate) struct Arguments {
     /// The report: any CSV of ncu, or .ncu-rep, also compressed, - for standard input; or a record
     /// or run directory of hyper-profile.
     file: PathBuf,
-    /// What a row stands for; without it, one table by class and one by kernel.
+    /// Group rows by this [default: one table by class and one by kernel]
     #[arg(long, value_enum)]
     by: Option<By>,
-    /// Show only the first N rows of each table.
+    /// Show only the first N rows of each table
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
     input: Input,
-    /// How to print the result.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }

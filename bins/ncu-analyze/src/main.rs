@@ -19,10 +19,10 @@ use flopgap_phases::PhaseError;
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "ncu-analyze";
 
-/// FLOPs, overheads and differences from Nsight Compute reports.
+/// FLOPs, overheads and differences from Nsight Compute reports
 ///
-/// Reads every CSV layout of ncu (also gz, zst, UTF-16, with the program's own output around it)
-/// and .ncu-rep files.
+/// Reads every CSV layout of ncu (also gz, zst, UTF-16, mixed with the program's own output) and
+/// .ncu-rep files.
 #[derive(Parser)]
 #[command(version, max_term_width = 110)]
 struct Arguments {
@@ -32,11 +32,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Counted against theoretical FLOPs of a square sigmoid MLP, forward and backward.
+    /// Compare counted with theoretical FLOPs of a square sigmoid MLP, forward and backward
     Overhead(overhead::Arguments),
-    /// Launches, FLOPs by precision, bytes and time of each kernel or kernel class of a report.
+    /// Show launches, FLOPs by precision, bytes and time of each kernel or kernel class of a report
     Kernels(kernels::Arguments),
-    /// The kernels of two reports side by side.
+    /// Compare the kernels of two reports
     Diff(diff::Arguments),
 }
 
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// How an error of the libraries ends this program.
+/// Converts an error of the libraries.
 fn failure(error: &PhaseError) -> Failure {
     let own = match error {
         PhaseError::Report(Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. }) => {

@@ -15,32 +15,32 @@ use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Layers of the network (n).
+    /// Layers of the network (n)
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u64).range(1..))]
     layers: u64,
-    /// Inputs and outputs of each layer (d).
+    /// Inputs and outputs of each layer (d)
     #[arg(long, short = 'd', value_parser = clap::value_parser!(u64).range(1..))]
     width: u64,
-    /// Columns of the input (m).
+    /// Columns of the input (m)
     #[arg(long, short = 'm', alias = "tokens", value_parser = clap::value_parser!(u64).range(1..))]
     columns: u64,
-    /// Report of the program stopped after setup.
+    /// Report of the program stopped after setup
     #[arg(long, value_name = "FILE", requires = "forward")]
     setup: Option<PathBuf>,
-    /// Report of the program stopped after the forward pass.
+    /// Report of the program stopped after the forward pass
     #[arg(long, value_name = "FILE", requires = "setup")]
     forward: Option<PathBuf>,
-    /// Report of the whole program; enough alone when it has NVTX ranges setup, forward and
-    /// backward.
+    /// Report of the whole program; sufficient alone if it has NVTX ranges setup, forward and
+    /// backward
     #[arg(long, value_name = "FILE")]
     forward_backward: PathBuf,
-    /// Show the numbers of a recording that cannot be one of this network: launches are missing, or
-    /// counts are below theory.
+    /// Show the numbers of a recording that cannot belong to this network: launches are missing, or
+    /// counts are below theory
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     input: Input,
-    /// How to print the result.
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
 }
@@ -129,7 +129,7 @@ fn flops_table(network: SquareMlp, pass: Pass, part: &PassAnalysis) -> Result<Ta
             Cell::from(measured),
             Cell::from(theory),
             Cell::Signed(difference),
-            // Against a theory of 0 there is no percentage.
+            // There is no percentage relative to a theory of 0.
             if theory == 0 {
                 Cell::Absent
             } else {

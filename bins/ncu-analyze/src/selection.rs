@@ -1,5 +1,4 @@
-//! Which launches are looked at: those of a phase, of an NVTX range, of a report, a record or a
-//! whole run.
+//! Selects launches: those of a phase, of an NVTX range, of a report, a record or a whole run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,32 +18,32 @@ use flopgap_timings::RangePattern;
 use crate::input::Input;
 use crate::{PROGRAM, failure, gaps};
 
-/// Options that choose among the launches of a report, a record or a run directory.
+/// Options that select launches of a report, a record or a run directory.
 #[derive(clap::Args)]
 pub(crate) struct Selection {
-    /// Only the launches of this phase: those within its NVTX range, or those behind the shorter
-    /// report (--setup, --forward).
+    /// Only the launches of this phase: those within its NVTX range, or those after the shorter
+    /// report (--setup, --forward)
     #[arg(long, value_enum)]
     phase: Option<PhaseArg>,
-    /// Only launches within a range of this name: `forward`, `layer:*`, `DOMAIN:NAME`. Several
-    /// times: within any of them.
+    /// Only launches within a range of this name: `forward`, `layer:*`, `DOMAIN:NAME`. Can be
+    /// repeated: within any of them
     #[arg(long, value_name = "RANGE")]
     nvtx: Vec<RangePattern>,
     /// Report of the same program stopped after setup, with which FILE begins; for --phase setup
-    /// and forward.
+    /// and forward
     #[arg(long, value_name = "REPORT", requires = "phase")]
     setup: Option<PathBuf>,
     /// Report of the same program stopped after the forward pass; for --phase backward, and for
-    /// forward where FILE goes on behind it.
+    /// forward if FILE continues after it
     #[arg(long, value_name = "REPORT", requires = "phase")]
     forward: Option<PathBuf>,
-    /// Of a run directory, only networks with these numbers of layers: `2 4 8` or `2..8:2`.
+    /// In a run directory, only networks with these numbers of layers: `2 4 8` or `2..8:2`
     #[arg(long, short = 'n', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
     n: Vec<Sizes>,
-    /// Of a run directory, only networks of these widths.
+    /// In a run directory, only networks of these widths
     #[arg(long, short = 'd', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
     d: Vec<Sizes>,
-    /// Of a run directory, only networks with these numbers of columns.
+    /// In a run directory, only networks with these numbers of columns
     #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
     m: Vec<Sizes>,
 }
@@ -53,9 +52,9 @@ pub(crate) struct Selection {
 enum PhaseArg {
     /// Creation of weights and inputs
     Setup,
-    /// The forward pass, without setup.
+    /// The forward pass, without setup
     Forward,
-    /// The loss and the backward pass, without setup and forward.
+    /// The loss and the backward pass, without setup and forward
     Backward,
 }
 
@@ -69,25 +68,25 @@ impl From<PhaseArg> for Phase {
     }
 }
 
-/// The kernels of what was chosen.
+/// The kernels of the selection.
 pub(crate) struct Selected {
     pub(crate) profile: Profile,
-    /// The networks of a run directory that are in it.
+    /// The selected networks of a run directory.
     pub(crate) configurations: Option<usize>,
 }
 
 impl Selection {
-    /// The phase in words, where one was chosen.
+    /// The phase as text, if one was selected.
     pub(crate) fn phase(&self) -> Option<&'static str> {
         self.phase.map(|phase| Phase::from(phase).name())
     }
 
-    /// The ranges as they were written.
+    /// The ranges as the user wrote them.
     pub(crate) fn ranges(&self) -> Vec<&str> {
         self.nvtx.iter().map(RangePattern::as_str).collect()
     }
 
-    /// What was chosen, for the titles of tables: `, forward`.
+    /// The selection, for the titles of tables: `, forward`.
     pub(crate) fn title(&self) -> String {
         let mut title = self.phase().map(|phase| format!(", {phase}")).unwrap_or_default();
         for range in &self.nvtx {

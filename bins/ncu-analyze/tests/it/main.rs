@@ -126,7 +126,7 @@ fn files_in_the_wrong_order_are_refused_with_the_difference() {
 }
 
 /// A recording that cannot be one of the stated network gives no number, and with `--force` one
-/// with the reason beside it.
+/// with the reason next to it.
 #[test]
 fn impossible_results_are_refused_and_can_be_forced() {
     let files = notebook();
