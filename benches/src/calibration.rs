@@ -8,7 +8,7 @@ use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::{Conv, Gemm};
 use flopgap_graph::{Epilogue, Mode, Op, Step, Workload};
 
-/// Rows of fully connected layers and convolutions in 16 bits, by turns, on a GPU of 132
+/// Rows of fully connected layers and convolutions in 16 bits, alternately, on a GPU of 132
 /// multiprocessors.
 pub fn calibration(rows: u64) -> Calibration {
     let origin = Origin {

@@ -96,7 +96,7 @@ const ACTIVITIES: [(&str, &str); 4] = [
 ];
 const CALLS: &str = "CUPTI_ACTIVITY_KIND_RUNTIME";
 
-/// Moves the recorded events to temporary tables, each activity beside the calls that caused it.
+/// Moves the recorded events to temporary tables, each activity next to the calls that caused it.
 fn remember(connection: &Connection) -> rusqlite::Result<()> {
     for (table, kept) in ACTIVITIES {
         connection.execute_batch(&format!(
