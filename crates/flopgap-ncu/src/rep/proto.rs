@@ -1,8 +1,8 @@
 //! The messages of a report that are needed, with NVIDIA's field numbers; every other field is
 //! skipped unread.
 //!
-//! NVIDIA ships the format's description in the `extras/FileFormat` directory of Nsight Compute. The
-//! numbers below hold for file version 7, which ncu 2022.4, 2025.1 and 2025.3 write.
+//! NVIDIA ships the format's description in the `extras/FileFormat` directory of Nsight Compute.
+//! The numbers below hold for file version 7, which ncu 2022.4, 2025.1 and 2025.3 write.
 
 use super::FormatFault;
 use super::wire::{Damage, Field, Message, u32_of};

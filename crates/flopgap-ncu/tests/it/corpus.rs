@@ -1,5 +1,5 @@
-//! Public reports of other GPUs and older versions, found through `FLOPGAP_CORPUS` (a directory with
-//! an `ncu` directory in it).
+//! Public reports of other GPUs and older versions, found through `FLOPGAP_CORPUS` (a directory
+//! with an `ncu` directory in it).
 
 use std::path::PathBuf;
 
