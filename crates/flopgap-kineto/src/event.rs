@@ -1,380 +1,288 @@
-//! One event of a trace, read key by key; fields that no formula needs are skipped without being
-//! stored.
+//! One event of a trace, where it lies in the file: nothing of it is copied.
 
-use std::fmt;
+use crate::json::{Cursor, Raw, Scalar, Stop};
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-
-/// A JSON value where traces have numbers, strings or null.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) enum Scalar {
-    #[default]
-    None,
-    Integer(i64),
-    Float(f64),
-    Text(String),
-}
-
-impl Scalar {
-    /// A time in microseconds as nanoseconds.
-    pub(crate) fn nanoseconds(&self) -> Option<i64> {
-        match self {
-            Scalar::Integer(us) => us.checked_mul(1000),
-            Scalar::Float(us) => float_nanoseconds(*us),
-            Scalar::Text(text) => float_nanoseconds(text.trim().parse().ok()?),
-            Scalar::None => None,
-        }
-    }
-
-    pub(crate) fn integer(&self) -> Option<i64> {
-        match self {
-            Scalar::Integer(value) => Some(*value),
-            Scalar::Text(text) => text.trim().parse().ok(),
-            _ => None,
-        }
-    }
-
-    /// A count; a float is accepted if it is an exact integer.
-    pub(crate) fn count(&self) -> Option<u64> {
-        match self {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "checked on the same line"
-            )]
-            Scalar::Float(value) if value.fract() == 0.0 && (0.0..9.0e15).contains(value) => {
-                Some(*value as u64)
-            }
-            other => other.integer().and_then(|value| u64::try_from(value).ok()),
-        }
-    }
-}
-
-fn float_nanoseconds(us: f64) -> Option<i64> {
-    let ns = (us * 1000.0).round();
-    #[expect(clippy::cast_possible_truncation, reason = "within the range that is checked")]
-    (ns.abs() < 9.2e18).then_some(ns as i64)
-}
-
-impl<'de> Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Scalar;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number or a text")
-            }
-            fn visit_bool<E>(self, _: bool) -> Result<Scalar, E> {
-                Ok(Scalar::None)
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
-                Ok(Scalar::Integer(value))
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
-                Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Integer))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
-                Ok(Scalar::Float(value))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar::Text(text.to_owned()))
-            }
-            fn visit_unit<E>(self) -> Result<Scalar, E> {
-                Ok(Scalar::None)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Scalar, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Scalar::None)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Scalar::None)
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
-/// The sizes of one input; `None` unless it is a single tensor with known sizes.
-#[derive(Debug, Clone, PartialEq)]
-struct Shape(Option<Vec<u64>>);
-
-impl<'de> Deserialize<'de> for Shape {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Sizes;
-        impl<'de> Visitor<'de> for Sizes {
-            type Value = Shape;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the sizes of a tensor")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Shape, A::Error> {
-                let mut sizes = Some(Vec::new());
-                while let Some(size) = list.next_element::<Scalar>()? {
-                    // A list of tensors, or a symbolic size.
-                    let size = size.integer().and_then(|size| u64::try_from(size).ok());
-                    sizes = sizes.zip(size).map(|(mut sizes, size)| {
-                        sizes.push(size);
-                        sizes
-                    });
-                }
-                Ok(Shape(sizes))
-            }
-            fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
-                Ok(Shape(None))
-            }
-            fn visit_unit<E>(self) -> Result<Shape, E> {
-                Ok(Shape(None))
-            }
-            fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
-                Ok(Shape(None))
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
-                Ok(Shape(None))
-            }
-            fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
-                Ok(Shape(None))
-            }
-            fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-                Ok(Shape(None))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Shape(None))
-            }
-        }
-        deserializer.deserialize_any(Sizes)
-    }
-}
-
-/// What kind of event it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(field_identifier)]
+/// What kind of event it is, by its category.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Category {
     /// An operator of the framework; `Operator` in traces of `PyTorch` 1.8 to 1.11.
-    #[serde(rename = "cpu_op", alias = "Operator")]
     Operator,
-    /// `record_function`, among them an optimizer's step.
-    #[serde(rename = "user_annotation")]
+    /// `record_function`, among them a profiler's and an optimizer's step.
     Annotation,
+    /// The same as the profiler projects it on a GPU: it says nothing that its work does not.
+    GpuAnnotation,
+    /// A frame of Python.
+    Python,
     /// An arrow from a forward operator to its backward function.
-    #[serde(rename = "fwdbwd", alias = "forward_backward")]
     ForwardBackward,
+    /// A call of a GPU's runtime or driver; `Runtime` in traces of `PyTorch` 1.8 to 1.11.
+    Call,
     /// A kernel on a GPU; `Kernel` in traces of `PyTorch` 1.8 to 1.11.
-    #[serde(rename = "kernel", alias = "Kernel")]
     Kernel,
     /// A copy.
-    #[serde(rename = "gpu_memcpy", alias = "Memcpy")]
     Copy,
-    /// A memset.
-    #[serde(rename = "gpu_memset", alias = "Memset")]
+    /// A set.
     Set,
+    /// What is known and holds nothing that is asked for: arrows to GPUs, waits as a GPU sees them,
+    /// the profiler's own work.
+    Known,
     #[default]
-    #[serde(other)]
     Other,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(field_identifier)]
-pub(crate) enum Phase {
-    #[serde(rename = "X")]
-    Complete,
-    #[serde(rename = "f")]
-    FlowEnd,
-    #[default]
-    #[serde(other)]
-    Other,
-}
-
-/// One event.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Event {
-    pub(crate) phase: Phase,
-    pub(crate) category: Category,
-    pub(crate) name: String,
-    pub(crate) process: Scalar,
-    pub(crate) thread: Scalar,
-    pub(crate) start: Scalar,
-    pub(crate) duration: Scalar,
-    pub(crate) arguments: Arguments,
 }
 
 impl Category {
-    /// Whether the arguments of these events are read.
-    fn has_arguments(self) -> bool {
-        matches!(self, Category::Operator | Category::Kernel | Category::Copy | Category::Set)
+    fn of(name: &[u8]) -> Category {
+        match name {
+            b"cpu_op" | b"Operator" => Category::Operator,
+            b"user_annotation" => Category::Annotation,
+            b"gpu_user_annotation" => Category::GpuAnnotation,
+            b"python_function" => Category::Python,
+            b"fwdbwd" | b"forward_backward" => Category::ForwardBackward,
+            b"cuda_runtime"
+            | b"cuda_driver"
+            | b"Runtime"
+            | b"xpu_runtime"
+            | b"mtia_runtime"
+            | b"privateuse1_runtime"
+            | b"hpu_runtime" => Category::Call,
+            b"kernel" | b"Kernel" => Category::Kernel,
+            b"gpu_memcpy" | b"Memcpy" => Category::Copy,
+            b"gpu_memset" | b"Memset" => Category::Set,
+            b""
+            | b"ac2g"
+            | b"async_gpu"
+            | b"async_cpu_to_gpu"
+            | b"cuda_sync"
+            | b"overhead"
+            | b"Trace"
+            | b"cpu_instant_event"
+            | b"cuda_profiler_range"
+            | b"collective_comm" => Category::Known,
+            _ => Category::Other,
+        }
     }
 }
 
-/// What an operator was called with, or how a kernel was launched.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Arguments {
+/// One event.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Event<'a> {
+    /// `X` for one with a duration, `s` and `f` for the ends of an arrow, `M` for a name.
+    pub(crate) phase: u8,
+    pub(crate) category: Category,
+    /// The category as it is written.
+    pub(crate) label: Raw<'a>,
+    pub(crate) name: Raw<'a>,
+    pub(crate) process: Scalar<'a>,
+    pub(crate) thread: Scalar<'a>,
+    pub(crate) start: Scalar<'a>,
+    pub(crate) duration: Scalar<'a>,
+    /// Of an arrow.
+    pub(crate) id: Scalar<'a>,
+    /// As they are written; empty when there are none.
+    pub(crate) arguments: &'a [u8],
+}
+
+impl<'a> Event<'a> {
+    pub(crate) fn parse(cursor: &mut Cursor<'a>) -> Result<Event<'a>, Stop> {
+        let mut event = Event { category: Category::Known, ..Event::default() };
+        cursor.expect(b'{', "expected an event of a trace")?;
+        let mut first = true;
+        while cursor.next_item(b'}', first)? {
+            first = false;
+            match cursor.key()?.bytes {
+                b"ph" => {
+                    if let Scalar::Text(phase) = cursor.scalar()? {
+                        event.phase = phase.bytes.first().copied().unwrap_or_default();
+                    }
+                }
+                b"cat" => {
+                    if let Scalar::Text(label) = cursor.scalar()? {
+                        event.category = Category::of(label.bytes);
+                        event.label = label;
+                    }
+                }
+                b"name" => {
+                    if let Scalar::Text(name) = cursor.scalar()? {
+                        event.name = name;
+                    }
+                }
+                b"pid" => event.process = cursor.scalar()?,
+                b"tid" => event.thread = cursor.scalar()?,
+                b"ts" => event.start = cursor.scalar()?,
+                b"dur" => event.duration = cursor.scalar()?,
+                b"id" => event.id = cursor.scalar()?,
+                b"args" => event.arguments = cursor.skip()?,
+                _ => drop(cursor.skip()?),
+            }
+        }
+        Ok(event)
+    }
+
+    /// When it began and ended, in nanoseconds.
+    pub(crate) fn times(&self) -> Option<(i64, i64)> {
+        let (start, duration) = (self.start.nanoseconds()?, self.duration.nanoseconds()?);
+        (duration >= 0).then(|| start.checked_add(duration).map(|end| (start, end)))?
+    }
+
+    /// The arguments one by one, by their keys.
+    pub(crate) fn each_argument(
+        &self,
+        mut visit: impl FnMut(&'a [u8], &mut Cursor<'a>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        if !self.arguments.starts_with(b"{") {
+            return Ok(());
+        }
+        let mut cursor = Cursor::new(self.arguments, true);
+        cursor.expect(b'{', "expected arguments")?;
+        let mut first = true;
+        while cursor.next_item(b'}', first)? {
+            first = false;
+            let key = cursor.key()?.bytes;
+            visit(key, &mut cursor)?;
+        }
+        Ok(())
+    }
+
+    /// One argument.
+    pub(crate) fn argument(&self, wanted: &[u8]) -> Scalar<'a> {
+        let mut found = Scalar::None;
+        let read = self.each_argument(|key, cursor| {
+            if key == wanted {
+                found = cursor.scalar()?;
+            } else {
+                cursor.skip()?;
+            }
+            Ok(())
+        });
+        if read.is_ok() { found } else { Scalar::None }
+    }
+}
+
+/// What an operator was called with.
+#[derive(Debug, Default)]
+pub(crate) struct Called<'a> {
+    /// Whether its shapes are there at all.
+    pub(crate) has_shapes: bool,
     pub(crate) shapes: Vec<Option<Vec<u64>>>,
     pub(crate) concrete: Vec<String>,
     /// Above 0 for what the autograd engine runs for an operator of that thread.
-    pub(crate) forward_thread: Scalar,
-    pub(crate) flops: Scalar,
-    pub(crate) device: Scalar,
-    pub(crate) context: Scalar,
-    pub(crate) stream: Scalar,
-    pub(crate) correlation: Scalar,
-    pub(crate) registers: Scalar,
-    pub(crate) shared_memory: Scalar,
-    pub(crate) bytes: Scalar,
+    pub(crate) forward_thread: Scalar<'a>,
+    pub(crate) sequence: Scalar<'a>,
+    pub(crate) external: Scalar<'a>,
+    pub(crate) flops: Scalar<'a>,
+}
+
+impl<'a> Called<'a> {
+    /// Reads the arguments of an operator; shapes of those that have a formula, and values besides
+    /// of those that need them.
+    pub(crate) fn read(event: &Event<'a>, shapes: bool, values: bool) -> Result<Called<'a>, Stop> {
+        let mut called = Called::default();
+        event.each_argument(|key, cursor| {
+            match key {
+                b"Input Dims" | b"Input dims" if shapes => {
+                    list(cursor, |cursor| {
+                        called.shapes.push(shape(cursor)?);
+                        Ok(())
+                    })?;
+                    called.has_shapes = !called.shapes.is_empty();
+                }
+                b"Input Dims" | b"Input dims" => {
+                    let written = cursor.skip()?;
+                    called.has_shapes =
+                        written.starts_with(b"[") && !written[1..].trim_ascii().starts_with(b"]");
+                }
+                b"Concrete Inputs" if values => list(cursor, |cursor| {
+                    called.concrete.push(match cursor.scalar()? {
+                        Scalar::Text(text) => text.text().into_owned(),
+                        Scalar::Number(digits) => String::from_utf8_lossy(digits).into_owned(),
+                        Scalar::None => String::new(),
+                    });
+                    Ok(())
+                })?,
+                b"Fwd thread id" => called.forward_thread = cursor.scalar()?,
+                b"Sequence number" => called.sequence = cursor.scalar()?,
+                b"External id" | b"external id" => called.external = cursor.scalar()?,
+                b"flops" | b"Flops" | b"FLOPs" => called.flops = cursor.scalar()?,
+                _ => drop(cursor.skip()?),
+            }
+            Ok(())
+        })?;
+        Ok(called)
+    }
+}
+
+/// How a kernel was launched, or what a copy or set did.
+#[derive(Debug, Default)]
+pub(crate) struct Launched<'a> {
+    pub(crate) device: Scalar<'a>,
+    pub(crate) context: Scalar<'a>,
+    pub(crate) stream: Scalar<'a>,
+    pub(crate) correlation: Scalar<'a>,
+    pub(crate) external: Scalar<'a>,
+    pub(crate) registers: Scalar<'a>,
+    pub(crate) shared_memory: Scalar<'a>,
+    pub(crate) bytes: Scalar<'a>,
+    pub(crate) graph_node: Scalar<'a>,
     pub(crate) grid: Option<Vec<u64>>,
     pub(crate) block: Option<Vec<u64>>,
 }
 
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum Key {
-    #[serde(rename = "ph")]
-    Phase,
-    #[serde(rename = "cat")]
-    Category,
-    #[serde(rename = "name")]
-    Name,
-    #[serde(rename = "pid")]
-    Process,
-    #[serde(rename = "tid")]
-    Thread,
-    #[serde(rename = "ts")]
-    Start,
-    #[serde(rename = "dur")]
-    Duration,
-    #[serde(rename = "args")]
-    Arguments,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys;
-        impl<'de> Visitor<'de> for Keys {
-            type Value = Event;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an event of a trace")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event, A::Error> {
-                let mut event = Event::default();
-                let mut category = None;
-                while let Some(key) = map.next_key::<Key>()? {
-                    match key {
-                        Key::Phase => event.phase = map.next_value()?,
-                        Key::Category => category = Some(map.next_value()?),
-                        Key::Name => event.name = map.next_value()?,
-                        Key::Process => event.process = map.next_value()?,
-                        Key::Thread => event.thread = map.next_value()?,
-                        Key::Start => event.start = map.next_value()?,
-                        Key::Duration => event.duration = map.next_value()?,
-                        // Keys have no order, so arguments are read until the category is known.
-                        Key::Arguments if category.is_none_or(Category::has_arguments) => {
-                            let wants_values = event.name.is_empty() || event.name == "aten::conv2d";
-                            event.arguments = map.next_value_seed(ReadArguments { wants_values })?;
-                        }
-                        Key::Arguments | Key::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                event.category = category.unwrap_or_default();
-                Ok(event)
-            }
-        }
-        deserializer.deserialize_map(Keys)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum ArgumentKey {
-    #[serde(rename = "Input Dims", alias = "Input dims")]
-    Shapes,
-    #[serde(rename = "Concrete Inputs")]
-    Concrete,
-    #[serde(rename = "Fwd thread id")]
-    ForwardThread,
-    #[serde(rename = "flops", alias = "Flops", alias = "FLOPs")]
-    Flops,
-    #[serde(rename = "device")]
-    Device,
-    #[serde(rename = "context")]
-    Context,
-    #[serde(rename = "stream")]
-    Stream,
-    #[serde(rename = "correlation")]
-    Correlation,
-    #[serde(rename = "registers per thread")]
-    Registers,
-    #[serde(rename = "shared memory")]
-    SharedMemory,
-    #[serde(rename = "bytes")]
-    Bytes,
-    #[serde(rename = "grid")]
-    Grid,
-    #[serde(rename = "block")]
-    Block,
-    #[serde(other)]
-    Other,
-}
-
-struct ReadArguments {
-    wants_values: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for ReadArguments {
-    type Value = Arguments;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Arguments, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ReadArguments {
-    type Value = Arguments;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the arguments of an event")
-    }
-
-    fn visit_unit<E>(self) -> Result<Arguments, E> {
-        Ok(Arguments::default())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Arguments, A::Error> {
-        let mut arguments = Arguments::default();
-        while let Some(key) = map.next_key::<ArgumentKey>()? {
+impl<'a> Launched<'a> {
+    pub(crate) fn read(event: &Event<'a>) -> Result<Launched<'a>, Stop> {
+        let mut launched = Launched::default();
+        event.each_argument(|key, cursor| {
             match key {
-                ArgumentKey::Shapes => {
-                    arguments.shapes =
-                        map.next_value::<Vec<Shape>>()?.into_iter().map(|shape| shape.0).collect();
-                }
-                ArgumentKey::Concrete if self.wants_values => {
-                    let values = map.next_value::<Vec<Scalar>>()?;
-                    let text = |value| match value {
-                        Scalar::Text(text) => text,
-                        Scalar::Integer(value) => value.to_string(),
-                        Scalar::Float(_) | Scalar::None => String::new(),
-                    };
-                    arguments.concrete = values.into_iter().map(text).collect();
-                }
-                ArgumentKey::ForwardThread => arguments.forward_thread = map.next_value()?,
-                ArgumentKey::Flops => arguments.flops = map.next_value()?,
-                ArgumentKey::Device => arguments.device = map.next_value()?,
-                ArgumentKey::Context => arguments.context = map.next_value()?,
-                ArgumentKey::Stream => arguments.stream = map.next_value()?,
-                ArgumentKey::Correlation => arguments.correlation = map.next_value()?,
-                ArgumentKey::Registers => arguments.registers = map.next_value()?,
-                ArgumentKey::SharedMemory => arguments.shared_memory = map.next_value()?,
-                ArgumentKey::Bytes => arguments.bytes = map.next_value()?,
-                ArgumentKey::Grid => arguments.grid = map.next_value::<Shape>()?.0,
-                ArgumentKey::Block => arguments.block = map.next_value::<Shape>()?.0,
-                ArgumentKey::Concrete | ArgumentKey::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                }
+                b"device" => launched.device = cursor.scalar()?,
+                b"context" => launched.context = cursor.scalar()?,
+                b"stream" => launched.stream = cursor.scalar()?,
+                b"correlation" => launched.correlation = cursor.scalar()?,
+                b"External id" | b"external id" => launched.external = cursor.scalar()?,
+                b"registers per thread" => launched.registers = cursor.scalar()?,
+                b"shared memory" => launched.shared_memory = cursor.scalar()?,
+                b"bytes" => launched.bytes = cursor.scalar()?,
+                b"graph node id" => launched.graph_node = cursor.scalar()?,
+                b"grid" => launched.grid = shape(cursor)?,
+                b"block" => launched.block = shape(cursor)?,
+                _ => drop(cursor.skip()?),
             }
-        }
-        Ok(arguments)
+            Ok(())
+        })?;
+        Ok(launched)
     }
+}
+
+/// Reads the elements of a list; any other value is passed over.
+fn list<'a>(
+    cursor: &mut Cursor<'a>,
+    mut element: impl FnMut(&mut Cursor<'a>) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    if cursor.peek()? != b'[' {
+        return cursor.skip().map(drop);
+    }
+    cursor.expect(b'[', "expected a list")?;
+    let mut first = true;
+    while cursor.next_item(b']', first)? {
+        first = false;
+        element(cursor)?;
+    }
+    Ok(())
+}
+
+/// The sizes of one input: none when it is no single tensor with known sizes.
+fn shape(cursor: &mut Cursor<'_>) -> Result<Option<Vec<u64>>, Stop> {
+    if cursor.peek()? != b'[' {
+        cursor.skip()?;
+        return Ok(None);
+    }
+    let mut sizes = Some(Vec::new());
+    list(cursor, |cursor| {
+        // A list of tensors, or a size that only the run knows.
+        let size = cursor.scalar()?.count();
+        sizes = sizes.take().zip(size).map(|(mut sizes, size)| {
+            sizes.push(size);
+            sizes
+        });
+        Ok(())
+    })?;
+    Ok(sizes)
 }

@@ -3,11 +3,17 @@
 mod error;
 mod event;
 pub mod formula;
+mod host;
+mod json;
 mod part;
 mod reader;
+mod recorded;
 mod trace;
 
 pub use error::Error;
 pub use part::Part;
 pub use reader::Options;
-pub use trace::{GpuKind, GpuWork, Operator, OperatorTotal, Source, Trace, Warning, WarningKind};
+pub use trace::{
+    Annotation, AnnotationKind, Call, Device, Distributed, GpuKind, GpuWork, Operator, OperatorTotal, Source,
+    Thread, Trace, Warning, WarningKind,
+};

@@ -9,7 +9,7 @@ pub enum Part {
     Forward,
     /// Run by the autograd engine.
     Backward,
-    /// Within `Optimizer.step`.
+    /// Within `Optimizer.step` or `Optimizer.zero_grad`.
     Optimizer,
 }
 
@@ -31,7 +31,7 @@ impl Part {
     pub(crate) fn opened_by(name: &str) -> Option<Part> {
         if name.starts_with("autograd::engine::evaluate_function") {
             Some(Part::Backward)
-        } else if name.starts_with("Optimizer.step") {
+        } else if ["Optimizer.step", "Optimizer.zero_grad"].iter().any(|begin| name.starts_with(begin)) {
             Some(Part::Optimizer)
         } else {
             None

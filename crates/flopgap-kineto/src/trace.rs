@@ -28,6 +28,10 @@ pub struct Operator {
     pub start: i64,
     /// Time that the host spent in it, in nanoseconds.
     pub duration: u64,
+    /// The thread that ran it: its place in [`Trace::threads`].
+    pub thread: u32,
+    /// Ties the work of GPUs to it ([`GpuWork::external`]).
+    pub external: Option<i64>,
     /// The FLOPs that the framework assigns to it, and where they come from. `None` where it has no
     /// formula, and where the formula lacks a shape (there is a warning then).
     pub flops: Option<(u64, Source)>,
@@ -63,8 +67,12 @@ pub struct GpuWork {
     pub context: Option<i64>,
     /// The stream.
     pub stream: Option<i64>,
-    /// Identifies the call that launched it.
+    /// Identifies the call that launched it ([`Call::correlation`]).
     pub correlation: Option<i64>,
+    /// Identifies the innermost operator or annotation around its launch ([`Operator::external`]).
+    pub external: Option<i64>,
+    /// The node of a CUDA graph that it ran for.
+    pub graph_node: Option<i64>,
     /// Blocks in x, y, z; of a kernel.
     pub grid: Option<[u64; 3]>,
     /// Threads of a block in x, y, z; of a kernel.
@@ -75,6 +83,87 @@ pub struct GpuWork {
     pub shared_bytes: Option<u64>,
     /// Bytes copied or set.
     pub bytes: Option<u64>,
+}
+
+/// A call of a GPU's runtime or driver: `cudaLaunchKernel`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The function.
+    pub name: Arc<str>,
+    /// When it began, in nanoseconds on the trace's own clock.
+    pub start: i64,
+    /// How long it took, in nanoseconds.
+    pub duration: u64,
+    /// The thread that called: its place in [`Trace::threads`].
+    pub thread: u32,
+    /// Ties the work of GPUs to it.
+    pub correlation: Option<i64>,
+}
+
+/// What marked a range of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum AnnotationKind {
+    /// `record_function`, and the profiler's and optimizer's own: `ProfilerStep#3`,
+    /// `Optimizer.step#AdamW.step`.
+    User,
+    /// A module (`with_modules=True`): `nn.Module: Linear_0`.
+    Module,
+}
+
+/// A range of the host that a user, the framework or a module marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Annotation {
+    /// What marked it.
+    pub kind: AnnotationKind,
+    /// Its text.
+    pub name: Arc<str>,
+    /// When it began, in nanoseconds on the trace's own clock.
+    pub start: i64,
+    /// How long it lasted, in nanoseconds.
+    pub duration: u64,
+    /// The thread: its place in [`Trace::threads`].
+    pub thread: u32,
+    /// Ties the work of GPUs to it ([`GpuWork::external`]).
+    pub external: Option<i64>,
+}
+
+/// A thread of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its process, as the system numbers it; absent where a trace has a text.
+    pub process: Option<i64>,
+    /// The thread, as the system or the profiler numbers it; absent where a trace has a text.
+    pub number: Option<i64>,
+    /// What the trace calls it.
+    pub name: Option<Arc<str>>,
+    /// The thread whose operators it runs backward: its place in [`Trace::threads`]. Known by the
+    /// arrows from forward to backward operators, or by their sequence numbers.
+    pub backward_of: Option<u32>,
+}
+
+/// Which of several processes of a job recorded a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Distributed {
+    /// Its number, from 0.
+    pub rank: Option<u64>,
+    /// How many there are.
+    pub world_size: Option<u64>,
+    /// What they communicate by: `nccl`.
+    pub backend: Option<String>,
+}
+
+/// A GPU of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Its number, as the process numbers it.
+    pub id: Option<i64>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its multiprocessors.
+    pub multiprocessors: Option<u64>,
+    /// Its memory, in bytes.
+    pub memory_bytes: Option<u64>,
 }
 
 /// A problem that did not stop the reader.
@@ -94,6 +183,18 @@ pub enum WarningKind {
     NoTimes {
         /// Its name.
         name: String,
+    },
+    /// The arguments of events are no list of names and values; they count as absent.
+    Arguments {
+        /// How many events.
+        events: u64,
+    },
+    /// Events with a duration of a category that is not read, such as those of other accelerators.
+    Unread {
+        /// The category.
+        category: String,
+        /// How many.
+        events: u64,
     },
     /// An operator has no FLOPs because its shapes are missing or contradict each other.
     Uncounted {
@@ -133,6 +234,12 @@ impl fmt::Display for WarningKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WarningKind::NoTimes { name } => write!(f, "`{name}` has no start or no duration; skipped"),
+            WarningKind::Arguments { events } => {
+                write!(f, "the arguments of {events} events cannot be read; they count as absent")
+            }
+            WarningKind::Unread { category, events } => {
+                write!(f, "{events} events of the category `{category}` are not read")
+            }
             WarningKind::Uncounted { operator, reason } => write!(f, "`{operator}` is not counted: {reason}"),
             WarningKind::MoreWithoutTimes { events } => {
                 write!(f, "{events} more events have no start or no duration; skipped")
@@ -171,10 +278,23 @@ pub struct Trace {
     pub(crate) path: PathBuf,
     /// The name of the first GPU, where the trace names one.
     pub device: Option<String>,
+    /// The GPUs of the machine.
+    pub devices: Vec<Device>,
+    /// Of a job of several processes, which one this is.
+    pub distributed: Option<Distributed>,
+    /// What times count from: 0 of the trace's own clock, in nanoseconds since 1970; 0 where times
+    /// do so themselves.
+    pub base: i64,
+    /// The threads of the host, in the order in which they first occur.
+    pub threads: Vec<Thread>,
     /// The operators, in the order of the file (which is not the order in which they ran).
     pub operators: Vec<Operator>,
     /// Kernels, copies and memsets, in the order of the file.
     pub gpu_work: Vec<GpuWork>,
+    /// Calls of the GPUs' runtime and driver, in the order of the file.
+    pub calls: Vec<Call>,
+    /// The ranges that were marked on the host, in the order of the file.
+    pub annotations: Vec<Annotation>,
     /// Problems found. A warning about an operator's FLOPs means that sums that include it are too
     /// small.
     pub warnings: Vec<Warning>,

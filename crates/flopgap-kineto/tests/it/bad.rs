@@ -22,9 +22,11 @@ fn each_has_its_place_and_its_advice() {
     assert_eq!(message(&GOOD[..GOOD.len() - 3]), "t.json:2:110: the trace is cut off here");
     assert_eq!(message(""), "t.json:1:0: the trace is cut off here");
     assert_eq!(message("{}"), "t.json: not a Chrome trace: it has no traceEvents");
-    assert_eq!(message("kernel,time\n"), "t.json:1:1: expected value");
-    assert_eq!(message("17"), "t.json:1:2: invalid type: integer `17`, expected a Chrome trace");
-    assert_eq!(message(&GOOD.replace("\"ts\":1,", "\"ts\":nan,")), "t.json:2:66: expected ident");
+    assert_eq!(message("kernel,time\n"), "t.json:1:1: expected a Chrome trace: an object or a list");
+    assert_eq!(message("17"), "t.json:1:1: expected a Chrome trace: an object or a list");
+    assert_eq!(message(&GOOD.replace("\"ts\":1,", "\"ts\":?,")), "t.json:2:65: expected a value");
+    assert_eq!(message(&GOOD.replace("]]}}", "]}}")), "t.json:2:108: a bracket that does not fit");
+    assert_eq!(message(r#"{"traceEvents":[17]}"#), "t.json:1:17: expected an event of a trace");
     assert_eq!(
         message(r#"{"traceEvents":[{"ph":"M"}]}"#),
         "t.json: it has 1 events, but no operator of the framework"

@@ -1,5 +1,7 @@
 //! The reader on a recorded trace and on invalid ones.
 
 mod bad;
+mod corpus;
 mod gpu;
+mod host;
 mod recorded;

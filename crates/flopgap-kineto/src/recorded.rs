@@ -1,0 +1,292 @@
+//! What is kept of the events while they pass by.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::Error;
+use crate::event::{Called, Category, Event, Launched};
+use crate::formula::{self, Inputs, Kind};
+use crate::host::Threads;
+use crate::json::{Raw, Stop};
+use crate::part::{self, Part, Place, Range};
+use crate::trace::{
+    Annotation, AnnotationKind, Call, GpuKind, GpuWork, Operator, Source, Trace, Warning, WarningKind,
+};
+
+/// Warnings of one kind are listed up to this many; the rest becomes a number.
+const LISTED: u64 = 5;
+
+/// Names of modules in Python's stack.
+const MODULE: &[u8] = b"nn.Module: ";
+
+/// What is kept of the events while they pass by.
+#[derive(Default)]
+pub(crate) struct Recorded {
+    seen: u64,
+    names: FxHashMap<Box<[u8]>, Arc<str>>,
+    threads: Threads,
+    operators: Vec<Operator>,
+    /// Of each operator, the part that it opens.
+    opens: Vec<Option<Part>>,
+    gpu_work: Vec<GpuWork>,
+    calls: Vec<Call>,
+    annotations: Vec<Annotation>,
+    /// Where arrows from forward operators end: thread and time.
+    backward_starts: FxHashSet<(u32, i64)>,
+    with_shapes: bool,
+    warnings: Vec<Warning>,
+    unreadable: u64,
+    uncounted: u64,
+    without_arguments: u64,
+    /// Events of categories that are not read.
+    unread: BTreeMap<Vec<u8>, u64>,
+}
+
+impl Recorded {
+    pub(crate) fn push(&mut self, event: &Event<'_>) {
+        self.seen += 1;
+        let arrow = event.category == Category::ForwardBackward;
+        match event.phase {
+            b'X' => self.push_complete(event),
+            b's' if arrow => {
+                let thread = self.threads.place(event.process, event.thread);
+                self.threads.begin(event.id, thread);
+            }
+            b'f' if arrow => {
+                let thread = self.threads.place(event.process, event.thread);
+                self.threads.end(event.id, thread);
+                if let Some(start) = event.start.nanoseconds() {
+                    self.backward_starts.insert((thread, start));
+                }
+            }
+            b'M' if event.name.bytes == b"thread_name" => {
+                if let crate::json::Scalar::Text(name) = event.argument(b"name") {
+                    self.threads.name(event.process, event.thread, &name.text());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn push_complete(&mut self, event: &Event<'_>) {
+        let marks = |name: &[u8]| {
+            [&b"ProfilerStep#"[..], b"Optimizer.step#", b"Optimizer.zero_grad#"]
+                .iter()
+                .any(|begin| name.starts_with(begin))
+        };
+        match event.category {
+            // Old versions have no category for annotations.
+            Category::Operator if marks(event.name.bytes) => {
+                self.push_annotation(event, AnnotationKind::User);
+            }
+            Category::Operator => self.push_operator(event),
+            Category::Annotation => self.push_annotation(event, AnnotationKind::User),
+            Category::Python if event.name.bytes.starts_with(MODULE) => {
+                self.push_annotation(event, AnnotationKind::Module);
+            }
+            Category::Call => self.push_call(event),
+            Category::Kernel => self.push_work(event, GpuKind::Kernel),
+            Category::Copy => self.push_work(event, GpuKind::Copy),
+            Category::Set => self.push_work(event, GpuKind::Memset),
+            Category::Other => match self.unread.get_mut(event.label.bytes) {
+                Some(events) => *events += 1,
+                None => {
+                    self.unread.insert(event.label.bytes.to_owned(), 1);
+                }
+            },
+            Category::GpuAnnotation | Category::Python | Category::ForwardBackward | Category::Known => {}
+        }
+    }
+
+    /// When an event began and how long it lasted; an event of which that is not known is left out
+    /// with a warning.
+    fn times(&mut self, event: &Event<'_>) -> Option<(i64, u64)> {
+        let times = event.times();
+        if times.is_none() {
+            self.unreadable += 1;
+            if self.unreadable <= LISTED {
+                let kind = WarningKind::NoTimes { name: event.name.text().into_owned() };
+                self.warnings.push(Warning { event: Some(self.seen), kind });
+            }
+        }
+        times.map(|(start, end)| (start, end.abs_diff(start)))
+    }
+
+    /// Arguments, or none where they cannot be read.
+    fn arguments<T: Default>(&mut self, read: Result<T, Stop>) -> T {
+        read.unwrap_or_else(|_| {
+            self.without_arguments += 1;
+            T::default()
+        })
+    }
+
+    fn push_work(&mut self, event: &Event<'_>, kind: GpuKind) {
+        let Some((start, duration)) = self.times(event) else { return };
+        let launched = self.arguments(Launched::read(event));
+        let sizes = |sizes: Option<Vec<u64>>| <[u64; 3]>::try_from(sizes?).ok();
+        let work = GpuWork {
+            kind,
+            name: self.name(event.name),
+            start,
+            duration,
+            // The profiler shows GPUs as processes and streams as their threads.
+            device: launched.device.integer().or_else(|| event.process.integer()),
+            context: launched.context.integer(),
+            stream: launched.stream.integer().or_else(|| event.thread.integer()),
+            correlation: launched.correlation.integer(),
+            external: launched.external.integer(),
+            graph_node: launched.graph_node.integer().filter(|node| *node > 0),
+            grid: sizes(launched.grid),
+            block: sizes(launched.block),
+            registers: launched.registers.count(),
+            shared_bytes: launched.shared_memory.count(),
+            bytes: launched.bytes.count(),
+        };
+        self.gpu_work.push(work);
+    }
+
+    fn push_call(&mut self, event: &Event<'_>) {
+        let Some((start, duration)) = self.times(event) else { return };
+        let thread = self.threads.place(event.process, event.thread);
+        let correlation = event.argument(b"correlation").integer();
+        let name = self.name(event.name);
+        self.calls.push(Call { name, start, duration, thread, correlation });
+    }
+
+    fn push_annotation(&mut self, event: &Event<'_>, kind: AnnotationKind) {
+        let Some((start, duration)) = self.times(event) else { return };
+        let thread = self.threads.place(event.process, event.thread);
+        let external = event.argument(b"External id").integer();
+        let name = self.name(event.name);
+        self.annotations.push(Annotation { kind, name, start, duration, thread, external });
+    }
+
+    fn push_operator(&mut self, event: &Event<'_>) {
+        let Some((start, duration)) = self.times(event) else { return };
+        let thread = self.threads.place(event.process, event.thread);
+        let name = self.name(event.name);
+        let called = Called::read(event, Kind::of(&name).is_some(), &*name == "aten::conv2d");
+        let called = self.arguments(called);
+        let flops = self.flops(&name, &called);
+        let from_forward = called.forward_thread.integer().is_some_and(|thread| thread > 0);
+        let opens = Part::opened_by(&name).or(from_forward.then_some(Part::Backward));
+        if let Some(number) = called.sequence.integer() {
+            self.threads.sequence(number, thread, opens == Some(Part::Backward));
+        }
+        let external = called.external.integer();
+        let part = Part::Forward;
+        self.operators.push(Operator { name, part, start, duration, thread, external, flops });
+        self.opens.push(opens);
+    }
+
+    /// What the trace says, or else the formula.
+    fn flops(&mut self, name: &str, called: &Called<'_>) -> Option<(u64, Source)> {
+        self.with_shapes |= called.has_shapes;
+        if let Some(flops) = called.flops.count() {
+            self.with_shapes = true;
+            return Some((flops, Source::Recorded));
+        }
+        let inputs = Inputs { shapes: &called.shapes, concrete: &called.concrete };
+        match formula::flops(name, inputs) {
+            Ok(flops) => flops.map(|flops| (flops, Source::Formula)),
+            Err(reason) => {
+                self.uncounted += 1;
+                if self.uncounted <= LISTED {
+                    let kind = WarningKind::Uncounted { operator: name.to_owned(), reason };
+                    self.warnings.push(Warning { event: Some(self.seen), kind });
+                }
+                None
+            }
+        }
+    }
+
+    /// A name, each kept once.
+    fn name(&mut self, name: Raw<'_>) -> Arc<str> {
+        if let Some(known) = self.names.get(name.bytes) {
+            return Arc::clone(known);
+        }
+        let shared: Arc<str> = name.text().into();
+        self.names.insert(name.bytes.into(), Arc::clone(&shared));
+        shared
+    }
+
+    /// Refuses a trace from which no FLOPs can be taken.
+    pub(crate) fn require_shapes(&self, path: &Path) -> Result<(), Error> {
+        let (path, operators) = (path.to_owned(), self.operators.len());
+        if operators == 0 {
+            return Err(Error::NoOperators { path, events: self.seen });
+        }
+        if !self.with_shapes {
+            return Err(Error::NoShapes { path, operators });
+        }
+        Ok(())
+    }
+
+    /// The trace, with the part of each operator. Where nobody asks for FLOPs, a trace without any
+    /// shapes is not strange.
+    pub(crate) fn finish(mut self, path: &Path, without_shapes: bool) -> Trace {
+        if without_shapes && !self.with_shapes {
+            self.warnings.retain(|warning| !matches!(warning.kind, WarningKind::Uncounted { .. }));
+            self.uncounted = 0;
+        }
+        let places = self.places();
+        self.warn_of_totals(&places);
+        for (operator, place) in self.operators.iter_mut().zip(places) {
+            operator.part = place.part;
+        }
+        Trace {
+            path: path.to_owned(),
+            device: None,
+            devices: Vec::new(),
+            distributed: None,
+            base: 0,
+            threads: self.threads.finish(),
+            operators: self.operators,
+            gpu_work: self.gpu_work,
+            calls: self.calls,
+            annotations: self.annotations,
+            warnings: self.warnings,
+        }
+    }
+
+    /// The place of each operator.
+    fn places(&self) -> Vec<Place> {
+        let range = |thread: u32, start: i64, duration: u64, opens: Option<Part>, counted: bool| {
+            let from_forward = opens.is_none() && self.backward_starts.contains(&(thread, start));
+            let opens = opens.or(from_forward.then_some(Part::Backward));
+            Range { thread, start, end: start.saturating_add_unsigned(duration), opens, counted }
+        };
+        let operators = self.operators.iter().zip(&self.opens).map(|(operator, opens)| {
+            let counted = Kind::of(&operator.name).is_some();
+            range(operator.thread, operator.start, operator.duration, *opens, counted)
+        });
+        let annotations = self.annotations.iter().filter_map(|annotation| {
+            let opens = Part::opened_by(&annotation.name)?;
+            Some(range(annotation.thread, annotation.start, annotation.duration, Some(opens), false))
+        });
+        part::places(&operators.chain(annotations).collect::<Vec<_>>())
+    }
+
+    fn warn_of_totals(&mut self, places: &[Place]) {
+        let twice = self.operators.iter().zip(places).filter(|(operator, place)| {
+            place.within_counted && operator.flops.is_some_and(|(flops, _)| flops > 0)
+        });
+        let twice = twice.count();
+        let more = |count: u64| count.checked_sub(LISTED).filter(|&rest| rest > 0);
+        let events = more(self.unreadable).map(|events| WarningKind::MoreWithoutTimes { events });
+        let operators = more(self.uncounted).map(|operators| WarningKind::MoreUncounted { operators });
+        let twice = (twice > 0).then_some(WarningKind::CountedTwice { calls: twice });
+        let without = self.without_arguments;
+        let arguments = (without > 0).then_some(WarningKind::Arguments { events: without });
+        let kinds = [events, operators, twice, arguments].into_iter().flatten();
+        let unread = std::mem::take(&mut self.unread);
+        let unread = unread.into_iter().map(|(category, events)| WarningKind::Unread {
+            category: String::from_utf8_lossy(&category).into_owned(),
+            events,
+        });
+        self.warnings.extend(kinds.chain(unread).map(|kind| Warning { event: None, kind }));
+    }
+}
