@@ -1,7 +1,5 @@
 """Counting on a real GPU with PyTorch: against what follows from the sizes, against FlopCounterMode, and beside torch.profiler."""
 
-import statistics
-import time
 
 import pytest
 
@@ -102,37 +100,11 @@ def events(step):
     return sum(1 for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA)
 
 
-def step_time(step, blocks=7, steps=50):
-    times = []
-    for _ in range(blocks):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(steps):
-            step()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - begin) / steps)
-    return statistics.median(times)
-
-
 def test_counts_repeat_and_are_those_of_the_formulas(layer):
     asked = formulas(layer)
     for _ in range(3):
         assert flopgap.count(layer).flops["tensor bf16"] == asked
     assert flopgap.Counter(what="sass").count(layer).flops["fp32"] > 0
-
-
-def test_steps_are_as_fast_after_a_count():
-    model = torch.nn.Sequential(*[part for _ in range(10) for part in (torch.nn.Linear(256, 256), torch.nn.Sigmoid())]).cuda()
-    x = torch.randn(64, 256, device="cuda")
-
-    def step():
-        model(x).sum().backward()
-
-    step_time(step, 2)
-    before = step_time(step)
-    flopgap.count(step)
-    after = step_time(step)
-    assert after < 1.1 * before, f"{before * 1e6:.0f} us before, {after * 1e6:.0f} after"
 
 
 def test_graphs_are_counted_by_hardware_and_refused_for_instructions():
@@ -157,19 +129,6 @@ def test_workers_of_a_loader_are_no_trouble(layer):
     with flopgap.Counter() as counter:
         for _ in loader:
             assert counter.count(layer).launches > 10
-
-
-def test_a_second_count_is_ready_at_once(layer):
-    times = []
-    with flopgap.Counter(theory=False) as counter:
-        for _ in range(4):
-            begin = time.perf_counter()
-            counter.count(layer)
-            times.append(time.perf_counter() - begin)
-    assert min(times[1:]) < 0.2, times
-    begin = time.perf_counter()
-    flopgap.Counter(theory=False).count(layer)
-    assert time.perf_counter() - begin < 1.2
 
 
 def test_by_everything_at_once(layer):
