@@ -1,4 +1,4 @@
-//! Why a report could not be read.
+//! Errors of reading reports.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system or the decompressor said.
+        /// The underlying I/O or decompression error.
         #[source]
         source: io::Error,
     },
@@ -35,7 +35,7 @@ pub enum Error {
     CounterPermission {
         /// The file.
         path: PathBuf,
-        /// The line that says so.
+        /// The line with the message.
         line: u64,
     },
     /// ncu ran but profiled no kernel.
@@ -43,7 +43,7 @@ pub enum Error {
     NoKernels {
         /// The file.
         path: PathBuf,
-        /// The line that says so.
+        /// The line with the message.
         line: u64,
     },
     /// ncu or the program under it failed before anything was printed.
@@ -51,9 +51,9 @@ pub enum Error {
     ProfilerFailed {
         /// The file.
         path: PathBuf,
-        /// The line that says so.
+        /// The line with the message.
         line: u64,
-        /// ncu's own words.
+        /// ncu's message.
         message: String,
     },
     /// The file does not show whether `,` or `.` separates decimals, and the two readings differ by
@@ -99,7 +99,7 @@ pub enum Error {
     },
 }
 
-/// What a file without a table of Nsight Compute holds.
+/// The content of a file without a table of Nsight Compute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Found {
@@ -111,7 +111,7 @@ pub enum Found {
     Json,
     /// ncu's source page, which has instructions and no launches.
     SourcePage,
-    /// ncu's output for people.
+    /// ncu's human-readable output.
     TextOutput,
     /// ncu's message that the results are in an `.ncu-rep`.
     WrittenElsewhere,

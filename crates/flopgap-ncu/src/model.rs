@@ -1,5 +1,4 @@
-//! What a report holds once it is read: launches, their metrics, and the interned strings that both
-//! point into.
+//! The data of a report: launches, their metrics, and the interned strings that both refer to.
 
 use std::fmt;
 use std::ops::Deref;
@@ -248,7 +247,7 @@ impl Deref for LaunchView<'_> {
     }
 }
 
-/// What kind of report a file is.
+/// The kind of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {

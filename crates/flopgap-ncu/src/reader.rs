@@ -1,4 +1,4 @@
-//! The facade: one call for every kind of report.
+//! Reads every kind of report.
 
 use std::fmt;
 use std::fs::File;
@@ -165,7 +165,7 @@ impl Reader {
         &self.context.strings
     }
 
-    /// What was strange so far; complete at the end.
+    /// Warnings so far; complete at the end.
     pub fn warnings(&self) -> &[Warning] {
         &self.context.warnings
     }
@@ -222,9 +222,9 @@ impl Reader {
 pub struct Report {
     /// The launches in the file's order, each once.
     pub launches: Vec<Launch>,
-    /// What the launches' symbols stand for.
+    /// The strings behind the launches' symbols.
     pub strings: Strings,
-    /// What was strange.
+    /// Warnings.
     pub warnings: Vec<Warning>,
     /// Lines that belong to no table; the first thousand.
     pub notes: Vec<Note>,
@@ -237,7 +237,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The launches with their strings available.
+    /// The launches with their strings.
     pub fn iter(&self) -> impl Iterator<Item = LaunchView<'_>> + Clone {
         self.launches.iter().map(|launch| LaunchView { launch, strings: &self.strings })
     }

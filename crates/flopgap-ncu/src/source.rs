@@ -1,10 +1,10 @@
-//! The seam between the facade and the two formats.
+//! The interface between the reader and the two formats.
 
 use crate::error::Error;
 use crate::model::{Launch, Strings};
 use crate::warning::{Note, Warning, WarningKind};
 
-/// Where a format puts what it finds while it reads.
+/// Where a format stores its findings while reading.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     pub(crate) strings: Strings,
@@ -19,7 +19,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Warns of something at `position`, and notes the loss if it is one.
+    /// Adds a warning at `position`, and records a loss if it is one.
     pub(crate) fn warn(&mut self, position: u64, kind: WarningKind) {
         if kind.is_loss() {
             self.lost_at.get_or_insert(position);

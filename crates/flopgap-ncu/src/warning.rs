@@ -1,17 +1,17 @@
-//! What was strange in a report but did not stop its reader, and the lines that belong to no table.
+//! Warnings about a report, and the lines that belong to no table.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::FormatFault;
 
-/// Something strange that did not stop the reader: what, and where.
+/// A problem that did not stop the reader, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The line of the file (CSV, from 1) or the byte offset (`.ncu-rep`); 0 where it concerns the
     /// whole file.
     pub position: u64,
-    /// What was strange, and what the reader did about it.
+    /// The problem, and how the reader handled it.
     pub kind: WarningKind,
 }
 
@@ -33,11 +33,11 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What was strange in a report.
+/// A problem in a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// The rows of a launch are apart in the file: streaming yields it in parts.
+    /// The rows of a launch are not adjacent in the file: streaming yields it in parts.
     LaunchRepeated {
         /// ncu's id of the launch.
         id: u64,
@@ -83,24 +83,24 @@ pub enum WarningKind {
     RowsByDomain,
     /// The file cannot be read further.
     FileBroken {
-        /// What the decompressor or the system said.
+        /// The underlying error.
         message: String,
     },
     /// ncu reported an error of its own or of the program.
     ProfilerFailed {
-        /// ncu's words.
+        /// ncu's message.
         message: String,
     },
     /// ncu reported that no kernel was profiled, or that it lacked a permission.
     Profiler {
-        /// ncu's words.
+        /// ncu's message.
         message: String,
     },
     /// A table has a header only.
     NoRows,
     /// Warnings or notes beyond the reader's limit were only counted.
     Unlisted {
-        /// Which.
+        /// Their kind.
         what: Unlisted,
         /// How many.
         count: u64,
@@ -131,7 +131,7 @@ pub enum WarningKind {
     },
 }
 
-/// What a reader counts when there is too much of it to be kept.
+/// Items that a reader only counts when there are too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unlisted {
     /// Lines that belong to no table.

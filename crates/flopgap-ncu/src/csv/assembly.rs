@@ -1,5 +1,5 @@
-//! Rows to launches: the launch under construction, the launches that wait for the number format,
-//! and the warnings on the way.
+//! Assembles rows into launches: the launch under construction, the launches held back until the
+//! number format is known, and warnings.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::noise::Noise;
 use super::pending::{MAX_WAITING, Numbers, Place, Reading, Slot};
 use super::record::Record;
 
-/// What is known about a metric before its value.
+/// Properties of a metric that precede its value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MetricKind {
     pub(super) section: Symbol,
@@ -38,7 +38,7 @@ pub(super) struct Assembly {
     seen: Seen,
     open: Launch,
     open_key: Option<Key>,
-    /// How many launches came before the open one.
+    /// The number of launches before the open one.
     sequence: u64,
     queue: VecDeque<Launch>,
     queued: usize,
@@ -189,7 +189,8 @@ impl Assembly {
         })
     }
 
-    /// Ends the open launch. `true`: it is in `launch`; otherwise there was none, or it waits.
+    /// Ends the open launch. `true`: it is in `launch`; otherwise there was none, or it is held
+    /// back.
     pub(super) fn close(&mut self, launch: &mut Launch) -> bool {
         if self.open_key.take().is_none() {
             return false;
@@ -208,7 +209,7 @@ impl Assembly {
         direct
     }
 
-    /// The next launch that waited, once nothing of it is undecided. `at_end`: no further row will
+    /// The next held-back launch, once all its values are decided. `at_end`: no further row will
     /// decide.
     pub(super) fn pop(&mut self, launch: &mut Launch, at_end: bool) -> Result<bool, Error> {
         if self.numbers.ready() {
@@ -226,7 +227,7 @@ impl Assembly {
         self.queued -= next.metrics.len() + 4;
         std::mem::swap(&mut next, launch);
         if self.queue.is_empty() {
-            // Waiting is over for this file: the memory goes back.
+            // Nothing more is held back in this file, so the memory is freed.
             self.spare = Vec::new();
             self.queue = VecDeque::new();
         } else if self.spare.len() < 16 {

@@ -1,4 +1,4 @@
-//! What a cell of numbers can say, and what the separators of a file mean.
+//! Interprets cells of numbers and the separators of a file.
 
 use crate::model::Value;
 
@@ -21,7 +21,7 @@ impl Decimal {
         }
     }
 
-    /// The ASCII byte that may group thousands then.
+    /// The byte that may group thousands with this decimal separator.
     pub(crate) fn group(self) -> u8 {
         match self {
             Decimal::Point => b',',
@@ -30,7 +30,7 @@ impl Decimal {
     }
 }
 
-/// What a cell says.
+/// The meaning of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cell {
     /// A number, and the decimal separator that it proves.
@@ -41,8 +41,8 @@ pub(crate) enum Cell {
     Ambiguous,
     /// Not measured.
     Absent,
-    /// No number.
+    /// Not a number.
     Text,
-    /// Made of digits and separators, but no number.
+    /// Digits and separators that do not form a number.
     Malformed,
 }

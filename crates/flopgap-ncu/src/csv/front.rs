@@ -1,6 +1,6 @@
-//! The launch columns of rows seen before: kernels are launched again and again, and mostly in the
-//! same order, so the columns behind the id are compared with those that followed last time before
-//! they are parsed.
+//! Caches the launch columns of rows. Kernels are launched again and again, mostly in the same
+//! order, so the columns after the id are compared with those that followed last time before they
+//! are parsed.
 
 use std::hash::Hasher;
 

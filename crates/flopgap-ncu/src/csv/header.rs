@@ -1,4 +1,4 @@
-//! A table's first line: which column holds what, by name.
+//! Parses a table's header: the meaning of each column, by name.
 
 use crate::model::Layout;
 
@@ -63,7 +63,7 @@ impl Header {
             let name = lossy(&field);
             let name = name.trim();
             match slot(&mut columns, name) {
-                // A name that comes twice: the first one stands.
+                // A duplicate name: the first column counts.
                 Some(slot) => {
                     slot.get_or_insert(index);
                     known += 1;

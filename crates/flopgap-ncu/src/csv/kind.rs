@@ -1,4 +1,4 @@
-//! What a metric's name and unit tell about its values.
+//! Derives properties of a metric from its name and unit.
 
 /// Whether a metric only takes whole values, so far as its name and unit tell: an unscaled sum over
 /// all units, a launch parameter, or a label that counts.

@@ -1,4 +1,4 @@
-//! The columns that say which launch a row belongs to.
+//! The columns that identify a row's launch.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::record::Record;
 use super::renamed;
 use super::text::{Interner, lossy};
 
-/// What makes rows one launch; absent columns are equal.
+/// The key of a launch; absent columns are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) process_id: Option<u64>,

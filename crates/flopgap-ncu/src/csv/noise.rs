@@ -1,4 +1,4 @@
-//! Lines that are no table: ncu's own messages, and whatever the profiled program prints.
+//! Lines outside of tables: ncu's own messages, and the output of the profiled program.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ const MAX_KEPT: usize = 1000;
 /// Bytes kept of a line.
 const MAX_LINE: usize = 400;
 
-/// What ncu said about its own failure, in the order in which it outweighs other messages.
+/// ncu's messages about its own failure, in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Complaint {
     NoKernels,
@@ -57,7 +57,7 @@ impl Noise {
                 let message = message.clone();
                 self.warn(context, number, WarningKind::ProfilerFailed { message });
             }
-            // The first message of a kind says why; what follows it says what became of it.
+            // The first message of a kind gives the cause; later ones report consequences.
             if self.complaint.as_ref().is_none_or(|(known, ..)| complaint > *known) {
                 self.complaint = Some((complaint, number, message));
             }
@@ -130,7 +130,7 @@ impl Noise {
     }
 }
 
-/// What a file without a table probably is.
+/// The probable kind of a file without a table.
 fn kind_of(text: &str) -> Option<Found> {
     if text.starts_with("SQLite format 3") {
         Some(Found::Sqlite)
@@ -147,7 +147,7 @@ fn kind_of(text: &str) -> Option<Found> {
     }
 }
 
-/// What keeps a line that looks like a header of ncu from being one.
+/// What distinguishes a line from a header of ncu.
 fn broken_header(text: &str) -> Option<Found> {
     let (_, behind) = text.split_once("Kernel Name").or_else(|| text.split_once("Metric Name"))?;
     if !matches!(behind.trim_start_matches('"').chars().next(), None | Some(',')) {

@@ -3,7 +3,7 @@
 //! One C++ stream prints most values with the locale's separators (`1,048,576`, `27.595.520`, `1
 //! 048 576`, `12,34,567`), but some doubles of the raw page always come as `%f`: a point and six
 //! decimals (`242.534957`), even in a file whose point groups thousands elsewhere. A number with
-//! one separator and three digits behind it (`117.344`) says nothing about itself.
+//! one separator followed by three digits (`117.344`) is ambiguous.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use super::shape::Shape;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum NumberFormat {
-    /// Inferred from the values of the file; a file that does not tell is refused.
+    /// Inferred from the values of the file; an ambiguous file is rejected.
     #[default]
     Auto,
     /// `1,234.5`: what `LC_ALL=C`, `en_US` and most of Asia print.

@@ -1,4 +1,4 @@
-//! Launches that wait until it is known which separator of the file marks decimals.
+//! Holds launches back until the decimal separator of the file is known.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -32,11 +32,11 @@ struct Cellref {
     whole: bool,
 }
 
-/// The decimal separator of a file, and what waits for it.
+/// The decimal separator of a file, and the values that depend on it.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     decimal: Option<Decimal>,
-    /// Where it was decided; 0: by the caller.
+    /// The line that decided; 0: the caller did.
     decided_at: u64,
     /// What an earlier table of the same file used.
     earlier: Option<Decimal>,

@@ -1,4 +1,4 @@
-//! Reads CSV in all its layouts, whatever is around it.
+//! Reads CSV in all its layouts, mixed with other output.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use super::record::{Outcome, Record, starts_row};
 use super::scan::{MAX_ROW, Scanner};
 use super::wide::Wide;
 
-/// Reads CSV, whatever lies around it.
+/// Reads CSV mixed with other output.
 pub(crate) struct CsvSource<R> {
     scanner: Scanner<R>,
     record: Record,
@@ -42,7 +42,7 @@ enum Rows {
     Wide(Wide),
 }
 
-/// What a step came to.
+/// The result of a step.
 enum Step {
     /// A launch was handed out.
     Launch,
@@ -175,7 +175,7 @@ impl<R: Read> CsvSource<R> {
         Ok(if emitted { Step::Launch } else { Step::Continue })
     }
 
-    /// A line that begins like a row and is none.
+    /// A line that resembles a row but is not one.
     fn strange_row(
         &mut self,
         fields: usize,

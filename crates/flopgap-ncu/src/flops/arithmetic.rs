@@ -1,9 +1,8 @@
-//! What is known about a kernel besides its counters.
+//! Knowledge about a kernel beyond its counters.
 
 use super::Precision;
 
-/// What a kernel computes, as far as it is known from something other than its counters: its name,
-/// mostly.
+/// What a kernel computes, as known from sources other than its counters, mostly its name.
 ///
 /// Counters alone leave questions open. A report without the counters of the tensor cores does not
 /// say whether there was anything to count; HFMA counts half-precision arithmetic as well as

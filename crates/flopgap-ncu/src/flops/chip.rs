@@ -79,7 +79,7 @@ pub(super) fn to_record(capability: Capability, precision: Option<Precision>) ->
         .filter(wanted)
         .map(|source| format!("sm__ops_path_tensor_src_{source}.sum"))
         .collect();
-    // Of an unknown GPU ncu knows them.
+    // ncu knows the counters of a GPU that is unknown here.
     if found.is_empty() { vec!["regex:sm__ops_path_tensor_src_.*".to_owned()] } else { found }
 }
 
@@ -183,7 +183,7 @@ mod tests {
                     "{precision:?} on {capability:?}"
                 );
             }
-            // And the other way: every counter is of one of these types.
+            // Conversely, every counter belongs to one of these types.
             assert!(counters.len() >= types.len(), "{capability:?}");
         }
         assert_eq!(to_record(Some((99, 0)), None), ["regex:sm__ops_path_tensor_src_.*"]);

@@ -1,4 +1,4 @@
-//! The FLOPs of launch after launch.
+//! Computes FLOPs launch by launch.
 
 use crate::model::{Launch, LaunchView, Layout, Metric, Strings, Value};
 use crate::units;
@@ -52,7 +52,7 @@ struct Known {
     is_time: bool,
 }
 
-/// What was found in one launch: bits say which of the counter's values are this launch's.
+/// The counters found in one launch: bits mark the valid values.
 #[derive(Debug, Default)]
 struct Found {
     present: u128,
@@ -94,7 +94,7 @@ impl FlopCounter {
                 self.take(metric, role, unit, launch.invocations, &mut found);
             }
         }
-        // Averages over several launches do not multiply to a sum.
+        // Averages over several launches cannot be multiplied to a sum.
         if launch.invocations == 1 {
             self.fill_from_rates(&launch, &mut found);
             fill_duration(&mut found);
@@ -143,7 +143,7 @@ impl FlopCounter {
         }
     }
 
-    /// Looks at all strings that are new.
+    /// Examines all new strings.
     fn learn(&mut self, index: usize, strings: &Strings) -> Known {
         for text in strings.iter().skip(self.known.len()) {
             let (factor, base) = units::base_unit(text);

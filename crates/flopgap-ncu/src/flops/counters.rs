@@ -106,7 +106,7 @@ fn name(index: usize) -> String {
     format!("sm__ops_path_tensor_src_{}{destination}{sparsity}.sum", TENSOR[source].0)
 }
 
-/// What a metric is good for here.
+/// The role of a metric in counting FLOPs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     None,
@@ -131,7 +131,7 @@ pub(super) enum Role {
     DurationLabel,
 }
 
-/// Where cycles are counted.
+/// The unit in which cycles are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
     Smsp,

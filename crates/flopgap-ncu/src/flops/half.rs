@@ -18,7 +18,7 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// What the instructions are.
+    /// The meaning of the instructions.
     pub(super) fn judge(self, arithmetic: &Arithmetic) -> Measurement {
         let Half { hadd, hmul, single, operations } = self;
         let only_hfma = hadd == 0 && hmul == 0;

@@ -1,4 +1,4 @@
-//! FLOPs, memory traffic and time of a launch from whatever counters its report has.
+//! FLOPs, memory traffic and time of a launch, from the counters in its report.
 
 mod arithmetic;
 mod chip;
@@ -39,14 +39,14 @@ impl Count {
     }
 }
 
-/// What a report says about one precision of one launch.
+/// The measurement of one precision of one launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Measurement {
-    /// None of its counters is there.
+    /// None of its counters is present.
     #[default]
     NotMeasured,
-    /// Some of its counters are there, but not these, so a sum would be too small.
+    /// Some counters are present but not these, so a sum would be too small.
     Incomplete(Counters),
     /// The report gives different values for one counter.
     Conflicting(Counters),
@@ -58,7 +58,7 @@ pub enum Measurement {
     Artifact(Count),
     /// Half-precision instructions (counted as if they were work) that may be work or not.
     Undecided(Count),
-    /// More than 64 bits hold.
+    /// The count exceeds 64 bits.
     Overflow,
 }
 
@@ -111,12 +111,12 @@ impl Default for Flops {
 }
 
 impl Flops {
-    /// What the report says about a precision.
+    /// The measurement of a precision.
     pub fn get(&self, precision: Precision) -> Measurement {
         self.by_precision[precision.index()]
     }
 
-    /// All precisions that the report has something about.
+    /// All precisions with any counter in the report.
     pub fn iter(&self) -> impl Iterator<Item = (Precision, Measurement)> + '_ {
         Precision::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! Why the floating-point operations of a launch are not known.
+//! The reason why the FLOPs of a launch are unknown.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ pub enum Unknown {
     PerhapsTensorCores,
     /// The kernel computes in this precision, whose instructions were not counted.
     NotCounted(Precision),
-    /// Some counters of a precision are there, but not these.
+    /// Some counters of a precision are present, but not these.
     Incomplete(Counters),
     /// The report gives different values for these counters.
     Conflicting(Counters),
     /// Half-precision instructions that may be arithmetic, constants or conversions are most of
     /// what was counted.
     HalfPrecision,
-    /// More than 64 bits hold.
+    /// The count exceeds 64 bits.
     Overflow,
 }
 

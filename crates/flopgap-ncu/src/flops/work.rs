@@ -1,9 +1,9 @@
-//! Whether what was counted is all of a launch's floating-point operations.
+//! Decides whether the counters cover all floating-point operations of a launch.
 
 use super::chip::{self, Capability};
 use super::{Arithmetic, Count, Measurement, Precision, Unknown};
 
-/// What was found about one launch.
+/// The findings about one launch.
 pub(super) struct Evidence<'a> {
     pub(super) by_precision: &'a [Measurement; Precision::ALL.len()],
     pub(super) arithmetic: &'a Arithmetic,
@@ -124,7 +124,7 @@ impl Evidence<'_> {
             Some(Precision::Fp32) if on_shader_cores && !single && sum > 0 => {
                 Err(Unknown::NotCounted(Precision::Fp32))
             }
-            // Without FP32, 0 is what was not looked for.
+            // Without FP32 counters, 0 means that nothing was measured.
             _ if !single && sum == 0 => Err(Unknown::NotRecorded),
             _ => Ok(()),
         }

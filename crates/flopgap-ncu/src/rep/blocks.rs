@@ -9,7 +9,7 @@ use super::MAGIC;
 use super::proto::{BlockHeader, KINDS, Kind, file_version};
 use super::wire::{Damage, Message};
 
-/// Why no more could be read.
+/// Why reading stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
     Io(io::Error),
@@ -28,7 +28,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// What comes next in the file.
+/// The next item in the file.
 #[derive(Debug)]
 pub(super) enum Item<'a> {
     /// A block begins.

@@ -1,8 +1,8 @@
-//! How the bytes of a `.ncu-rep` break its format.
+//! Violations of the `.ncu-rep` format.
 
 use std::fmt;
 
-/// How the bytes of a `.ncu-rep` break its format.
+/// A violation of the `.ncu-rep` format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatFault {

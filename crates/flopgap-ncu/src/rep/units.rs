@@ -5,8 +5,8 @@
 //! pages of ncu 2025.3 and in NVIDIA's own reader; a name they do not cover has no unit here, even
 //! where ncu prints one.
 
-/// The unit of a metric by its name; empty for a bare number, and where the name does not tell for
-/// certain.
+/// The unit of a metric by its name; empty for a bare number, and if the name does not determine
+/// it.
 pub(super) fn unit_of(metric: &str) -> &'static str {
     // `lts__t_bytes.sum.per_second`: hardware unit, counter, rollup, submetric. A sampled metric
     // has a prefix with dots.
@@ -45,7 +45,7 @@ pub(super) fn unit_of(metric: &str) -> &'static str {
     }
 }
 
-/// What a hardware counter counts.
+/// The unit of a hardware counter.
 fn quantity(unit: &str, counter: &str) -> Option<&'static str> {
     let has = |words: &str| {
         counter.match_indices(words).any(|(at, _)| {

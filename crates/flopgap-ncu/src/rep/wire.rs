@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::FormatFault;
 
-/// Where and how bytes break the format.
+/// The position and kind of damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Damage {
     /// Byte offset in the file.
