@@ -35,7 +35,7 @@ impl PassAnalysis {
         })
     }
 
-    /// What shows that these are not the counts of the stated network, its launches and then its
+    /// Contradictions between the counts and the stated network, first of its launches, then of its
     /// sums.
     fn contradictions(
         &self,
@@ -45,7 +45,7 @@ impl PassAnalysis {
     ) -> Result<Vec<Contradiction>, PhaseError> {
         let pass = self.decomposition.pass;
         let mut found: Vec<Contradiction> = structure.missing(network).collect();
-        // Where launches are missing, their FLOPs are, too: said once.
+        // If launches are missing, so are their FLOPs; it is reported once.
         let lacks = |kind| {
             found.iter().any(
                 |one| matches!(one, Contradiction::MissingLaunches { kind: missing, .. } if *missing == kind),
@@ -100,11 +100,11 @@ pub struct Analysis {
     pub forward: PassAnalysis,
     /// The loss and the backward pass.
     pub backward: PassAnalysis,
-    /// What makes the numbers questionable.
+    /// Reasons to question the numbers.
     #[serde(skip)]
     pub warnings: Vec<Warning>,
-    /// What makes them impossible: only an analysis that was [forced](Strictness::Forced) has any.
-    /// In JSON as sentences.
+    /// Reasons why the numbers are impossible: only an analysis that was
+    /// [forced](Strictness::Forced) has any. In JSON they are sentences.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "sentences")]
     pub contradictions: Vec<Contradiction>,
 }
@@ -135,13 +135,13 @@ fn sentences<S: Serializer>(contradictions: &[Contradiction], serializer: S) -> 
     serializer.collect_seq(contradictions.iter().map(ToString::to_string))
 }
 
-/// What becomes of a recording that cannot be one of the stated network.
+/// How to treat a recording that cannot belong to the stated network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strictness {
-    /// It is refused.
+    /// It is rejected.
     #[default]
     Strict,
-    /// Its numbers are given, with the reason.
+    /// It is analyzed, and the reason is reported.
     Forced,
 }
 

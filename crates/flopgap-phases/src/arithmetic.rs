@@ -1,4 +1,4 @@
-//! What a kernel's name says about its arithmetic, in the terms of the counters.
+//! Translates the information in a kernel's name into the terms of the counters.
 
 use flopgap_kernels::{KernelClass, KernelInfo, Precision as Named};
 use flopgap_ncu::{Arithmetic, Precision};
@@ -6,11 +6,11 @@ use flopgap_ncu::{Arithmetic, Precision};
 /// Bare names of launchers that ncu's `--print-kernel-base function` leaves of any CUTLASS product.
 const LAUNCHERS: [&str; 3] = ["Kernel", "Kernel2", "device_kernel"];
 
-/// What ncu calls a result that is no kernel: all work of a range, or of a graph.
+/// ncu's name for a result that is not a kernel but all work of a range or a graph.
 const COMPOSITES: [&str; 2] = ["range", "graph"];
 
-/// What the kernel computes, so far as its name says: what [`flopgap_ncu::FlopCounter::count_as`]
-/// asks for.
+/// What the kernel computes according to its name, as an argument of
+/// [`flopgap_ncu::FlopCounter::count_as`].
 ///
 /// ```
 /// use flopgap_kernels::classify;

@@ -1,4 +1,4 @@
-//! From the closed form of a pass to what was counted, kernel by kernel.
+//! Explains the difference between the closed form of a pass and its counts, kernel by kernel.
 
 use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_kernels::Tile;
@@ -15,19 +15,18 @@ pub enum Cause {
     Products,
     /// Activations, as the closed form has them.
     Activations,
-    /// What kernels of matrix products executed beyond that: padding to whole tiles, and the
-    /// epilogue.
+    /// FLOPs of matrix product kernels beyond that: padding to whole tiles, and the epilogue.
     Padding,
     /// Split-K reductions and, backward, the reduction of the loss.
     SplitK,
-    /// What element-wise kernels executed beyond the closed form.
+    /// FLOPs of element-wise kernels beyond the closed form.
     ActivationExcess,
-    /// Kernels that are none of these.
+    /// FLOPs of all other kernels.
     Other,
 }
 
 impl Cause {
-    /// As text.
+    /// A description.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::Products => "matrix products in theory",
@@ -40,10 +39,10 @@ impl Cause {
     }
 }
 
-/// A part of what a pass executed.
+/// A part of the FLOPs of a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Why it was executed.
+    /// The cause.
     pub cause: Cause,
     /// The kernel that did it; several, joined by commas, where the closed form cannot be divided
     /// among them; `None` for the closed form.
@@ -147,7 +146,7 @@ fn products(network: SquareMlp, pass: Pass) -> Option<u64> {
     }
 }
 
-/// All that a kernel counted.
+/// All FLOPs that a kernel counted.
 fn whole(cause: Cause, kernel: &KernelTotal) -> Step {
     Step {
         cause,

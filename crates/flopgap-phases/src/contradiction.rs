@@ -1,4 +1,4 @@
-//! What shows that a recording is not one of the required network.
+//! Evidence that a recording does not belong to the required network.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use flopgap_hint::{Hint, Text};
 
 use crate::NumberedLaunch;
 
-/// A launch that every network of the square kind has.
+/// A kind of launch that every square network has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LaunchKind {
@@ -31,7 +31,7 @@ impl fmt::Display for LaunchKind {
     }
 }
 
-/// Where launches are missing from a phase, as far as the order of the others shows.
+/// Where launches are missing from a phase, as far as their order shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clue {
@@ -52,7 +52,7 @@ pub enum Clue {
     End(NumberedLaunch),
     /// The name of this kernel does not say what it computes.
     Unclassified {
-        /// The kernel's name for people.
+        /// The kernel's display name.
         kernel: String,
     },
 }
@@ -76,7 +76,8 @@ impl fmt::Display for Clue {
     }
 }
 
-/// Why the counts of a recording cannot be those of one complete step of the required network.
+/// A reason why the counts of a recording cannot be those of one complete step of the required
+/// network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Contradiction {

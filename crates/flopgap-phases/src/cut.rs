@@ -1,4 +1,4 @@
-//! Which launches belong to which phase.
+//! Assigns launches to phases.
 
 use crate::{CountedLaunch, Phase, PhaseError, Recording};
 
@@ -11,7 +11,7 @@ pub struct PhaseLaunches<'a> {
     pub launches: Vec<CountedLaunch>,
 }
 
-/// The forward and the backward launches of a network, however they were distinguished.
+/// The forward and backward launches of a network, however they were separated.
 #[derive(Debug, Clone)]
 pub struct Phases<'a> {
     /// The launches of the forward pass.

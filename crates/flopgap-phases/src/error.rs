@@ -1,4 +1,4 @@
-//! Why launches could not be attributed to phases.
+//! Errors of assigning launches to phases.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::{Contradiction, LaunchName, Phase};
 
-/// Why launches could not be attributed to phases, or would have given a wrong number.
+/// An error of assigning launches to phases, or of counts that would be wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhaseError {
@@ -121,10 +121,10 @@ pub enum PhaseError {
     Contradicted {
         /// The network that was required.
         network: SquareMlp,
-        /// What shows it; at least one.
+        /// The evidence; at least one.
         contradictions: Vec<Contradiction>,
     },
-    /// A sum left the range of exact integers.
+    /// A sum exceeds the range of exact integers.
     #[error(transparent)]
     Flops(#[from] FlopError),
 }

@@ -1,11 +1,11 @@
-//! What a report does not tell, and where.
+//! Missing information in a report, with its position.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use flopgap_ncu::{LaunchView, Layout, Unknown};
 
-/// Where a launch stands in its report.
+/// The position of a launch in its report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The line of a CSV, from 1.
@@ -129,9 +129,9 @@ impl Lacking {
 /// Launches whose FLOPs are not known, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// Why.
+    /// The reason.
     pub reason: Unknown,
-    /// Which launches.
+    /// The launches.
     pub missing: Missing,
     /// The counters to record so that they are known; empty where recording again does not help.
     pub counters: Vec<String>,

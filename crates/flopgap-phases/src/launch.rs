@@ -1,10 +1,10 @@
-//! Launches as messages name them.
+//! How messages name launches.
 
 use std::fmt;
 
 use flopgap_ncu::Dim3;
 
-/// What a launch has in common with the same launch of another run.
+/// The properties by which launches of different runs are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchName {
     /// The kernel's base name.
@@ -32,7 +32,7 @@ pub struct NumberedLaunch {
     pub number: usize,
     /// How many launches the phase has.
     pub of: usize,
-    /// The kernel's name for people.
+    /// The kernel's display name.
     pub kernel: String,
 }
 

@@ -1,4 +1,4 @@
-//! Which kernels a report holds, and what each of them did.
+//! The kernels of a report with their totals.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl Totals {
 pub struct KernelProfile {
     /// The name as the report has it.
     pub name: String,
-    /// What the name says.
+    /// The information in its name.
     pub info: Arc<KernelInfo>,
     /// What its launches add up to.
     pub totals: Totals,
@@ -163,7 +163,7 @@ pub struct Profile {
     /// Where the report breaks off or is damaged, as [`Reader::lost_at`]: every sum may be too
     /// small.
     pub lost_at: Option<u64>,
-    /// What was strange in the report.
+    /// Warnings about the report.
     pub warnings: Vec<Warning>,
 }
 

@@ -15,9 +15,9 @@ pub struct Kernel {
     /// The name without namespaces, template arguments and parameters, equal over the profiler's
     /// spellings.
     pub base: String,
-    /// A name for people.
+    /// A display name.
     pub short: String,
-    /// What the kernel is for.
+    /// Its class.
     pub class: KernelClass,
     /// The output tile of one thread block, where the name has it.
     pub tile: Option<Tile>,
@@ -51,7 +51,7 @@ pub struct Recording {
     ids: FxHashMap<String, KernelId>,
     launches: Vec<CountedLaunch>,
     rounded: bool,
-    /// What was strange in the report but did not stop its reader.
+    /// Warnings about the report that did not stop its reader.
     pub warnings: Vec<Warning>,
 }
 
@@ -128,7 +128,7 @@ impl Recording {
         &self.kernels[id.0 as usize]
     }
 
-    /// The launch as messages name it.
+    /// A name of the launch for messages.
     pub fn name(&self, launch: &CountedLaunch) -> LaunchName {
         let kernel = self.kernel(launch.kernel).base.clone();
         LaunchName { kernel, grid: launch.grid, block: launch.block }

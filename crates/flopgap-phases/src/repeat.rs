@@ -1,4 +1,4 @@
-//! Launches that a report holds twice.
+//! Detects launches that a report lists twice.
 
 use std::path::Path;
 

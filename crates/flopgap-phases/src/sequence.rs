@@ -1,4 +1,4 @@
-//! The launches of a run without their counts: what another run must begin with.
+//! The launches of a run without their counts, for comparison with the beginning of another run.
 
 use std::path::{Path, PathBuf};
 

@@ -40,14 +40,14 @@ impl Share {
     }
 }
 
-/// One kernel's part in a phase.
+/// The part of a kernel in a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KernelTotal {
-    /// The kernel's name for people.
+    /// The kernel's display name.
     pub kernel: String,
     /// Its class.
     pub class: KernelClass,
-    /// Where it counts.
+    /// The class of the decomposition.
     pub share: Share,
     /// The output tile of one thread block, where the kernel's name has it.
     #[serde(skip_serializing_if = "Option::is_none")]

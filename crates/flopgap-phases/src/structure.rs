@@ -1,4 +1,4 @@
-//! Whether a pass has the launches that its network cannot do without.
+//! Checks that a pass has the launches that its network requires.
 //!
 //! A layer's product needs the activation before it, so a forward pass of N layers is at least N
 //! products and N activations; its backward pass is `2N - 1` products, because nothing needs the
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Clue, Contradiction, CountedLaunch, Kernel, LaunchKind, NumberedLaunch, PhaseLaunches, Share};
 
-/// What a kernel's name says when it computes an activation or its gradient.
+/// Words in the name of a kernel that computes an activation or its gradient.
 const ACTIVATIONS: [&str; 12] = [
     "sigmoid",
     "logistic",

@@ -1,19 +1,19 @@
-//! What makes the numbers of a recording questionable.
+//! Warnings about the numbers of a recording.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use flopgap_flops::{Pass, Plausibility};
 
-/// What makes numbers questionable without making them impossible.
+/// A reason to question numbers that are not impossible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Something in the report was strange.
+    /// A warning of the report.
     Report {
         /// The report.
         path: PathBuf,
-        /// What, and where.
+        /// The warning, with its position.
         warning: flopgap_ncu::Warning,
     },
     /// ncu printed counts rounded, such as `1.32 Minst`: sums may be off by half a percent.
@@ -25,13 +25,13 @@ pub enum Warning {
     UndecidedHalf {
         /// The report.
         path: PathBuf,
-        /// Line or result of the first launch.
+        /// Line or result index of the first launch.
         position: u64,
         /// The kernel of the first launch.
         kernel: String,
-        /// How many operations they would be.
+        /// Their number of operations, if they are operations.
         operations: u64,
-        /// How many launches have some.
+        /// The number of such launches.
         launches: u64,
     },
     /// The counts of a pass are far above its theory.
@@ -43,7 +43,7 @@ pub enum Warning {
     },
     /// Launches are in none of the ranges setup, forward and backward, and in no pass.
     Outside {
-        /// How many.
+        /// Their number.
         launches: usize,
         /// Their FLOPs.
         flops: u64,
