@@ -14,14 +14,14 @@ use flopgap_hint::{Hint, Text};
 pub struct WriteError {
     /// The file or directory.
     pub path: PathBuf,
-    /// What was attempted.
+    /// The attempted action.
     pub action: Action,
     /// The underlying I/O error.
     #[source]
     pub source: io::Error,
 }
 
-/// What was attempted when a [`WriteError`] happened.
+/// The action that failed with a [`WriteError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
@@ -161,11 +161,10 @@ pub fn remove_leftovers(directory: &Path) -> Result<usize, WriteError> {
     Ok(removed)
 }
 
-/// How the names of temporary files begin.
+/// The prefix of temporary files.
 const PREFIX: &str = ".flopgap-";
 
-/// A temporary file next to `path` that holds what `fill` wrote, flushed to the disk if `sync` asks
-/// for it.
+/// Writes a temporary file next to `path` with `fill`, and flushes it to the disk if `sync` is set.
 fn write_beside<T, E: From<WriteError>>(
     path: &Path,
     sync: bool,
@@ -193,8 +192,8 @@ fn write_beside<T, E: From<WriteError>>(
     Ok((temporary, result))
 }
 
-/// Why nothing can be created in `directory`. Where it does not exist, the error says so of the
-/// directory, and not of the temporary file, which `tempfile` names.
+/// Explains why nothing can be created in `directory`. If it does not exist, the error refers to
+/// the directory rather than to the temporary file that `tempfile` names.
 fn of_directory(directory: &Path, error: io::Error) -> io::Error {
     match fs::metadata(directory) {
         Err(missing) if missing.kind() == error.kind() => missing,
@@ -217,7 +216,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates a directory and its parents where they are missing.
+/// Creates a directory and its missing parents.
 ///
 /// # Errors
 /// When it cannot be created.
