@@ -1,4 +1,4 @@
-//! How a program ends.
+//! Exit codes.
 
 use std::process::ExitCode;
 
@@ -7,13 +7,13 @@ use flopgap_hint::ErrorKind;
 /// The exit codes of every flopgap program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// What was requested is done.
+    /// Success.
     Done = 0,
-    /// It could not be done.
+    /// Failure.
     Failed = 1,
     /// The command line is wrong (clap's own code, too).
     Usage = 2,
-    /// What was requested is not in the input, or not on this machine.
+    /// The requested data is not in the input, or not available on this machine.
     Absent = 3,
 }
 

@@ -1,4 +1,4 @@
-//! An error as the user sees it.
+//! Errors as the user sees them.
 
 use std::error::Error;
 use std::fmt;
@@ -10,17 +10,17 @@ use flopgap_hint::Hint;
 use crate::Exit;
 use crate::output::to_stderr;
 
-/// An error on its way to the user: what happened, its causes, what to do, and the exit code.
+/// An error for the user: what happened, its causes, what to do, and the exit code.
 ///
-/// Any error of ours becomes one with `?`; what a program knows besides, such as its own options,
-/// it adds with [`Failure::hint`].
+/// Any flopgap error converts to one with `?`; a program adds its own knowledge, such as its
+/// options, with [`Failure::hint`].
 #[derive(Debug)]
 pub struct Failure {
     message: String,
     causes: Vec<String>,
     hints: Vec<String>,
     exit: Exit,
-    /// The reader of standard output went away: end without a word.
+    /// The reader of standard output has gone: end silently.
     quiet: bool,
 }
 
@@ -36,7 +36,7 @@ impl Failure {
         }
     }
 
-    /// A failure with the message, the sources, the hint and the exit code of an error of ours.
+    /// A failure with the message, the sources, the hint and the exit code of a flopgap error.
     pub fn of(error: &impl Hint) -> Self {
         let failure = Failure::from_error(error).exit(error.kind().into());
         match error.hint() {
@@ -51,8 +51,7 @@ impl Failure {
         Failure { causes, ..Failure::new(error.to_string()) }
     }
 
-    /// Writing the result to standard output failed; a reader that went away early is no failure of
-    /// ours.
+    /// Writing the result to standard output failed. A reader that closed it early is not an error.
     #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
     pub fn output(error: io::Error) -> Self {
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
@@ -60,7 +59,7 @@ impl Failure {
         Failure { quiet, ..Failure::new(format!("standard output: {error}")).exit(exit) }
     }
 
-    /// What happened and, after colons, why: for callers that do not print failures.
+    /// The message and, after colons, its causes: for callers that do not print failures.
     pub fn message(&self) -> String {
         let parts: Vec<&str> =
             std::iter::once(&self.message).chain(&self.causes).map(String::as_str).collect();
@@ -72,7 +71,7 @@ impl Failure {
         &self.hints
     }
 
-    /// How a program ends that fails so.
+    /// The exit code.
     pub fn code(&self) -> Exit {
         self.exit
     }
@@ -105,15 +104,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// `?` on an error of ours.
+/// `?` on a flopgap error.
 impl<E: Hint> From<E> for Failure {
     fn from(error: E) -> Self {
         Failure::of(&error)
     }
 }
 
-/// Runs a program's body and turns its end into an exit code; a failure is printed to standard
-/// error.
+/// Runs a program's body and returns its exit code; a failure is printed to standard error.
 pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
     match body() {
         Ok(()) => Exit::Done.into(),

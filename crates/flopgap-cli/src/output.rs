@@ -69,13 +69,13 @@ pub fn warn_all<W: fmt::Display>(program: &str, warnings: impl IntoIterator<Item
     }
 }
 
-/// Says on standard error what was done, such as which files were written.
+/// Reports an action on standard error, such as which files were written.
 pub fn note(program: &str, message: impl fmt::Display) {
     to_stderr(format_args!("{program}: {message}"));
 }
 
-/// Writes a line to standard error. One that is closed or full is no failure: a note that nobody
-/// can read must not take the result with it, as `eprintln!` would by panicking.
+/// Writes a line to standard error. Errors are ignored: a note that nobody can read must not affect
+/// the result, as `eprintln!` would by panicking.
 pub(crate) fn to_stderr(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
 }

@@ -1,4 +1,4 @@
-//! Values of options, and defaults of them.
+//! Values of options, and their defaults.
 
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ pub fn percentage(text: &str) -> Result<f64, String> {
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("must be 0 or more".to_owned()) }
 }
 
-/// The time in UTC as names of run directories begin with it: `20261121-034222`.
+/// The current time in UTC, in the format of run directories: `20261121-034222`.
 pub fn time_stamp() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
