@@ -1,4 +1,4 @@
-//! What the machine available can do at most, as measured.
+//! The measured ceilings of a machine.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ pub struct Details {
     /// Versions of driver and libraries.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
-    /// The clock of the multiprocessors while they multiplied, kHz, as the kernels counted it.
+    /// The clock of the multiprocessors during the products, in kHz, measured by the kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_khz: Option<Quantity>,
     /// The state of the device between the measurements, where it reports it: `clock_mhz` (lowest
@@ -68,12 +68,11 @@ pub struct Details {
     /// state.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub state: BTreeMap<String, String>,
-    /// What one thread of a CPU reaches alone.
+    /// The peaks of a single CPU thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_thread: Option<OneThread>,
-    /// Bandwidth where every multiprocessor keeps to a part of the working set of its own, through
-    /// the first-level cache; empty on a CPU, where [`Ceilings::bandwidth`] is measured in that
-    /// way.
+    /// Bandwidth through the first-level cache, with a separate part of the working set for every
+    /// multiprocessor; empty on a CPU, where [`Ceilings::bandwidth`] is measured in this way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_slices: Vec<Bandwidth>,
     /// What was not measured here, and why.
@@ -81,7 +80,7 @@ pub struct Details {
     pub absent: Vec<String>,
 }
 
-/// What one thread of a CPU reaches alone.
+/// The peaks of a single CPU thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OneThread {
     /// Peak of each precision.
@@ -102,13 +101,13 @@ pub struct Quantity {
 /// A peak of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
-    /// The arithmetic.
+    /// The precision.
     pub precision: Precision,
-    /// Whether tensor cores (AMX on a CPU) did it.
+    /// Whether tensor cores (AMX on a CPU) were used.
     pub tensor: bool,
-    /// Operations in a second: a multiply-add is two.
+    /// Operations per second: a multiply-add is two.
     pub ops_per_second: Quantity,
-    /// By which instructions.
+    /// The instructions used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction: Option<Instruction>,
 }
@@ -124,7 +123,7 @@ pub enum Instruction {
     MmaSync,
     /// `wgmma`: tensor cores of Hopper, operands in shared memory.
     Wgmma,
-    /// Multiply-adds of 128-bit vectors, whatever the compiler makes of them.
+    /// Multiply-adds of 128-bit vectors, as the compiler translates them.
     Vector128,
     /// Fused multiply-adds of 256-bit vectors (AVX2 with FMA).
     Avx2,
@@ -145,11 +144,11 @@ pub enum Instruction {
 pub struct Bandwidth {
     /// Bytes of the working set, of all units together.
     pub bytes: u64,
-    /// Bytes in a second, read.
+    /// Bytes per second, read.
     pub read: Quantity,
-    /// Bytes in a second, written.
+    /// Bytes per second, written.
     pub write: Quantity,
-    /// Bytes in a second, read and written.
+    /// Bytes per second, read and written.
     pub copy: Quantity,
 }
 
@@ -160,8 +159,8 @@ pub struct Level {
     pub name: String,
     /// Bytes it holds, of all units together; absent for the last.
     pub bytes: Option<u64>,
-    /// Bytes in a second, read.
+    /// Bytes per second, read.
     pub read: f64,
-    /// Bytes in a second, read and written by a copy.
+    /// Bytes per second, read and written by a copy.
     pub copy: f64,
 }

@@ -17,7 +17,7 @@ const FORMAT: &str = "flopgap-ceilings";
 /// The version that is written, and the newest version that is read.
 const VERSION: u32 = 1;
 
-/// Why a file of ceilings cannot be used.
+/// An error of a ceilings file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CeilingsError {
@@ -26,7 +26,7 @@ pub enum CeilingsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
     /// The file cannot be written.
@@ -53,7 +53,7 @@ pub enum CeilingsError {
     Number {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// Its path in the document.
         place: String,
         /// The number.
         value: f64,
@@ -61,11 +61,11 @@ pub enum CeilingsError {
     /// The ceilings were measured on another machine.
     #[error("ceilings are from another machine: {what} is {found} there and {expected} here")]
     OtherMachine {
-        /// What differs.
+        /// The property that differs.
         what: String,
-        /// What the file says.
+        /// The value in the file.
         found: String,
-        /// What this machine says.
+        /// The value on this machine.
         expected: String,
     },
 }

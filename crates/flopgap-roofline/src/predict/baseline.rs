@@ -1,4 +1,4 @@
-//! Predictions without trees: what a forest has to beat.
+//! Predictions without trees, which the predictor has to beat.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
@@ -104,7 +104,7 @@ impl Fitted {
     }
 }
 
-/// A run as the baselines see it.
+/// A run in the terms of the baselines.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     steps: f64,

@@ -1,4 +1,4 @@
-//! How much each of three predictions counts.
+//! The weights of three predictions.
 
 /// Weights of three predictions on the logarithm; they sum to 1.
 pub(super) type Weights = [f64; 3];
@@ -44,7 +44,7 @@ mod tests {
         let rows: Vec<usize> = (0..times.len()).collect();
         let tenths = |weights: Weights| weights.map(|weight| format!("{weight:.1}"));
         assert_eq!(tenths(blend(&said, &times, &rows, [0.5, 0.5, 0.0])), ["0.0", "1.0", "0.0"]);
-        // All alike: the start stays.
+        // All are equal, so the start stays.
         let alike: Vec<Weights> = times.iter().map(|time| [time.ln(); 3]).collect();
         assert_eq!(tenths(blend(&alike, &times, &rows, [0.5, 0.5, 0.0])), ["0.5", "0.5", "0.0"]);
     }

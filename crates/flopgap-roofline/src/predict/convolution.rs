@@ -1,5 +1,5 @@
-//! What the kernels of a convolution have to do: tiles and clusters, steps of the inner sums,
-//! conversions of layouts, transforms.
+//! The work of a convolution's kernels: tiles and clusters, steps of the inner sums, layout
+//! conversions, transforms.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Algorithm;
@@ -8,7 +8,7 @@ use super::machine::{Machine, Roof};
 use super::named::{Named, numbers, repeated};
 use super::shape::Shape;
 
-/// Inner steps where the name does not tell: 8 elements, as of kernels without tensor cores.
+/// Inner steps if the name does not show them: 8 elements, as in kernels without tensor cores.
 const STEP: f64 = 8.0;
 /// Nanoseconds that are one unit of terms without a ceiling: launches and dependent steps.
 const UNIT: f64 = 1000.0;
@@ -39,7 +39,7 @@ pub(super) struct Work {
     pub(super) terms: [f64; TERMS],
 }
 
-/// Places of terms.
+/// Indices of terms.
 pub(super) mod at {
     pub(in super::super) const LAUNCH: usize = 0;
     /// Further kernels of the step, in a graph and on a stream.
@@ -141,7 +141,7 @@ fn tile_of(algorithm: &Algorithm, name: &str) -> (Option<[f64; 2]>, [f64; 2]) {
 }
 
 impl Work {
-    /// What the kernels do; `None` where none is known.
+    /// The work of the kernels; `None` if none is known.
     pub(super) fn of(
         machine: &Machine,
         (shape, roof): (&Shape, &Roof),

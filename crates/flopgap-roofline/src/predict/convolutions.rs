@@ -1,6 +1,6 @@
-//! Times of convolutions whose kernels are known, as sums of what these have to do: fitted to all
-//! of them, then to each kind of kernel, then to its tiles. A finer group begins at the prediction
-//! of the coarser one and keeps it as a term.
+//! Times of convolutions whose kernels are known, as sums of the kernels' work: fitted to all of
+//! them, then to each kind of kernel, then to its tiles. A finer group starts at the prediction of
+//! the coarser one and keeps it as a term.
 
 use flopgap_flops::Precision;
 use rustc_hash::FxHashMap;
@@ -113,7 +113,7 @@ fn with(row: &Convolution, coarser: f64) -> Vec<f64> {
     row.terms.iter().copied().chain([coarser]).collect()
 }
 
-/// What the kernels of a step do; `None` where none is known.
+/// The work of a step's kernels; `None` if none is known.
 fn work_of(machine: &Machine, point: &Point<'_>) -> Option<Work> {
     let how = (point.precision, point.mode == Mode::Graph);
     Work::of(machine, (&point.shape, &point.roof), how, point.algorithm?)

@@ -1,4 +1,4 @@
-//! What the time of products on a CPU depends on next to their sizes.
+//! Features of the time of products on a CPU, other than their sizes.
 //!
 //! Kernels compute whole tiles of registers, of a few rows by one to three vectors (the crate
 //! `gemm`: 48 x 8 of the transposed result; MLAS of ONNX Runtime: 12 x 32). The weights of all

@@ -1,4 +1,4 @@
-//! What a predictor answers.
+//! Estimates.
 
 use super::Regime;
 
@@ -21,7 +21,7 @@ pub struct Estimate {
     pub extrapolated: bool,
     /// Whether exactly this run was measured: then the time is the measured one.
     pub measured: bool,
-    /// What most of the time is bound by.
+    /// What bounds most of the time.
     pub regime: Regime,
     /// Bytes that the engine's allocator holds at most; `None` where no observation had any.
     pub memory_bytes: Option<f64>,
@@ -44,7 +44,7 @@ pub struct StepEstimate {
     pub regime: Regime,
     /// Nanoseconds of its roofline, at the peaks of the machine.
     pub roofline_ns: f64,
-    /// Nanoseconds before it computes.
+    /// Nanoseconds before the computation starts.
     pub launch_ns: f64,
     /// Operations of its roofline.
     pub flops: f64,
@@ -59,7 +59,7 @@ pub struct StepEstimate {
 /// What bounds a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bottleneck {
-    /// What a launch costs.
+    /// The cost of a launch.
     Launch,
     /// Arithmetic.
     Compute,

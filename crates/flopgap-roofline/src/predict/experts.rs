@@ -1,5 +1,5 @@
-//! The model of steps: a structure of times, trees next to it and trees upon it, blended by what
-//! each says of rows that it did not see.
+//! The model of steps: a structure of times, trees alongside it and trees on top of it, blended by
+//! their errors on rows that they did not see.
 
 use flopgap_graph::Mode;
 use rayon::prelude::*;
@@ -35,7 +35,7 @@ pub(super) struct Experts {
     pub(super) unseen: Vec<f64>,
 }
 
-/// What was fitted to the rows of one split.
+/// The fit to the rows of one split.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 struct Part {
     structure: Structure,
@@ -44,10 +44,10 @@ struct Part {
     upon: Separate,
 }
 
-/// What the parts of a fit have in common of a row.
+/// The data of a row that the parts of a fit share.
 struct Prepared {
     terms: Terms,
-    /// What its kernels have to do, if it is a product.
+    /// The work of its kernels, if it is a product.
     product: Option<Product>,
     sizes: Vec<f64>,
     more: Vec<f64>,
@@ -160,7 +160,7 @@ impl Experts {
 }
 
 impl Part {
-    /// ln of the nanoseconds that each expert says.
+    /// ln of the nanoseconds that each expert predicts.
     fn say(&self, rows: &[(&Prepared, &Point<'_>)]) -> Result<Vec<Weights>, FitError> {
         let structure: Vec<f64> =
             rows.iter().map(|(row, _)| formula(&self.structure, self.products.as_ref(), row)).collect();
@@ -205,13 +205,13 @@ fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> P
     Prepared { terms: Terms::of(machine, point), product: Product::of(machine, point), sizes, more }
 }
 
-/// What the trees see that stand next to the structure.
+/// The features of the trees alongside the structure.
 fn beside(row: &Prepared, point: &Point<'_>, structure: f64, work: f64) -> (Vec<f64>, bool) {
     let more = [ln(structure / point.reference()), ln(structure), ln(work), ln(work / point.launch.max(1.0))];
     (row.sizes.iter().copied().chain(more).collect(), is_convolution(point))
 }
 
-/// What the trees see that stand upon the structure.
+/// The features of the trees on top of the structure.
 fn upon(row: &Prepared, point: &Point<'_>, work: f64) -> (Vec<f64>, bool) {
     let more = [ln(work), ln(work / point.launch.max(1.0))];
     (row.sizes.iter().chain(&row.more).copied().chain(more).collect(), is_convolution(point))

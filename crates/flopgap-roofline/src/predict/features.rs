@@ -1,4 +1,4 @@
-//! What the trees see of a step.
+//! The features of a step for the trees.
 
 use flopgap_flops::Activation;
 use flopgap_graph::{Algorithm, Mode};
@@ -72,7 +72,7 @@ impl Kernels {
         Self { frequent, attributes: most_frequent(names, ATTRIBUTES) }
     }
 
-    /// What the library says of a kernel; -1 where it does not tell.
+    /// Attributes of a kernel from the library; -1 if unknown.
     pub(super) fn features(&self, machine: &Machine, point: &Point<'_>) -> Vec<f64> {
         let empty = Algorithm::default();
         let algorithm = point.algorithm.unwrap_or(&empty);
@@ -103,7 +103,7 @@ impl Kernels {
     }
 }
 
-/// What the kernels have to do.
+/// The work of the kernels.
 fn work(machine: &Machine, point: &Point<'_>) -> [f64; WORK] {
     let (Some(algorithm), Some(work)) = (point.algorithm, &point.work) else { return [-1.0; WORK] };
     let number = |value: Option<f64>| value.unwrap_or(-1.0);

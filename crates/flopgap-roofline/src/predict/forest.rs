@@ -1,4 +1,4 @@
-//! A forest that predicts rows it was not grown from, too.
+//! A forest with out-of-fold predictions.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Rows in groups, coarser ones where a group has few.
+//! Groups of rows, merged into coarser ones if a group has few.
 
 use flopgap_flops::Precision;
 use rustc_hash::FxHashMap;

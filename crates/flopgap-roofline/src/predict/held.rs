@@ -1,4 +1,4 @@
-//! What a library holds on a CPU, by the rules of ONNX Runtime 1.30.
+//! The memory that a library holds on a CPU, by the rules of ONNX Runtime 1.30.
 //!
 //! Fitted factors correct them: other libraries keep parameters twice, or work in panels.
 

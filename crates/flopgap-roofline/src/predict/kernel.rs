@@ -1,5 +1,4 @@
-//! What a library's kernel has to do: by its tile, and by what its name says of the steps within a
-//! tile.
+//! The work of a library's kernel, from its tile and the information in its name.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Algorithm;
@@ -16,7 +15,7 @@ const BETWEEN: f64 = 1000.0;
 /// Inner steps of tensor cores are at least this long.
 const SHORTEST: f64 = 16.0;
 
-/// What a step's kernels do, in nanoseconds of the machine's ceilings.
+/// The work of a step's kernels, in nanoseconds at the machine's ceilings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
     pub(super) named: Named,

@@ -1,4 +1,4 @@
-//! What the machine can do at most: from measured ceilings, or from the observations themselves.
+//! The peaks of a machine, from measured ceilings or from the observations themselves.
 
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
@@ -11,7 +11,7 @@ use crate::Ceilings;
 pub(super) struct Machine {
     /// Multiprocessors or threads.
     pub(super) units: f64,
-    /// Operations in a nanosecond, in the order of [`Precision::ALL`]; absent where it is unknown.
+    /// Operations per nanosecond, in the order of [`Precision::ALL`]; absent if unknown.
     peaks: [Option<f64>; 5],
     /// Working sets in bytes and the bytes read in a nanosecond there, smallest first.
     bandwidth: Vec<(f64, f64)>,
@@ -39,7 +39,7 @@ impl Roof {
     }
 }
 
-/// A run reduced to what constants are found from.
+/// A run reduced to the inputs of the constants.
 pub(super) struct Sample<'a> {
     pub(super) shapes: &'a [Shape],
     pub(super) precision: Precision,
@@ -48,7 +48,7 @@ pub(super) struct Sample<'a> {
 }
 
 impl Machine {
-    /// The machine of these ceilings; what they lack is what the fastest samples reached.
+    /// The machine of these ceilings; missing values are replaced by the fastest samples.
     pub(super) fn of(ceilings: Option<&Ceilings>, units: Option<u32>, samples: &[Sample<'_>]) -> Self {
         let mut machine = ceilings.map_or_else(Self::unknown, Self::measured);
         if let (None, Some(units)) = (ceilings, units) {
@@ -112,8 +112,7 @@ impl Machine {
         machine
     }
 
-    /// Operations in a nanosecond; where it is unknown, those of the precision that is nearest in
-    /// width.
+    /// Operations per nanosecond; if unknown, those of the precision nearest in width.
     pub(super) fn peak(&self, precision: Precision) -> f64 {
         let own = place(precision);
         let known = (0..5).filter_map(|other| self.peaks[other].map(|rate| (own.abs_diff(other), rate)));
@@ -139,7 +138,7 @@ impl Machine {
         self.bandwidth.iter().map(|(_, rate)| *rate).reduce(f64::max).unwrap_or(1.0)
     }
 
-    /// Nanoseconds before a step computes; 0 where it is unknown.
+    /// Nanoseconds before a step computes; 0 if unknown.
     pub(super) fn launch(&self, mode: Mode) -> f64 {
         self.launch[place_of(mode)].unwrap_or(0.0)
     }

@@ -1,4 +1,4 @@
-//! Runs that were measured, by what was run.
+//! Looks up measured runs.
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Observation;
 use super::point::Point;
 
-/// What was measured of exactly one run.
+/// The measurements of one run.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Measured {
     pub(super) nanoseconds: f64,

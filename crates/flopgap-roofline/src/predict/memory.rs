@@ -1,4 +1,4 @@
-//! How much memory an engine holds for a model.
+//! Predicts the memory that an engine holds for a model.
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode};

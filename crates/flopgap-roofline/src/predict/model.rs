@@ -1,5 +1,5 @@
-//! Models of time, memory and power, of steps and of what steps cost each other; fitted once by
-//! sizes alone and once with what a library reports about its kernels.
+//! Models of time, memory and power of steps, and of interactions between steps; fitted once from
+//! sizes alone and once with the library's reports on its kernels.
 
 use std::hash::{Hash, Hasher};
 
@@ -30,7 +30,7 @@ pub(super) const UNKNOWN: f64 = std::f64::consts::LN_2;
 pub(super) struct Model {
     with_kernels: bool,
     steps: Option<Steps>,
-    /// Times as sums; where steps were not measured by themselves, from what models say of them.
+    /// Times as sums; for steps that were not measured alone, derived from models.
     structure: Option<Structure>,
     correction: Option<Residue>,
     memory: Option<Memory>,

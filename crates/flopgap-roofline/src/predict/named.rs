@@ -1,6 +1,6 @@
-//! What the names of kernels tell about their sizes.
+//! Sizes in the names of kernels.
 
-/// What the names of a step's kernels tell; `None` where they do not.
+/// The sizes in the names of a step's kernels; `None` if there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Named {
     /// Length of the inner sums that a block adds up between two loads.

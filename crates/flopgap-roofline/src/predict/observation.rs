@@ -1,4 +1,4 @@
-//! What a predictor learns from.
+//! The training data of a predictor.
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode, Step};
@@ -11,9 +11,9 @@ use super::FitError;
 /// was not measured is `None`, never 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// What was run: one step, or those of a whole model in their order.
+    /// The workload: one step, or those of a whole model in order.
     pub steps: Vec<Step>,
-    /// In what arithmetic.
+    /// The precision.
     pub precision: Precision,
     /// How it was launched.
     pub mode: Mode,
@@ -25,7 +25,7 @@ pub struct Observation {
     pub memory_bytes: Option<u64>,
     /// Joules of a run.
     pub joules: Option<f64>,
-    /// How each step was computed; empty where the engine does not tell.
+    /// How each step was computed; empty if the engine does not report it.
     pub algorithms: Vec<Algorithm>,
 }
 

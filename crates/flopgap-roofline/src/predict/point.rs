@@ -1,4 +1,4 @@
-//! A step with all that its prediction depends on.
+//! A step with everything that its prediction depends on.
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode, Step};
@@ -14,7 +14,7 @@ pub(super) struct Point<'a> {
     pub(super) step: &'a Step,
     pub(super) precision: Precision,
     pub(super) mode: Mode,
-    /// What the library says of the kernel that it chose.
+    /// The library's report on the chosen kernel.
     pub(super) algorithm: Option<&'a Algorithm>,
     pub(super) shape: Shape,
     pub(super) roof: Roof,
@@ -22,7 +22,7 @@ pub(super) struct Point<'a> {
     pub(super) launch: f64,
     /// The prediction by two constants.
     pub(super) base: f64,
-    /// What the kernels have to do, where they are known.
+    /// The work of the kernels, if known.
     pub(super) work: Option<Kernel>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Point<'a> {
         Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base, work }
     }
 
-    /// What trees that stand next to the structure tell the rest of.
+    /// The reference for the trees alongside the structure.
     pub(super) fn reference(&self) -> f64 {
         match (self.shape.family, &self.work) {
             (Family::Gemm | Family::Conv, Some(work)) => work.time,

@@ -1,4 +1,4 @@
-//! The power that a run draws.
+//! Predicts the power that a run draws.
 
 use super::FitError;
 use super::features::sizes;
@@ -68,7 +68,7 @@ fn terms(features: &[f64]) -> Vec<f64> {
     vec![1.0, compute, memory, compute.sqrt(), memory.sqrt(), compute.max(memory), compute.max(memory).sqrt()]
 }
 
-/// What power is predicted from, for a run of so many nanoseconds.
+/// The features of power, for a run of this many nanoseconds.
 pub(super) fn features(points: &[Point<'_>], nanoseconds: f64) -> Vec<f64> {
     let ln = |value: f64| value.max(1e-6).ln();
     let over = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).sum::<f64>();

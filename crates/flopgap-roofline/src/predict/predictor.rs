@@ -1,4 +1,4 @@
-//! The predictor: fitted once, asked often.
+//! The predictor: fitted once for many estimates.
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode, Step};
@@ -16,7 +16,7 @@ use super::whole::Whole;
 use super::{FitError, FitSettings, Observation, Regime};
 use crate::Ceilings;
 
-/// How much wider an interval is beyond what was fitted.
+/// How much wider an interval is outside the fitted sizes.
 const BEYOND: f64 = 2.0;
 
 /// Predicts runs of one engine on one machine.
@@ -34,7 +34,7 @@ pub struct Predictor {
 impl Predictor {
     /// Fits a predictor to observations.
     ///
-    /// Without ceilings, the fastest observations stand for them.
+    /// Without ceilings, the fastest observations replace them.
     ///
     /// # Errors
     /// Fewer observations than [`FitSettings::least`]; a time or an energy that is not a positive
@@ -129,7 +129,7 @@ impl Predictor {
         if steps.is_empty() {
             return Err(FitError::NoSteps);
         }
-        // Algorithms for some other number of steps belong to some other plan.
+        // Algorithms for a different number of steps belong to another plan.
         let algorithms = algorithms.filter(|algorithms| algorithms.len() == steps.len());
         let model = match (&self.by_kernel, algorithms) {
             (Some(model), Some(_)) if !model.is_empty() => model,

@@ -1,5 +1,4 @@
-//! What the kernels of a product have to do, by their tile, blocks and threads, and by what their
-//! names tell.
+//! The work of a product's kernels, from their tile, blocks and threads, and from their names.
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_graph::{Algorithm, KernelLaunch, Mode};
@@ -74,7 +73,7 @@ impl Class {
     }
 }
 
-/// A product as its time is made up of terms, in nanoseconds of the machine's ceilings.
+/// The terms of a product's time, in nanoseconds at the machine's ceilings.
 ///
 /// In their order: a kernel's start (0); arithmetic of inner steps, and loads of the same bytes by
 /// many blocks (1, 2); loads and waiting of inner steps, two of each (3 to 6); what comes with each
@@ -117,7 +116,7 @@ struct Cut {
 }
 
 impl Product {
-    /// `None` for what is no product, or whose kernels are not known.
+    /// `None` for steps that are not products, or whose kernels are unknown.
     pub(super) fn of(machine: &Machine, point: &Point<'_>) -> Option<Self> {
         let algorithm = point.algorithm.filter(|algorithm| !algorithm.kernels.is_empty())?;
         let (Family::Gemm, Some(work)) = (point.shape.family, &point.work) else { return None };
@@ -338,7 +337,7 @@ fn by_rows(
     terms[24] = held * 30.0;
 }
 
-/// What comes after the products.
+/// The work after the products.
 fn after(
     machine: &Machine,
     point: &Point<'_>,

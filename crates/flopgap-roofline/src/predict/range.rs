@@ -1,4 +1,4 @@
-//! Which sizes were fitted: beyond them a prediction is an extrapolation.
+//! The range of the fitted sizes: beyond it a prediction is an extrapolation.
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::shape::Shape;
 
-/// Sizes may exceed what was fitted by this much before that counts.
+/// Sizes may exceed the fitted range by this factor before it counts as extrapolation.
 const SLACK: f64 = 1.1;
 
 /// By operation, not by the coarser family that is fitted together: kernels that gather rows have

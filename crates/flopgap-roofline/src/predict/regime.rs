@@ -1,11 +1,11 @@
-//! What bounds a step or a model, as far as intervals and reports tell regimes apart.
+//! The regimes of steps and models, which intervals and reports distinguish.
 
 use super::machine::Roof;
 
 /// What most of a prediction's time is bound by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Regime {
-    /// Launches: what they cost exceeds the roofline.
+    /// Launches: their cost exceeds the roofline.
     Launch,
     /// Arithmetic.
     Compute,

@@ -1,5 +1,5 @@
-//! What remains of measurements next to a formula: nothing, one factor, or trees, blended by what
-//! each says of rows that it did not see.
+//! The residuals of measurements relative to a formula: none, one factor, or trees, blended by
+//! their errors on rows that they did not see.
 
 use super::FitError;
 use super::blend::{Weights, blend, weigh};

@@ -1,5 +1,4 @@
-//! Trees of convolutions apart from those of all other steps: what decides their times has little
-//! in common.
+//! Separate trees for convolutions, whose times have little in common with those of other steps.
 
 use serde::{Deserialize, Serialize};
 

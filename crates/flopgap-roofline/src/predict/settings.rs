@@ -1,8 +1,8 @@
-//! How a predictor is fitted.
+//! Settings of a fit.
 
 use super::FitError;
 
-/// How a predictor is fitted. The default is what the accuracy of this crate is stated for.
+/// Settings of a fit. The published accuracy of this crate refers to the default.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 #[must_use]

@@ -24,7 +24,7 @@ pub(super) enum Family {
     Rows,
     /// Functions of elements, copies, rows of a table.
     Elements,
-    /// A launch alone.
+    /// An empty launch.
     Empty,
 }
 
@@ -107,7 +107,7 @@ impl Shape {
         self.inputs - self.unread + self.weights + self.outputs
     }
 
-    /// Whether nothing is run at all.
+    /// Whether it is an empty launch.
     pub(super) fn vanishes(step: &Step) -> bool {
         step.op == Op::View
     }

@@ -1,4 +1,4 @@
-//! Rows cut into those that a part of a model is fitted to and those that judge it.
+//! Splits rows into those that a part of a model is fitted to and those that judge it.
 
 use rustc_hash::FxHashMap;
 

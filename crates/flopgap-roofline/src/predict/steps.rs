@@ -63,7 +63,7 @@ impl Steps {
 
     pub(super) fn predict(&self, machine: &Machine, points: &[Point<'_>]) -> Result<Vec<Said>, FitError> {
         let mut lns = self.experts.predict(machine, points)?;
-        // A launch of nothing takes what such launches took.
+        // An empty launch takes as long as measured empty launches.
         for (ln, point) in lns.iter_mut().zip(points) {
             if point.shape.family == Family::Empty {
                 *ln = point.base.ln();

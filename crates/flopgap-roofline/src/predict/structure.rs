@@ -1,4 +1,4 @@
-//! Times as sums of what a step has to do, fitted from coarse groups to fine ones.
+//! Times as sums of a step's work, fitted from coarse groups to fine ones.
 //!
 //! A kind of step has factors of its own, then the kind in one precision and mode, then each kernel
 //! where it is known. A finer group begins at the prediction of the coarser one and keeps it as a

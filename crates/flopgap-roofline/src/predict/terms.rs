@@ -1,4 +1,4 @@
-//! What the time of a step may be a sum of, in nanoseconds of the machine's ceilings.
+//! The terms of a step's time, in nanoseconds at the machine's ceilings.
 
 use flopgap_graph::Mode;
 

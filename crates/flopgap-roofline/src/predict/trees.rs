@@ -26,7 +26,7 @@ struct Nodes {
     columns: u16,
     roots: Vec<u32>,
     features: Vec<u16>,
-    /// Of a leaf, what it says.
+    /// The prediction, in a leaf.
     values: Vec<f64>,
     others: Vec<u32>,
 }
@@ -40,7 +40,7 @@ impl From<Trees> for Nodes {
 impl TryFrom<Nodes> for Trees {
     type Error = &'static str;
 
-    /// Every walk must end, whatever the bytes were that the nodes came from.
+    /// Every walk must end, whatever bytes the nodes came from.
     fn try_from(nodes: Nodes) -> Result<Self, Self::Error> {
         let count = nodes.features.len();
         let within = |place: u32| usize::try_from(place).is_ok_and(|place| place < count);
@@ -175,7 +175,7 @@ mod library {
         pub(super) f64,
     );
 
-    /// What a leaf says, the feature, its value, its score, and the children.
+    /// Prediction, feature, value, score, and children.
     #[derive(Deserialize)]
     pub(super) struct Node(
         pub(super) f64,

@@ -1,8 +1,8 @@
-//! A model as what its steps cost each other depends on it.
+//! Features of the interaction between the steps of a model.
 //!
-//! A model takes another time than its steps add up to: launches overlap with kernels, and what one
-//! step wrote lies in a cache for the next. Measured models say by how much; `residue` learns it
-//! from these features.
+//! The time of a model differs from the sum of its steps: launches overlap with kernels, and what
+//! one step wrote lies in a cache for the next. Measured models say by how much; `residue` learns
+//! it from these features.
 
 use super::features::alignment;
 use super::logarithm::ln;
@@ -74,7 +74,7 @@ impl Whole {
         Self { sum, launch, compute, memory, features }
     }
 
-    /// What most of it is bound by.
+    /// What bounds most of its time.
     pub(super) fn regime(&self) -> Regime {
         if self.launch >= self.compute.max(self.memory) {
             Regime::Launch

@@ -35,7 +35,7 @@ pub enum ProbeError {
     /// The threads could not be started.
     #[error("threads could not be started: {reason}")]
     Start {
-        /// The underlying I/O error.
+        /// The system's message.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a curve of bandwidth over working sets says of each level of the memory.
+//! Derives the bandwidth of each level of the memory from a curve over working sets.
 
 use super::statistics::quantile;
 use crate::{Bandwidth, Level};

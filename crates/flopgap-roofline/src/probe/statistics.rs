@@ -1,4 +1,4 @@
-//! From samples to a number with its spread.
+//! Statistics of samples.
 
 use crate::Quantity;
 

@@ -1,4 +1,4 @@
-//! Threads that do the same at the same time.
+//! Threads that work in lockstep.
 
 use std::hint::spin_loop;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::super::ProbeError;
 
-/// All threads pass it together. It spins: a thread that sleeps wakes up late by a random time.
+/// A barrier for all threads. It spins, because a sleeping thread wakes up after a random delay.
 struct Gate {
     threads: usize,
     arrived: AtomicUsize,
@@ -48,7 +48,7 @@ fn bind(core: Option<&usize>) {
     if let Some(core) = core {
         let mut only = CpuSet::new();
         only.set(*core);
-        // Unbound, it measures what it can.
+        // Unbound, it measures as well as possible.
         let _ = sched_setaffinity(None, &only);
     }
 }

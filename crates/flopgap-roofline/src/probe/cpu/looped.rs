@@ -1,4 +1,4 @@
-//! What loops of multiply-adds have in common.
+//! The interface of loops of multiply-adds.
 
 use flopgap_flops::Precision;
 

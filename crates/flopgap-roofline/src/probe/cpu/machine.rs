@@ -1,4 +1,4 @@
-//! What the system reports about the machine.
+//! Reads properties of the machine from the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ pub(super) fn available_memory() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1 << 10)
 }
 
-/// The middle of the clocks that the cores have now, where the system reports it.
+/// The median of the current clocks of the cores, if the system reports them.
 pub(super) fn clock_mhz() -> Option<f64> {
     clock_in(&fs::read_to_string("/proc/cpuinfo").ok()?)
 }

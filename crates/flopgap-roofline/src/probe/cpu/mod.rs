@@ -29,7 +29,7 @@ use super::levels::levels;
 use super::{ProbeError, Progress};
 use crate::{Ceilings, Details, OneThread, Quantity};
 
-/// What of a CPU is measured.
+/// Settings of the probe of a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Its name: the model.

@@ -22,7 +22,7 @@ const SUMS: usize = 6;
 /// Multiply-adds of a product of tiles for each element of a row on the left.
 const PER_ELEMENT: u64 = (ROWS * ROWS) as u64;
 
-/// What of AMX this CPU has: `cpuid`, leaf 7, by Intel's manual.
+/// The AMX features of this CPU: `cpuid`, leaf 7, by Intel's manual.
 struct Features {
     tile: bool,
     bf16: bool,
@@ -57,8 +57,8 @@ pub(super) fn refused() -> bool {
     features().tile && !allow()
 }
 
-/// Asks Linux to let this process use tiles: their registers are so large that they are only saved
-/// for those who asked.
+/// Requests permission from Linux for this process to use tiles: their registers are so large that
+/// they are only saved for processes that requested them.
 fn allow() -> bool {
     const ARCH_PRCTL: i64 = 158;
     const ARCH_REQ_XCOMP_PERM: i64 = 0x1023;
@@ -80,7 +80,7 @@ fn allow() -> bool {
     result == 0
 }
 
-/// What `ldtilecfg` reads: the palette, and bytes and rows of each tile.
+/// The operand of `ldtilecfg`: the palette, and bytes and rows of each tile.
 #[repr(C, align(64))]
 struct Shape {
     palette: u8,

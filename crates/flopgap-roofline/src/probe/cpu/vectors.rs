@@ -77,7 +77,7 @@ fn operands(ones: bool) -> (f32, f32) {
     (std::hint::black_box(factor), std::hint::black_box(addend))
 }
 
-/// What the compiler makes of 128 bits without knowing of any instructions.
+/// The compiler's translation of 128-bit vectors, without knowledge of CPU features.
 fn portable(steps: u32, ones: bool) -> f64 {
     let (factor, addend) = operands(ones);
     let mut sums = [[0.0_f32; 4]; SUMS];

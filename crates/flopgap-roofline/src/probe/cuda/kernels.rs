@@ -32,7 +32,7 @@ const HOPPER: ComputeCapability = ComputeCapability { major: 9, minor: 0 };
 /// The first with `mma.sync` of bf16 and tf32.
 const AMPERE: ComputeCapability = ComputeCapability { major: 8, minor: 0 };
 
-/// What is compiled for a GPU of this compute capability.
+/// The sources compiled for a GPU of this compute capability.
 pub fn sources(capability: ComputeCapability) -> Vec<Source> {
     let architecture = Architecture::from(capability);
     let mut peaks = vec!["empty", "peak_fma", "peak_mma_fp16", "peak_mma_int8"];
@@ -95,7 +95,7 @@ pub(super) struct Pattern {
     pub(super) set: u32,
 }
 
-/// How often, and by how many threads, a peak is computed.
+/// The repetitions and threads of a peak.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     pub(super) blocks: u32,
@@ -121,7 +121,7 @@ pub(super) struct Walk {
     pub(super) steps: u32,
 }
 
-/// Where a peak leaves its sums, and the cycles and nanoseconds of its first thread.
+/// Where a peak stores its sums, and the cycles and nanoseconds of its first thread.
 #[derive(Debug)]
 pub(super) struct Sums {
     sums: Buffer<f32>,

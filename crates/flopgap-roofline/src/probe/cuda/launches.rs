@@ -1,4 +1,4 @@
-//! What a launch costs that computes nothing.
+//! The cost of an empty launch.
 
 use flopgap_gpu::Stream;
 use flopgap_gpu::timing::{Repetitions, launches, replays};
