@@ -1,4 +1,4 @@
-//! Graphs put together layer by layer.
+//! Builds graphs layer by layer.
 
 use flopgap_flops::{ElementType, FlopError, Work};
 
@@ -98,10 +98,10 @@ impl Builder {
     }
 }
 
-/// What a layer does with these tensors: the FLOPs of its operation and, for a product with three
-/// operands, of its bias; the bytes of the tensors themselves, each once. Rows that are picked out
-/// of a table, and pieces cut out of a tensor, are read as far as they are copied. Arithmetic on
-/// indexes and truth values is no floating-point operation.
+/// The work of a layer on these tensors: the FLOPs of its operation and, for a product with three
+/// operands, of its bias; the bytes of the tensors, each once. Rows selected from a table, and
+/// slices of a tensor, count as read only as far as they are copied. Arithmetic on indexes and
+/// booleans is not a floating-point operation.
 pub(crate) fn layer_work(op: &Op, inputs: &[&Tensor], outputs: &[&Tensor]) -> Result<Work, FlopError> {
     if matches!(op, Op::View | Op::Empty) {
         return Ok(Work::default());
@@ -121,7 +121,7 @@ pub(crate) fn layer_work(op: &Op, inputs: &[&Tensor], outputs: &[&Tensor]) -> Re
     }
     let mut bytes_read = 0;
     for (index, tensor) in inputs.iter().enumerate() {
-        // An operand that is read twice comes from memory once.
+        // An operand that is read twice is fetched from memory once.
         if !inputs[..index].iter().any(|earlier| std::ptr::eq(*earlier, *tensor)) {
             bytes_read = add("bytes read", bytes_read, tensor.bytes()?)?;
         }

@@ -23,7 +23,7 @@ pub enum GraphError {
     Workload {
         /// The workload.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The file cannot be read.
@@ -31,7 +31,7 @@ pub enum GraphError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The file is not a model of a known kind.
@@ -39,7 +39,7 @@ pub enum GraphError {
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What it looks like instead.
+        /// What it appears to be instead.
         reason: String,
     },
     /// The file is of a known kind, but damaged or incomplete.
@@ -47,9 +47,9 @@ pub enum GraphError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where: an archive member, a node, a tensor.
+        /// The position: an archive member, a node, a tensor.
         place: String,
-        /// What is wrong there.
+        /// The damage.
         reason: String,
     },
     /// The file has an unsupported version.
@@ -57,9 +57,9 @@ pub enum GraphError {
     Version {
         /// The file.
         path: PathBuf,
-        /// What has the version: `opset`, `schema version`.
+        /// The kind of version: `opset`, `schema version`.
         what: &'static str,
-        /// The file's.
+        /// The file's version.
         found: String,
         /// The supported versions.
         known: &'static str,
@@ -121,7 +121,7 @@ pub enum GraphError {
     Write {
         /// The layer or graph.
         what: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }

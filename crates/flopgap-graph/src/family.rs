@@ -1,4 +1,4 @@
-//! The networks that a sweep makes by itself.
+//! The networks that a sweep generates.
 
 mod mlp;
 mod resnet;

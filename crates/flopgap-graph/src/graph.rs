@@ -17,7 +17,7 @@ pub struct Graph {
     pub layers: Vec<Layer>,
     /// Indexes of the tensors that a caller supplies.
     pub inputs: Vec<usize>,
-    /// Indexes of the tensors that a caller gets.
+    /// Indexes of the tensors that a caller receives.
     pub outputs: Vec<usize>,
 }
 
@@ -50,7 +50,7 @@ impl Graph {
         Ok(sum)
     }
 
-    /// The layers without a formula. No total has them.
+    /// The layers without a formula, which are excluded from all totals.
     pub fn unknown(&self) -> impl Iterator<Item = &Layer> {
         self.layers.iter().filter(|layer| layer.work.is_none())
     }
@@ -132,7 +132,7 @@ pub struct Layer {
     pub module: String,
     /// The operator as the model names it: `Conv`, `aten.convolution.default`.
     pub operator: String,
-    /// What it computes, or `None` where this crate has no formula for the operator.
+    /// The operation, or `None` if this crate has no formula for the operator.
     pub op: Option<Op>,
     /// Exact FLOPs and compulsory bytes, or `None` where there is no formula. Never 0 for what is
     /// not known.

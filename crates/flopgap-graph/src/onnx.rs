@@ -1,4 +1,4 @@
-//! ONNX models, read and written.
+//! Reads and writes ONNX models.
 
 mod read;
 mod write;

@@ -1,4 +1,4 @@
-//! What a layer computes, as far as its cost depends on it.
+//! The operation of a layer, with all sizes that its cost depends on.
 
 mod label;
 mod work;
@@ -58,9 +58,9 @@ pub enum Op {
         /// Elements written.
         elements: u64,
     },
-    /// Nothing is moved: reshape, flatten, squeeze, identity; constants.
+    /// Nothing moves: reshape, flatten, squeeze, identity; constants.
     View,
-    /// A launch that does nothing: what a call costs before it computes.
+    /// An empty launch: the cost of a call before it computes.
     Empty,
 }
 
@@ -138,7 +138,7 @@ pub enum PoolFunction {
 /// A function of each element.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Elementwise {
-    /// What is computed.
+    /// The function.
     pub function: ElementwiseFunction,
     /// Elements written.
     pub elements: u64,
@@ -146,7 +146,7 @@ pub struct Elementwise {
     pub read: u64,
 }
 
-/// What an element-wise operation computes.
+/// The function of an element-wise operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! Reading a model from a file of whatever kind.
+//! Reads a model from a file of any kind.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};

@@ -1,4 +1,4 @@
-//! Sizes that a caller states because a file leaves them open.
+//! Sizes that a caller specifies because a file leaves them open.
 
 use std::str::FromStr;
 
@@ -40,7 +40,7 @@ impl FromStr for StatedShape {
     }
 }
 
-/// All that a caller states about a model.
+/// All sizes that a caller specifies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shapes {
     stated: Vec<StatedShape>,
@@ -71,7 +71,7 @@ impl FromIterator<StatedShape> for Shapes {
     }
 }
 
-/// Sizes as an option has them.
+/// Sizes in the form of an option.
 pub(crate) fn written(sizes: &[u64]) -> String {
     sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }

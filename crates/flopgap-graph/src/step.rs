@@ -1,4 +1,4 @@
-//! What an engine runs: operations with what is fused behind them.
+//! The units of execution: operations with what is fused after them.
 
 use flopgap_flops::{Activation, ElementType, FlopError, Precision, Work};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct Step {
     /// The operation.
     #[serde(flatten)]
     pub op: Op,
-    /// What follows in the same kernel.
+    /// The epilogue in the same kernel.
     #[serde(default)]
     pub epilogue: Epilogue,
 }
@@ -34,10 +34,9 @@ impl Step {
     /// use flopgap_flops::{Activation, Precision};
     /// use flopgap_graph::{Epilogue, Op, Step, op::Gemm};
     ///
-    /// let op = Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 });
-    /// let step = Step { op, epilogue: Epilogue { bias: true, residual: false, activation: Activation::Relu } };
-    /// let work = step.work(Precision::Fp16)?;
-    /// assert_eq!(work.flops, 2 * 32 * 512 * 1024 + 2 * 32 * 512);
+    /// let op = Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 }); let step = Step { op,
+    /// epilogue: Epilogue { bias: true, residual: false, activation: Activation::Relu } }; let work
+    /// = step.work(Precision::Fp16)?; assert_eq!(work.flops, 2 * 32 * 512 * 1024 + 2 * 32 * 512);
     /// assert_eq!(work.bytes_read, 2 * (32 * 1024 + 512 * 1024 + 512));
     /// # Ok::<(), flopgap_flops::FlopError>(())
     /// ```
@@ -63,7 +62,7 @@ impl Step {
         Ok(work)
     }
 
-    /// In a few words: `gemm 32x512x1024 +bias +relu`, `conv 8x64x56x56 64 of 3x3`.
+    /// A short description: `gemm 32x512x1024 +bias +relu`, `conv 8x64x56x56 64 of 3x3`.
     pub fn label(&self) -> String {
         let mut label = self.op.label();
         let Epilogue { bias, residual, activation } = self.epilogue;
@@ -81,7 +80,7 @@ impl Step {
     }
 }
 
-/// What is applied to each element of a result before it is written, in this order.
+/// The functions applied to each element of a result before it is written, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Epilogue {
     /// A bias by output channel is added.
@@ -108,7 +107,7 @@ impl Default for Epilogue {
 /// A [`Step`] of a graph with the tensors it touches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedStep {
-    /// What is computed.
+    /// The step.
     pub step: Step,
     /// Indexes of the layers of the graph that it stands for, the operation's own first.
     pub layers: Vec<usize>,
@@ -135,7 +134,7 @@ pub struct PlannedStep {
     pub outputs: Vec<usize>,
 }
 
-/// The configuration of the kernel that computed a step, as far as the library reports it.
+/// The configuration of the kernel that computed a step, as reported by the library.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Algorithm {
     /// The library's number or name of the algorithm.

@@ -1,4 +1,4 @@
-//! What a sweep measures.
+//! The workloads of a sweep.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::plan::plan;
 use crate::step::Step;
 
-/// One thing to measure: a single step, a network of a family, or a file's model.
+/// A workload: a single step, a network of a family, or a file's model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "workload", rename_all = "snake_case")]
 pub enum Workload {
@@ -64,7 +64,8 @@ impl Workload {
         }
     }
 
-    /// In a few words: `gemm 32x512x1024 +bias`, `mlp 784-512-10 batch 32`, `resnet50 batch 8`.
+    /// A short description: `gemm 32x512x1024 +bias`, `mlp 784-512-10 batch 32`, `resnet50 batch
+    /// 8`.
     pub fn label(&self) -> String {
         match self {
             Workload::Step(step) => step.label(),
@@ -114,7 +115,7 @@ pub struct FileSpec {
     pub steps: Vec<Step>,
 }
 
-/// How work reaches the device.
+/// The launch mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// The closed form of the other crate says the same, to the FLOP and the byte.
+    /// Equal to the closed form of `flopgap-flops`, to the FLOP and the byte.
     #[test]
     fn agrees_with_the_closed_form() {
         let spec =

@@ -188,7 +188,7 @@ fn elementwise(builder: &mut Builder, op: &Elementwise) -> Result<(Vec<usize>, V
     Ok((inputs, shape.to_vec()))
 }
 
-/// What ONNX calls it.
+/// The ONNX name.
 fn operator_name(op: &Op) -> &'static str {
     match op {
         Op::Gemm(Gemm { batch: 1, .. }) => "Gemm",

@@ -1,4 +1,4 @@
-//! A graph put together from a file.
+//! Builds a graph from a file.
 
 use std::path::{Path, PathBuf};
 
@@ -30,22 +30,22 @@ impl Stored {
     }
 }
 
-/// What an operator of a file means.
+/// The meaning of an operator in a file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meaning {
-    /// The operation, where there is a formula for it.
+    /// The operation, if there is a formula for it.
     pub(crate) op: Option<Op>,
     /// The operands in the order that [`Layer::inputs`] has, as positions among the operator's
     /// tensors; all in order where absent.
     pub(crate) order: Option<Vec<usize>>,
     /// FLOPs for each that the operation has, 1 where it is what its formula says.
     pub(crate) factor: u64,
-    /// FLOPs besides, for what an operator does with the result.
+    /// Additional FLOPs, for operations on the result.
     pub(crate) extra: u64,
 }
 
 impl Meaning {
-    /// No formula.
+    /// An operator without a formula.
     pub(crate) fn unknown() -> Self {
         Meaning::of(None)
     }
@@ -99,7 +99,7 @@ impl Assembly {
         Assembly { path: path.to_owned(), graph, by_name: FxHashMap::default() }
     }
 
-    /// An error about a place of the file.
+    /// An error at a position in the file.
     pub(crate) fn damaged(&self, place: impl Into<String>, reason: impl Into<String>) -> GraphError {
         GraphError::Damaged { path: self.path.clone(), place: place.into(), reason: reason.into() }
     }
@@ -139,7 +139,7 @@ impl Assembly {
         self.by_name.clone()
     }
 
-    /// Goes back to what [`names`](Self::names) gave.
+    /// Restores the result of [`names`](Self::names).
     pub(crate) fn restore(&mut self, names: FxHashMap<String, usize>) {
         self.by_name = names;
     }

@@ -69,7 +69,7 @@ pub(crate) fn matmul(a: &[u64], b: &[u64]) -> Option<Op> {
     Some(Op::Gemm(Gemm { batch, m, n, k }))
 }
 
-/// What an operator says about a window.
+/// The attributes of a window.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Window {
     /// Sizes; a list of one goes for all dimensions, an empty one takes the default.

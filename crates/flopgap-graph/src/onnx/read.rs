@@ -1,4 +1,4 @@
-//! ONNX models, read.
+//! Reads ONNX models.
 
 mod broadcast;
 mod equation;
@@ -37,7 +37,7 @@ pub(crate) fn read(path: &Path, file: &File, shapes: &Shapes) -> Result<Graph, G
         Ok(outline) if outline.model => outline,
         Ok(_) => return Err(unknown("it has neither the version nor the graph of an ONNX model".to_owned())),
         Err(Malformed::Read(source)) => return Err(failed(source)),
-        // A file that begins as a model does is one that is cut short or damaged.
+        // A file that begins like a model is truncated or damaged.
         Err(Malformed::At(place, reason)) if place > 16 => {
             return Err(GraphError::Damaged {
                 path: path.to_owned(),
@@ -86,7 +86,7 @@ fn opset(path: &Path, model: &ModelProto) -> Result<i64, GraphError> {
     }
 }
 
-/// Looks for the files that hold parameters next to the model.
+/// Searches for the files with parameters next to the model.
 fn external(path: &Path, graph: &GraphProto) -> Result<(), GraphError> {
     let mut missing: Option<(usize, String, String)> = None;
     let outside =
@@ -130,10 +130,10 @@ struct Walk<'a> {
     opset: i64,
     /// Values of small tensors, by their index.
     values: FxHashMap<usize, Known>,
-    /// What the file says about values: shape, where it is whole, and type.
+    /// The file's information about values: shape, if complete, and type.
     stated: FxHashMap<&'a str, (Option<Vec<u64>>, Option<Stored>)>,
     shapes: &'a Shapes,
-    /// Names of inputs and dimensions that a caller may state.
+    /// Names of inputs and dimensions that a caller may specify.
     asked: BTreeSet<String>,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Walk<'a> {
                 .ok_or_else(|| self.assembly.damaged(format!("output `{name}`"), "no node writes it"))?;
             self.assembly.graph.outputs.push(index);
         }
-        // A shape that was stated for what is not there would be passed over in silence.
+        // A shape specified for an unknown name would be ignored silently.
         let known = |walk: &Self, name: &str| walk.asked.contains(name) || walk.assembly.find(name).is_some();
         if let Some(name) = self.shapes.names().find(|name| !known(self, name)) {
             return Err(GraphError::NoSuchShape {
@@ -255,7 +255,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes what the file says about a value.
+    /// Records the file's information about a value.
     fn state(&mut self, value: &'a ValueInfoProto) {
         let Some(name) = value.name.as_deref() else { return };
         let Some(tensor) = value.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref()) else { return };
@@ -350,8 +350,8 @@ impl<'a> Walk<'a> {
         for (index, output) in proto.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
             let stated = self.stated.get(output.as_str()).and_then(|(shape, _)| shape.clone());
             let inferred = inferred.get(index).cloned();
-            // How windows and scales are rounded at the edge differs between versions and
-            // exporters: there the file knows better.
+            // The rounding of windows and scales at the edge differs between versions and
+            // exporters, so the file's shape takes precedence.
             let rounded = matches!(
                 proto.op_type.as_deref(),
                 Some(

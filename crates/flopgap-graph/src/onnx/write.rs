@@ -1,4 +1,4 @@
-//! Graphs as ONNX models with random parameters.
+//! Writes graphs as ONNX models with random parameters.
 
 mod layers;
 mod model;

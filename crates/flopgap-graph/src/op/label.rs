@@ -1,4 +1,4 @@
-//! Operations in a few words.
+//! Short descriptions of operations.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ pub(crate) fn by(sizes: &[u64]) -> String {
 }
 
 impl Op {
-    /// The operation and its sizes in a few words: `gemm 32x512x1024` is m, n, k.
+    /// A short description of the operation and its sizes: `gemm 32x512x1024` is m, n, k.
     pub fn label(&self) -> String {
         match self {
             Op::Gemm(gemm) if gemm.batch == 1 => format!("gemm {}", by(&[gemm.m, gemm.n, gemm.k])),
@@ -51,7 +51,7 @@ impl Op {
 }
 
 impl ElementwiseFunction {
-    /// In a word: `relu`, `add`, `quantize`.
+    /// A one-word name: `relu`, `add`, `quantize`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Activation(activation) => activation.name(),

@@ -1,4 +1,4 @@
-//! What a step takes in.
+//! Fuses layers into steps.
 
 use flopgap_flops::Activation;
 
@@ -94,7 +94,7 @@ fn fused_activation(function: ElementwiseFunction) -> Option<Activation> {
     }
 }
 
-/// An activation that a model spells out.
+/// An activation that a model composes from several layers.
 struct Composite {
     activation: Activation,
     layers: Vec<usize>,
@@ -142,7 +142,7 @@ fn activation_of(graph: &Graph, memory: &Memory, root: usize) -> Option<Composit
     }
 }
 
-/// Which activation a set of layers is.
+/// The activation that a set of layers computes.
 fn name(graph: &Graph, memory: &Memory, mut layers: Vec<usize>, mut output: usize) -> Option<Composite> {
     let function = |layer: usize| match &graph.layers[layer].op {
         Some(Op::Elementwise(elementwise)) => Some(elementwise.function),

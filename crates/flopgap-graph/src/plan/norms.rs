@@ -96,7 +96,7 @@ fn spelled(graph: &Graph, memory: &Memory, root: usize, first: usize, elements: 
     None
 }
 
-/// Which norm a set of layers is.
+/// The norm that a set of layers computes.
 fn name(graph: &Graph, layers: Vec<usize>, rows: u64, output: usize, elements: u64) -> Option<Found> {
     let called = |part: &str| {
         layers

@@ -1,4 +1,4 @@
-//! What the operators of `ATen` mean.
+//! The meaning of `ATen` operators.
 
 use flopgap_flops::Activation;
 
@@ -251,7 +251,7 @@ fn normalized(call: &Call<'_>) -> Option<u64> {
     count(&call.sizes("normalized_shape"))
 }
 
-/// What only looks at elements in another way, unless it cannot.
+/// Operators that change the view, unless they must copy.
 fn views(call: &Call<'_>) -> Option<Meaning> {
     let first = call.operands.first();
     let sizes = || call.shape(0);
@@ -332,7 +332,7 @@ fn views(call: &Call<'_>) -> Option<Meaning> {
                 copied(call).into()
             }
         }
-        // Nothing moves where the type stays.
+        // Nothing moves if the type stays the same.
         "to" | "type_as" => {
             let (from, to) = (call.tensor(0)?, call.output()?);
             let same = (from.element, from.element_bytes) == (to.element, to.element_bytes);
@@ -349,7 +349,7 @@ fn views(call: &Call<'_>) -> Option<Meaning> {
     })
 }
 
-/// What moves or fills elements.
+/// Operators that move or fill elements.
 fn copies(call: &Call<'_>) -> Option<Meaning> {
     Some(match call.name {
         "clone" | "_to_copy" | "lift_fresh_copy" | "cat" | "concat" | "concatenate" | "stack" | "hstack"
@@ -367,7 +367,7 @@ fn copies(call: &Call<'_>) -> Option<Meaning> {
     })
 }
 
-/// What picks elements by their indexes, or adds to them.
+/// Operators that select elements by index, or add to them.
 fn picks(call: &Call<'_>) -> Option<Meaning> {
     Some(match call.name {
         "embedding" => {

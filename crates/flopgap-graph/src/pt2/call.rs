@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::graph::Tensor;
 
-/// Why a tensor is among the arguments.
+/// The role of a tensor among the arguments.
 #[derive(Debug, Clone)]
 pub(super) struct Operand {
     /// The argument's name: `weight`.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// The sizes that symbols stand for.
+/// The sizes of symbols.
 pub(super) type Symbols = BTreeMap<String, u64>;
 
 /// Why an expression has no value.
 #[derive(Debug, PartialEq)]
 pub(super) enum Open {
-    /// This symbol has none.
+    /// This symbol has no size.
     Symbol(String),
     /// It is not understood, or its value is no size.
     Expression,

@@ -1,4 +1,4 @@
-//! When a tensor can be seen in another shape without moving it.
+//! Decides when a tensor can be viewed in another shape without a copy.
 
 /// Whether the elements of a tensor of these sizes and strides can be addressed in `other` sizes by
 /// strides alone: what `torch.reshape` asks before it copies (`computeStride_impl` of

@@ -193,7 +193,7 @@ fn positions(node: &Node<'_>, image: &[u64], kernel: &[u64], transposed: bool) -
         .collect()
 }
 
-/// What only changes the shape.
+/// Operators that only change the shape.
 fn views(node: &Node<'_>) -> Option<Vec<Shape>> {
     let shape = || node.shape(0);
     let one = |shape: Shape| Some(vec![shape]);
@@ -252,7 +252,7 @@ fn views(node: &Node<'_>) -> Option<Vec<Shape>> {
     }
 }
 
-/// What cuts, repeats or brings tensors together.
+/// Operators that cut, repeat or combine tensors.
 fn layout(node: &Node<'_>) -> Option<Vec<Shape>> {
     let shape = || node.shape(0);
     let one = |shape: Shape| Some(vec![shape]);
@@ -414,7 +414,7 @@ fn resized(node: &Node<'_>) -> Option<Shape> {
     Some(result)
 }
 
-/// What picks elements, or makes them.
+/// Operators that select or create elements.
 fn picks(node: &Node<'_>) -> Option<Vec<Shape>> {
     let shape = || node.shape(0);
     let result = match node.operator {

@@ -1,4 +1,4 @@
-//! What the operators of ONNX mean.
+//! The meaning of ONNX operators.
 
 use flopgap_flops::Activation;
 use flopgap_flops::operator::{Cell, Recurrent};
@@ -293,8 +293,8 @@ fn norms(node: &Node<'_>) -> Option<Meaning> {
     })
 }
 
-/// What moves elements, or only looks at them in another way. Shapes, axes and the like, which are
-/// known, are no operands.
+/// Operators that move elements or change the view. Shapes, axes and similar known values are not
+/// operands.
 fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
     let output = outputs.first()?;
     let first = || node.shape(0);
@@ -359,7 +359,7 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
         let factor = reduction(&lower)?;
         return Some(Meaning { op: reduce(first, output), order: Some(vec![0]), factor, extra: 0 });
     }
-    // Scales and zero points are a few bytes that the formulas do not ask for.
+    // Scales and zero points are a few bytes, which the formulas ignore.
     let element = lower.strip_prefix("qlinear").unwrap_or(&lower);
     if node.operator.starts_with("QLinear") {
         let two = matches!(element, "add" | "mul");

@@ -1,4 +1,4 @@
-//! Types of results, where the file does not say.
+//! Infers types of results that the file does not state.
 
 use flopgap_flops::ElementType;
 use rten_onnx::onnx::DataType;

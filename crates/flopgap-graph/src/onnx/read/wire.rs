@@ -6,21 +6,21 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// What the first look finds.
+/// The result of the first pass.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
-    /// Whether there are a version of the format and a graph: otherwise this is no ONNX model.
+    /// Whether there are a format version and a graph; otherwise this is not an ONNX model.
     pub(super) model: bool,
     /// The module of each node of the main graph, where the exporter wrote it.
     pub(super) modules: Vec<Option<String>>,
 }
 
-/// Why the bytes are no model.
+/// Why the bytes are not a model.
 #[derive(Debug)]
 pub(super) enum Malformed {
     /// The file cannot be read.
     Read(io::Error),
-    /// What is wrong, and where.
+    /// The problem, with its position.
     At(u64, &'static str),
 }
 

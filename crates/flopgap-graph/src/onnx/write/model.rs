@@ -15,7 +15,7 @@ use super::role::role;
 use crate::error::GraphError;
 use crate::graph::{Graph, Tensor};
 
-/// What writing needs to know and what it has written.
+/// The state of writing.
 pub(super) struct Writer<'a> {
     pub(super) graph: &'a Graph,
     pub(super) precision: Precision,
@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
         writer
     }
 
-    /// What floats are stored as.
+    /// The type in which floats are stored.
     pub(super) fn float(&self) -> DataType {
         if self.precision == Precision::Fp16 { DataType::FLOAT16 } else { DataType::FLOAT }
     }

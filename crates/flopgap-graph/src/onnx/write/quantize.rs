@@ -13,7 +13,7 @@ pub(super) struct Scale {
     pub(super) zero: u8,
 }
 
-/// How values are spread.
+/// The distribution of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
     /// Mean of their squares.

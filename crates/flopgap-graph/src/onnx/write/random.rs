@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// What a parameter is for, which decides its values.
+/// The role of a parameter, which decides its values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Role {
     /// Weights of inner sums of this length.

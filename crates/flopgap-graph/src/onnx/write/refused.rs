@@ -1,8 +1,8 @@
-//! Refusals of what cannot be written.
+//! Errors of layers that cannot be written.
 
 use crate::error::GraphError;
 
-/// A refusal: of what, and why.
+/// An error that names the layer and the reason.
 pub(super) fn refused(what: &str, reason: &str) -> GraphError {
     GraphError::Write { what: what.to_owned(), reason: reason.to_owned() }
 }

@@ -1,11 +1,11 @@
-//! What parameters are for.
+//! The roles of parameters.
 
 use crate::graph::Graph;
 use crate::op::Op;
 
 use super::random::Role;
 
-/// What a parameter is for, from the first layer that reads it.
+/// The role of a parameter, from the first layer that reads it.
 pub(super) fn role(graph: &Graph, tensor: usize) -> Option<Role> {
     let stored = graph.tensors.get(tensor)?;
     if !stored.parameter {
