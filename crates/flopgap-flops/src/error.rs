@@ -31,6 +31,14 @@ pub enum FlopError {
         /// How many sizes were given.
         found: usize,
     },
+    /// An MLP was given more or fewer bias flags than it has layers.
+    #[error("an MLP with {layers} layers needs {layers} bias flags; found {found}")]
+    BiasCount {
+        /// Layers of the MLP.
+        layers: usize,
+        /// Flags that were given.
+        found: usize,
+    },
     /// A recorded total differs from the sum of its classes.
     #[error(
         "total is {stated}, but gemm + split_k + activation + other is {sum}: the record is damaged or was edited"

@@ -27,10 +27,20 @@ use crate::{
 pub struct Mlp {
     sizes: Vec<u64>,
     batch: u64,
-    bias: bool,
+    bias: Biases,
     activation: Activation,
     output_activation: Activation,
     input_gradient: bool,
+}
+
+/// Which layers have a bias. A list is never of one value alone, so equal networks are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Biases {
+    /// All layers, or none.
+    Every(bool),
+    /// One flag for each layer.
+    Each(Vec<bool>),
 }
 
 /// FLOPs of one layer, or of all of them, by operation. The operations of the other pass are 0, so
@@ -191,7 +201,7 @@ impl Mlp {
         Ok(Self {
             sizes,
             batch,
-            bias: false,
+            bias: Biases::Every(false),
             activation: Activation::Identity,
             output_activation: Activation::Identity,
             input_gradient: false,
@@ -201,8 +211,30 @@ impl Mlp {
     /// With or without a bias in every layer.
     #[must_use]
     pub fn with_bias(mut self, bias: bool) -> Self {
-        self.bias = bias;
+        self.bias = Biases::Every(bias);
         self
+    }
+
+    /// With a bias in some layers: one flag for each layer, the layer next to the input first.
+    ///
+    /// ```
+    /// use flopgap_flops::Mlp;
+    ///
+    /// let mlp = Mlp::new([64, 128, 16], 256)?.with_biases(&[false, true])?;
+    /// assert_eq!(mlp.parameters()?, 64 * 128 + 128 * 16 + 16);
+    /// # Ok::<(), flopgap_flops::FlopError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FlopError::BiasCount`] when there is not one flag for each layer.
+    pub fn with_biases(mut self, biases: &[bool]) -> Result<Self, FlopError> {
+        if biases.len() != self.layers() {
+            return Err(FlopError::BiasCount { layers: self.layers(), found: biases.len() });
+        }
+        let first = biases[0];
+        let same = biases.iter().all(|&bias| bias == first);
+        self.bias = if same { Biases::Every(first) } else { Biases::Each(biases.to_vec()) };
+        Ok(self)
     }
 
     /// The activation of every layer, the last included.
@@ -249,9 +281,9 @@ impl Mlp {
     /// # Errors
     /// [`FlopError::Overflow`].
     pub fn parameters(&self) -> Result<u64, FlopError> {
-        self.shapes().try_fold(0, |sum, (inputs, outputs)| {
-            let weights = checked::product("parameters", &[inputs, outputs])?;
-            checked::sum("parameters", &[sum, weights, self.biases(outputs)])
+        (0..self.layers()).try_fold(0, |sum, index| {
+            let weights = checked::product("parameters", &[self.sizes[index], self.sizes[index + 1]])?;
+            checked::sum("parameters", &[sum, weights, self.biases(index)])
         })
     }
 
@@ -291,12 +323,16 @@ impl Mlp {
         Work::of_elements(flops, &[input, self.parameters()?], &[output], element)
     }
 
-    fn shapes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.sizes.windows(2).map(|pair| (pair[0], pair[1]))
+    fn has_bias(&self, index: usize) -> bool {
+        match &self.bias {
+            Biases::Every(bias) => *bias,
+            Biases::Each(biases) => biases[index],
+        }
     }
 
-    fn biases(&self, outputs: u64) -> u64 {
-        if self.bias { outputs } else { 0 }
+    /// Biases of a layer.
+    fn biases(&self, index: usize) -> u64 {
+        if self.has_bias(index) { self.sizes[index + 1] } else { 0 }
     }
 
     fn is_last(&self, index: usize) -> bool {
@@ -317,11 +353,11 @@ impl Mlp {
         let cost = convention.activations.of(self.activation_of(index)).forward;
         let flops = LayerFlops {
             output: checked::product("forward GEMM FLOPs", &[2, self.batch, layer.inputs, layer.outputs])?,
-            bias: if self.bias { layer.output_elements } else { 0 },
+            bias: if self.has_bias(index) { layer.output_elements } else { 0 },
             activation: checked::product("activation FLOPs", &[cost, layer.output_elements])?,
             ..LayerFlops::default()
         };
-        let read = [layer.input_elements, layer.weights, self.biases(layer.outputs)];
+        let read = [layer.input_elements, layer.weights, self.biases(index)];
         LayerWork::of_elements(flops, &read, &[layer.output_elements], element)
     }
 
@@ -345,7 +381,7 @@ impl Mlp {
             )?,
             input_gradient: when(needs_input_gradient, product),
             weight_gradient: product,
-            bias_gradient: when(self.bias, layer.output_elements),
+            bias_gradient: when(self.has_bias(index), layer.output_elements),
             ..LayerFlops::default()
         };
         let read = [
@@ -354,8 +390,7 @@ impl Mlp {
             layer.input_elements,
             when(needs_input_gradient, layer.weights),
         ];
-        let written =
-            [layer.weights, self.biases(layer.outputs), when(needs_input_gradient, layer.input_elements)];
+        let written = [layer.weights, self.biases(index), when(needs_input_gradient, layer.input_elements)];
         LayerWork::of_elements(flops, &read, &written, element)
     }
 }
@@ -400,7 +435,7 @@ impl Shape {
 struct Parts {
     sizes: Vec<u64>,
     batch: u64,
-    bias: bool,
+    bias: Biases,
     activation: Activation,
     output_activation: Activation,
     input_gradient: bool,
@@ -410,8 +445,12 @@ impl TryFrom<Parts> for Mlp {
     type Error = FlopError;
 
     fn try_from(parts: Parts) -> Result<Self, FlopError> {
-        Ok(Self::new(parts.sizes, parts.batch)?
-            .with_bias(parts.bias)
+        let mlp = Self::new(parts.sizes, parts.batch)?;
+        let mlp = match parts.bias {
+            Biases::Every(bias) => mlp.with_bias(bias),
+            Biases::Each(biases) => mlp.with_biases(&biases)?,
+        };
+        Ok(mlp
             .with_activation(parts.activation)
             .with_output_activation(parts.output_activation)
             .with_input_gradient(parts.input_gradient))
@@ -431,6 +470,25 @@ mod tests {
         let json = serde_json::to_string(&mlp).unwrap();
         assert_eq!(serde_json::from_str::<Mlp>(&json).unwrap(), mlp);
         assert!(serde_json::from_str::<Mlp>(&json.replace("\"batch\":4", "\"batch\":0")).is_err());
+    }
+
+    #[test]
+    fn biases_of_some_layers_are_a_list_in_json() {
+        let mlp = Mlp::new([3, 4, 2], 5).unwrap();
+        let mixed = mlp.clone().with_biases(&[true, false]).unwrap();
+        let json = serde_json::to_string(&mixed).unwrap();
+        assert!(json.contains("\"bias\":[true,false]"), "{json}");
+        assert_eq!(serde_json::from_str::<Mlp>(&json).unwrap(), mixed);
+        assert!(serde_json::from_str::<Mlp>(&json.replace("[true,false]", "[true]")).is_err());
+        assert!(serde_json::from_str::<Mlp>(&json.replace("[true,false]", "1")).is_err());
+
+        let every = mlp.clone().with_bias(true);
+        assert!(serde_json::to_string(&every).unwrap().contains("\"bias\":true"));
+        assert_eq!(mlp.clone().with_biases(&[true, true]).unwrap(), every);
+        assert_eq!(
+            mlp.with_biases(&[true; 3]).unwrap_err().to_string(),
+            "an MLP with 2 layers needs 2 bias flags; found 3"
+        );
     }
 
     #[test]

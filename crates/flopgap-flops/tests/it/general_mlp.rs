@@ -67,6 +67,27 @@ proptest! {
         }
     }
 
+    /// Each layer counts as that of a network where all layers have a bias, or none.
+    #[test]
+    fn layers_with_and_without_a_bias_count_by_themselves(
+        layers in prop::collection::vec((1_u64..5_000, any::<bool>()), 1..8),
+        batch in 1_u64..10_000,
+    ) {
+        let sizes: Vec<u64> = [7].into_iter().chain(layers.iter().map(|(size, _)| *size)).collect();
+        let biases: Vec<bool> = layers.iter().map(|(_, bias)| *bias).collect();
+        let bare = Mlp::new(sizes.clone(), batch).unwrap().with_activation(Activation::Gelu);
+        let mixed = bare.clone().with_biases(&biases).unwrap();
+        for pass in Pass::ALL {
+            let count = |mlp: &Mlp| mlp.count(pass, &Convention::ARITHMETIC, ElementType::Fp16).unwrap();
+            let (found, with, without) = (count(&mixed), count(&bare.clone().with_bias(true)), count(&bare));
+            for (layer, &bias) in biases.iter().enumerate() {
+                prop_assert_eq!(found.layers[layer], if bias { &with } else { &without }.layers[layer]);
+            }
+        }
+        let added = sizes[1..].iter().zip(&biases).map(|(size, &bias)| size * u64::from(bias)).sum::<u64>();
+        prop_assert_eq!(mixed.parameters().unwrap(), bare.parameters().unwrap() + added);
+    }
+
     /// A backward pass with the gradient of the input costs twice the products of the forward pass;
     /// without, less by the first layer.
     #[test]
