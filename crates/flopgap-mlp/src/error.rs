@@ -20,7 +20,7 @@ pub enum MlpError {
         /// Numbers given.
         found: usize,
     },
-    /// Parameters of a network of other widths, which happens to have as many.
+    /// Parameters of a network of other widths or biases, which happens to have as many.
     #[error("parameters of another network: expected {expected}, found {found}")]
     OtherNetwork {
         /// The network that they are of.

@@ -18,6 +18,10 @@ use crate::dense::{Activation, Element as _, Network, Parameters, Precision};
 const KEY: &str = "flopgap";
 /// Of that entry.
 const VERSION: u32 = 1;
+/// In that entry, what precedes the layers that have biases, where not all have.
+const BIAS: &str = "bias";
+/// Instead of layers, where none has.
+const NONE: &str = "none";
 
 /// Why parameters could not be read from a file or written to one.
 #[derive(Debug, thiserror::Error)]
@@ -84,8 +88,8 @@ impl Hint for FileError {
 
 impl Parameters {
     /// Writes them to a safetensors file, rounded to `precision`: `layers.0.weight` (`out x in`),
-    /// `layers.0.bias`, `layers.1.weight` and so on, the activations in the metadata. A network
-    /// without biases has the weights alone. The same parameters make the same bytes.
+    /// `layers.0.bias`, `layers.1.weight` and so on, the activations in the metadata. A layer
+    /// without biases has its weights alone. The same parameters make the same bytes.
     ///
     /// ```
     /// use flopgap_mlp::dense::{Parameters, Precision, Size};
@@ -111,7 +115,7 @@ impl Parameters {
         for layer in 0..network.layers() {
             let (inputs, outputs) = (network.widths()[layer], network.widths()[layer + 1]);
             tensors.push((format!("layers.{layer}.weight"), vec![outputs, inputs], self.weights(layer)));
-            if network.has_bias() {
+            if network.has_bias(layer) {
                 tensors.push((format!("layers.{layer}.bias"), vec![outputs], self.biases(layer)));
             }
         }
@@ -146,7 +150,7 @@ impl Parameters {
 
     /// Reads a file of any program whose tensors are named like those of PyTorch's `nn.Sequential`:
     /// `0.weight` (`out x in`), `0.bias`, `2.weight` and so on, all after one prefix, if any;
-    /// without `N.bias` in every layer, the network has no biases. The numbers say the order of the
+    /// a layer without `N.bias` has no biases. The numbers say the order of the
     /// layers; they need not follow each other. The activations of the hidden layers and of the
     /// output are given: most files do not say them.
     ///
@@ -167,14 +171,19 @@ impl Parameters {
         let file = SafeTensors::deserialize(&bytes).map_err(|error| not_whole(path, &bytes, error))?;
         let layers = layers(path, &file)?;
         let widths = widths(path, &layers)?;
-        let bias = has_bias(path, &layers)?;
-        let (hidden, output) = match activations {
-            Some(given) => given,
-            None => activations_of(path, &metadata, bias)?,
+        let biases: Vec<bool> = layers.iter().map(|layer| layer.bias.is_some()).collect();
+        let entry = Entry::of(path, &metadata);
+        if let Some(entry) = &entry {
+            entry.check(&biases)?;
+        }
+        let (hidden, output) = match (activations, entry) {
+            (Some(given), _) => given,
+            (None, Some(entry)) => entry.activations()?,
+            (None, None) => return Err(FileError::NoActivations { path: path.to_owned() }),
         };
         let network = Network::new(&widths)
+            .and_then(|network| network.with_biases(&biases))
             .map_err(|source| FileError::Network { path: path.to_owned(), source })?
-            .with_bias(bias)
             .with_activation(hidden)
             .with_output_activation(output);
         let mut values = Vec::with_capacity(network.parameters());
@@ -247,19 +256,6 @@ fn layers<'a>(path: &Path, file: &SafeTensors<'a>) -> Result<Vec<Layer<'a>>, Fil
     Ok(whole)
 }
 
-/// Whether the layers have biases: all of them, or none.
-fn has_bias(path: &Path, layers: &[Layer<'_>]) -> Result<bool, FileError> {
-    let Some(with) = layers.iter().find_map(|layer| layer.bias.as_ref()) else { return Ok(false) };
-    match layers.iter().find(|layer| layer.bias.is_none()) {
-        None => Ok(true),
-        Some(Layer { weight: (name, _), .. }) => {
-            let missing = name.strip_suffix("weight").unwrap_or(name);
-            let problem = format!("missing, while {:?} exists: all layers have biases, or none", with.0);
-            Err(tensor_error(path, &format!("{missing}bias"), problem))
-        }
-    }
-}
-
 /// `decoder.2.weight` is `decoder.`, 2 and `weight`.
 fn split(name: &str) -> Option<(&str, u64, &str)> {
     let (rest, part) = name.rsplit_once('.')?;
@@ -303,32 +299,70 @@ fn widths(path: &Path, layers: &[Layer<'_>]) -> Result<Vec<usize>, FileError> {
 /// Our entry in the metadata.
 fn describe(network: &Network) -> String {
     let output = network.activation(network.layers() - 1);
-    let bias = if network.has_bias() { "" } else { " bias=none" };
+    let biases: Vec<bool> = (0..network.layers()).map(|layer| network.has_bias(layer)).collect();
+    let bias = describe_biases(&biases).map(|layers| format!(" {BIAS}={layers}")).unwrap_or_default();
     format!("version={VERSION} activation={} output_activation={output}{bias}", network.activation(0))
 }
 
-/// The activations of a file of ours. `bias`: whether its tensors are those of layers with biases.
-fn activations_of(
-    path: &Path,
-    metadata: &Metadata,
-    bias: bool,
-) -> Result<(Activation, Activation), FileError> {
-    let entry = metadata.metadata().as_ref().and_then(|entries| entries.get(KEY));
-    let Some(entry) = entry else { return Err(FileError::NoActivations { path: path.to_owned() }) };
-    let broken = |what: &str| format(path, format!("in its metadata, {KEY:?} is {entry:?}: {what}"));
-    let value = |key: &str| {
-        let found = entry.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-        found.ok_or_else(|| broken(&format!("there is no {key}")))
-    };
-    if value("version")? != VERSION.to_string() {
-        return Err(broken(&format!("version {VERSION} can be read")));
+/// The layers that have biases, such as `0,2`; nothing where all have.
+fn describe_biases(biases: &[bool]) -> Option<String> {
+    let with: Vec<String> =
+        (0..biases.len()).filter(|&layer| biases[layer]).map(|layer| layer.to_string()).collect();
+    match with.len() {
+        0 => Some(NONE.to_owned()),
+        all if all == biases.len() => None,
+        _ => Some(with.join(",")),
     }
-    if bias == entry.split(' ').any(|pair| pair == "bias=none") {
-        let found = if bias { "there are biases" } else { "there are no biases, and it says no bias=none" };
-        return Err(broken(found));
+}
+
+/// Our entry in the metadata of a file.
+struct Entry<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    /// Nothing in a file of another program.
+    fn of(path: &'a Path, metadata: &'a Metadata) -> Option<Self> {
+        let text = metadata.metadata().as_ref()?.get(KEY)?;
+        Some(Entry { path, text })
     }
-    let activation = |key| value(key)?.parse::<Activation>().map_err(|error| broken(&error.to_string()));
-    Ok((activation("activation")?, activation("output_activation")?))
+
+    fn broken(&self, what: &str) -> FileError {
+        format(self.path, format!("in its metadata, {KEY:?} is {:?}: {what}", self.text))
+    }
+
+    fn find(&self, key: &str) -> Option<&'a str> {
+        self.text.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    fn value(&self, key: &str) -> Result<&'a str, FileError> {
+        self.find(key).ok_or_else(|| self.broken(&format!("there is no {key}")))
+    }
+
+    /// Refuses another version, and layers whose biases are not those that it names: a tensor that
+    /// was lost is not a layer without biases. `biases`: for each layer whether there is a tensor.
+    fn check(&self, biases: &[bool]) -> Result<(), FileError> {
+        if self.value("version")? != VERSION.to_string() {
+            return Err(self.broken(&format!("version {VERSION} can be read")));
+        }
+        let found = describe_biases(biases);
+        if self.find(BIAS) == found.as_deref() {
+            return Ok(());
+        }
+        Err(self.broken(&match found {
+            None => "all layers have biases".to_owned(),
+            Some(layers) if layers == NONE => "no layer has biases".to_owned(),
+            Some(layers) => format!("of its layers, {layers} have biases"),
+        }))
+    }
+
+    /// Those of the hidden layers and of the output.
+    fn activations(&self) -> Result<(Activation, Activation), FileError> {
+        let activation =
+            |key| self.value(key)?.parse::<Activation>().map_err(|error| self.broken(&error.to_string()));
+        Ok((activation("activation")?, activation("output_activation")?))
+    }
 }
 
 /// Why the bytes are not a whole safetensors file: 8 bytes that give the length of a header, the

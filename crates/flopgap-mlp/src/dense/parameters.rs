@@ -56,23 +56,10 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// Refuses those of a network of other widths. Its activations may be others: they are not
-    /// among the parameters.
+    /// Refuses those of a network of other widths or biases. Its activations may be others: they
+    /// are not among the parameters.
     pub(crate) fn check_widths(&self, network: &Network) -> Result<(), MlpError> {
-        if self.values.len() != network.parameters() {
-            return Err(MlpError::Length {
-                what: "parameters",
-                expected: network.parameters(),
-                found: self.values.len(),
-            });
-        }
-        if self.network.widths() != network.widths() || self.network.has_bias() != network.has_bias() {
-            return Err(MlpError::OtherNetwork {
-                found: self.network.to_string(),
-                expected: network.to_string(),
-            });
-        }
-        Ok(())
+        network.check_parameters_of(&self.network)
     }
 
     fn check_finite(&self) -> Result<(), MlpError> {
@@ -108,7 +95,7 @@ impl Parameters {
         &self.values[self.network.weights(layer)]
     }
 
-    /// The biases of `layer`; none if the network has none.
+    /// The biases of `layer`; empty if it has none.
     pub fn biases(&self, layer: usize) -> &[f32] {
         &self.values[self.network.biases(layer)]
     }
@@ -141,6 +128,11 @@ mod tests {
         assert_eq!(error.to_string(), message);
         let error = parameters.check_widths(&network(&[8, 16, 8])).unwrap_err();
         assert!(matches!(error, MlpError::Length { .. }), "{error}");
+        // As many biases, in another layer.
+        let first = network(&[8, 16, 16]).with_biases(&[true, false]).unwrap();
+        let second = network(&[8, 16, 16]).with_biases(&[false, true]).unwrap();
+        let error = Parameters::he(&first, 1).check_widths(&second).unwrap_err().to_string();
+        assert!(error.ends_with("found 8-16-16 leaky_relu/identity without bias in layer 1"), "{error}");
     }
 
     #[test]

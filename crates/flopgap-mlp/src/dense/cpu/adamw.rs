@@ -20,6 +20,7 @@ use super::check;
 #[derive(Debug, Clone)]
 pub struct AdamW {
     settings: AdamWSettings,
+    network: Network,
     first: Vec<f32>,
     second: Vec<f32>,
     /// `beta^t`.
@@ -32,19 +33,27 @@ impl AdamW {
     /// For the parameters of this network.
     pub fn new(network: &Network, settings: AdamWSettings) -> Self {
         let zeros = vec![0.0; network.parameters()];
-        AdamW { settings, first: zeros.clone(), second: zeros, powers: (1.0, 1.0), steps: 0, skipped: 0 }
+        AdamW {
+            settings,
+            network: network.clone(),
+            first: zeros.clone(),
+            second: zeros,
+            powers: (1.0, 1.0),
+            steps: 0,
+            skipped: 0,
+        }
     }
 
     /// Changes the parameters by one step; false when it was left out because a gradient is not
     /// finite.
     ///
     /// # Errors
-    /// [`MlpError::Length`] when network or gradients are others; [`MlpError::Setting`] for a
-    /// setting that cannot work; [`MlpError::NotFinite`] when a parameter grew beyond 32 bits. The
-    /// parameters are then as before.
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when network or gradients are others;
+    /// [`MlpError::Setting`] for a setting that cannot work; [`MlpError::NotFinite`] when a
+    /// parameter grew beyond 32 bits. The parameters are then as before.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision of the parameters")]
     pub fn step(&mut self, cpu: &mut Cpu, gradients: &[f32]) -> Result<bool, MlpError> {
-        check("parameters", self.first.len(), cpu.network().parameters())?;
+        self.network.check_parameters_of(cpu.network())?;
         check("gradients by the parameters", self.first.len(), gradients.len())?;
         self.settings.check()?;
         if self.settings.skip_not_finite && gradients.iter().any(|gradient| !gradient.is_finite()) {

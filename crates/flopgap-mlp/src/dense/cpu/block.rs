@@ -14,7 +14,7 @@ pub(super) struct Layers {
     pub(super) parameters: Parameters,
     /// As the parameters, but the weights of a layer are `in x out`.
     transposed: Vec<f32>,
-    /// The biases of a network that has none.
+    /// The biases of layers that have none.
     zeros: Vec<f32>,
 }
 
@@ -68,7 +68,8 @@ impl Layers {
                 }
             }
         }
-        let widest = if network.has_bias() { 0 } else { network.widths().iter().copied().max().unwrap_or(0) };
+        let without = (0..network.layers()).filter(|&layer| !network.has_bias(layer));
+        let widest = without.map(|layer| network.widths()[layer + 1]).max().unwrap_or(0);
         Layers { parameters: parameters.clone(), transposed, zeros: vec![0.0; widest] }
     }
 
@@ -83,7 +84,7 @@ impl Layers {
     /// The biases of a layer; zeros if there are none.
     fn biases(&self, layer: usize) -> &[f32] {
         let network = self.network();
-        if network.has_bias() {
+        if network.has_bias(layer) {
             self.parameters.biases(layer)
         } else {
             &self.zeros[..network.widths()[layer + 1]]
@@ -174,7 +175,7 @@ impl Layers {
             let bias_gradients = &mut gradients[network.biases(layer)];
             if add {
                 bias_gradients.iter_mut().zip(&*bias_sums).for_each(|(gradient, sum)| *gradient += sum);
-            } else if network.has_bias() {
+            } else if network.has_bias(layer) {
                 bias_gradients.copy_from_slice(bias_sums);
             }
 

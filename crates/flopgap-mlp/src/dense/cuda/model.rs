@@ -26,7 +26,7 @@ use super::target::Target;
 /// Context and stream may be the program's own: see [`Context::from_cudarc`] and
 /// [`Stream::from_raw`].
 ///
-/// Where a width is no multiple of 8, or layers have no biases, kernels compute a padded network
+/// Where a width is no multiple of 8, or a layer has no biases, kernels compute a padded network
 /// ([`Network::is_padded`]), and inputs, outputs and gradients are copied on the way, the model's
 /// arrays included. A forward pass without a tape then works in memory of the model: it is
 /// allocated by the first pass of a batch of that size, which cannot be captured, and passes on

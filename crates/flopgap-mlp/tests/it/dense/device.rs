@@ -47,6 +47,7 @@ fn networks() -> Vec<Network> {
         color(),
         Size::Small.network(),
         of(&[3, 20, 1]).with_bias(false).with_activation(Activation::Silu),
+        of(&[3, 20, 9, 1]).with_biases(&[true, false, true]).unwrap().with_activation(Activation::Silu),
         of(&[24, 40, 56, 8]).with_activation(Activation::Gelu).with_output_activation(Activation::Tanh),
         of(&[128, 64, 16]).with_activation(Activation::Relu),
     ]

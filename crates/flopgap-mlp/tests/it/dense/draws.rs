@@ -144,9 +144,11 @@ impl Draw {
 /// A network of about the same widths that kernels pad.
 fn less_even(network: &Network, numbers: &mut Numbers) -> Network {
     let widths: Vec<usize> = network.widths().iter().map(|width| width - numbers.below(8)).collect();
+    let all = numbers.below(2) == 0;
+    let some: Vec<bool> = (0..network.layers()).map(|_| all || numbers.below(2) == 0).collect();
     Network::new(&widths)
+        .and_then(|network| network.with_biases(&some))
         .unwrap()
-        .with_bias(numbers.below(2) == 0)
         .with_activation(network.activation(0))
         .with_output_activation(network.activation(network.layers() - 1))
 }

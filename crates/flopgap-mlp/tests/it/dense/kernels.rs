@@ -156,7 +156,7 @@ fn jobs_of_every_run() -> Vec<Job> {
         // Padding, and gradients that are added.
         let add = Options { gradients: Gradients::Add, ..Options::new(Implementation::Naive) };
         for precision in Precision::ALL {
-            push(&of(&[3, 20, 3]).with_bias(false), precision, add, capability);
+            push(&of(&[3, 20, 3]).with_biases(&[false, true]).unwrap(), precision, add, capability);
         }
         // Code for each layer that would be too much, and gradients through sums that the tape
         // keeps.

@@ -43,7 +43,9 @@ fn pass(stream: &Stream, model: &Model<f32>, batch: usize, before: &[f32]) -> [V
 fn gradients_are_added_to_bit_for_bit() {
     let Some((context, _guard)) = gpu() else { return };
     let stream = context.stream().unwrap();
-    for network in [Network::new(&[16, 32, 8]).unwrap(), color(), color().with_bias(false)] {
+    let even = Network::new(&[16, 32, 8]).unwrap();
+    let mixed = even.clone().with_biases(&[false, true]).unwrap();
+    for network in [even, mixed, color(), color().with_bias(false)] {
         for implementation in [Implementation::Forloop, Implementation::Coopmat] {
             let overwrite = Options::new(implementation);
             let add = Options { gradients: Gradients::Add, ..overwrite };

@@ -1,6 +1,9 @@
 //! What is queued around the kernels of a network whose arrays are not those of the caller: widths
 //! that are no multiples of 8, layers without biases, gradients that are added.
 //!
+//! A bias that a layer does not have is a zero for the kernels. Its gradient is theirs alone: the
+//! caller's array, and so an optimizer, has no place for it.
+//!
 //! Padding adds exact zeros to every sum. Only numbers that are not finite see it: zero times
 //! infinity is not a number.
 
@@ -306,7 +309,8 @@ mod tests {
     #[test]
     fn a_padded_network_computes_the_same() {
         let odd = Network::new(&[3, 12, 5, 2]).unwrap().with_output_activation(Activation::Gelu);
-        for network in [odd.clone(), odd.with_bias(false).with_activation(Activation::Sigmoid)] {
+        let mixed = odd.clone().with_biases(&[false, true, false]).unwrap();
+        for network in [odd.clone(), mixed, odd.with_bias(false).with_activation(Activation::Sigmoid)] {
             let parameters = Parameters::he(&network, 5);
             let (x, dy) = numbers(&network, 9, 6);
             let expected = reference::run(&parameters, &x, &dy, Rounding::None).unwrap();

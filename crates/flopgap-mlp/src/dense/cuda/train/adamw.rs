@@ -3,7 +3,7 @@
 use flopgap_gpu::{Buffer, DeviceSlice, GpuError, Kernel, Stream};
 
 use crate::MlpError;
-use crate::dense::{AdamWSettings, Element, Parameters, Precision};
+use crate::dense::{AdamWSettings, Element, Network, Parameters, Precision};
 
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{Model, check};
@@ -51,6 +51,7 @@ use super::{THREADS, adamw_source, request};
 #[derive(Debug)]
 pub struct AdamW<T: Element> {
     settings: AdamWSettings,
+    network: Network,
     finite: Kernel,
     step: Kernel,
     /// The parameters in 32 bits, where the model has fewer.
@@ -99,6 +100,7 @@ impl<T: Element> AdamW<T> {
         let state = [one, one, 0, 0, settings.learning_rate.to_bits(), 0];
         let optimizer = AdamW {
             settings,
+            network: model.network().clone(),
             finite: program.kernel("adamw_finite_reduce", 0)?,
             step: program.kernel("adamw_step", 0)?,
             master,
@@ -115,14 +117,15 @@ impl<T: Element> AdamW<T> {
     /// the way.
     ///
     /// # Errors
-    /// [`MlpError::Length`]; the driver's.
+    /// [`MlpError::Length`] or [`MlpError::OtherNetwork`] when model or gradients are others; the
+    /// driver's.
     pub fn step(
         &mut self,
         stream: &Stream,
         model: &mut Model<T>,
         gradients: &impl DeviceSlice<f32>,
     ) -> Result<(), MlpError> {
-        check("parameters", self.first.len(), model.network().parameters())?;
+        self.network.check_parameters_of(model.network())?;
         check("gradients by the parameters", self.first.len(), gradients.len())?;
         let count = u32::try_from(self.first.len()).map_err(|_| GpuError::TooLarge {
             what: "parameters of an optimizer",
