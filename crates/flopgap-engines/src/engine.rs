@@ -1,4 +1,4 @@
-//! What every engine offers.
+//! The interface of every engine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ pub trait Engine {
     /// Its name in rows: `native`, `ort`, `cuda`, `fused`, `torch-eager`.
     fn name(&self) -> &'static str;
 
-    /// The device and the versions of what computes.
+    /// The device, and the versions of the libraries that compute.
     fn origin(&self) -> &Origin;
 
-    /// How it can launch.
+    /// Its launch modes.
     fn modes(&self) -> &[Mode];
 
     /// Threads of the CPU that compute; 0 on a GPU.
@@ -75,7 +75,7 @@ pub trait Session {
     /// it.
     fn memory_bytes(&self) -> Option<u64>;
 
-    /// Bytes that the device lost to it at most, where that can be seen.
+    /// The most device memory that it took, in bytes, if that can be measured.
     fn device_memory_bytes(&self) -> Option<u64>;
 
     /// FLOPs of a run by hardware counters, where they can be read.
@@ -84,23 +84,23 @@ pub trait Session {
     /// The engine's; a machine without counters gives `None`.
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError>;
 
-    /// How each step is computed, where the engine reports it.
+    /// How each step was computed, if the engine reports it.
     fn algorithms(&self) -> Vec<Algorithm>;
 
-    /// What a reader of the row must know.
+    /// Remarks for readers of the row.
     fn remarks(&self) -> Vec<String>;
 }
 
-/// When timing ends.
+/// When timing stops.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repetition {
     /// Runs before timing.
     pub warmup: u64,
     /// Half-width of the 95 % interval of the median over the median at which timing ends.
     pub interval: f64,
-    /// Runs at least.
+    /// Minimum number of runs.
     pub least: u64,
-    /// Time at most.
+    /// Maximum time.
     pub limit: Duration,
 }
 

@@ -13,7 +13,7 @@ pub enum EngineError {
         engine: &'static str,
         /// The workload.
         what: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A library or program that the engine needs is missing.
@@ -21,7 +21,7 @@ pub enum EngineError {
     Missing {
         /// The library or program.
         what: &'static str,
-        /// Where it was searched, or what it answered.
+        /// The searched places, or the answer.
         reason: String,
         /// What to do.
         hint: &'static str,

@@ -1,4 +1,4 @@
-//! One workload measured on one engine: checked first, then timed, then everything else.
+//! Measures one workload on one engine: checks it, times it, then measures everything else.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use crate::engine::{Engine, Repetition, Session};
 use crate::error::EngineError;
 use crate::placed;
 
-/// What watches a device while rows are measured: NVML on a GPU, RAPL on a CPU.
+/// Monitors a device while rows are measured: NVML on a GPU, RAPL on a CPU.
 pub trait Monitor {
-    /// The state of the device at this moment, where it reports it.
+    /// The current state of the device, if it reports it.
     fn state(&mut self) -> Option<DeviceState>;
 
     /// Joules that the device has used since a moment that does not change, and where that was
@@ -21,7 +21,7 @@ pub trait Monitor {
     fn joules(&mut self) -> Option<(f64, EnergySource)>;
 }
 
-/// Sees nothing: states and energies are absent.
+/// A monitor without states and energies.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 
@@ -35,10 +35,10 @@ impl Monitor for Unwatched {
     }
 }
 
-/// What is measured of a row besides its time and memory.
+/// What to measure besides time and memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measure {
-    /// When timing ends.
+    /// When timing stops.
     pub repetition: Repetition,
     /// The window over which energy is measured; `None` for no energy.
     pub energy: Option<Duration>,
@@ -100,7 +100,7 @@ impl Hint for MeasureError {
 }
 
 /// Measures a workload: opened, checked against a reference, timed; then its memory, energy and
-/// counted FLOPs, as far as they are asked for and can be had.
+/// counted FLOPs, as far as they are requested and can be had.
 ///
 /// # Errors
 /// [`MeasureError::Wrong`] where the output is beyond its bound; what the engine says.
@@ -118,7 +118,7 @@ pub fn measure(
     let mut session = open()?;
     let opened = begin.elapsed();
     let check = session.check()?;
-    // Not `>`: an error that is not a number is beyond any bound.
+    // Not `>`, since NaN exceeds any bound.
     if !matches!(check.error.partial_cmp(&check.bound), Some(order) if order.is_le()) {
         return Err(MeasureError::Wrong { engine: engine.name(), check });
     }
@@ -352,7 +352,7 @@ mod tests {
         let row = run(&engine, true, true, &mut Watched(0)).unwrap();
         assert_eq!(engine.calls.take(), ["check", "time", "run for", "run for", "count"]);
         let energy = row.measurement.energy.unwrap();
-        // 100 J over the 2,000 runs of the shortest window, although 1 ms was asked for.
+        // 100 J over the 2,000 runs of the shortest window, although 1 ms was requested.
         assert!((energy.joules - 0.05).abs() < 1e-12, "{energy:?}");
         assert_eq!(row.measurement.counted_flops, Some(128));
         let state = row.measurement.state.unwrap();

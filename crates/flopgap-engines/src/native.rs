@@ -1,4 +1,4 @@
-//! flopgap's own networks on the CPU: always there, nothing to install.
+//! flopgap's own networks on the CPU: always available, nothing to install.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct Native {
     references: References,
 }
 
-/// What is computed: products one after the other, each with operands of its own, or one network.
+/// The workload: products one after the other, each with separate operands, or one network.
 struct Shape {
     network: Network,
     products: usize,
@@ -60,7 +60,7 @@ struct Shape {
 }
 
 impl Native {
-    /// On this machine's cores. Takes a second to find the unit of times unless it is given.
+    /// On this machine's CPU. Takes a second to find the unit of times unless it is given.
     pub fn new(settings: &CpuSettings) -> Self {
         let mut origin = cpu::origin();
         origin.versions.insert("flopgap".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
@@ -241,7 +241,7 @@ impl Session for Opened<'_> {
         for (model, (x, y)) in self.models.iter().zip(parts) {
             let truth = chain_rows(Chain { parameters: model.parameters(), x });
             let found = largest_difference(y, model.network().outputs(), &truth);
-            // `max` would drop what is not a number.
+            // `max` would drop NaN.
             error = if found.is_nan() || error.is_nan() { f64::NAN } else { error.max(found) };
             bound = fp32_bound(model.network());
         }

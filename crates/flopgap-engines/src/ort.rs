@@ -29,7 +29,7 @@ use shapes::Shapes;
 /// A model of a user, for [`Ort::with_file`] and [`Torch::with_file`](crate::Torch::with_file).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFile {
-    /// The file. Weights that an ONNX file keeps in others are read from beside it.
+    /// The file. Weights that an ONNX file keeps in others are read from next to it.
     pub path: PathBuf,
     /// Sizes that the model leaves open, by name: of one dimension (`batch`: 8), or of all
     /// dimensions of an input (`input`: 8, 3, 224, 224).
@@ -111,7 +111,7 @@ impl Ort {
         }
     }
 
-    /// What a session's output is compared with.
+    /// The reference for a session's output.
     fn reference(
         &self,
         workload: &Workload,

@@ -1,4 +1,4 @@
-//! Times that do not depend on where the arrays of one session happen to lie.
+//! Times that do not depend on the placement of one session's arrays.
 //!
 //! A system hands out pages of 4 KiB wherever they are free, so that the lines of an array fall
 //! into the sets of a cache by chance. Layers that stride by powers of two took 30 % longer in some

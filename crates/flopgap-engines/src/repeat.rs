@@ -1,4 +1,4 @@
-//! Measuring until the median is known well enough.
+//! Repeats measurements until the median is known well enough.
 
 use std::time::Instant;
 

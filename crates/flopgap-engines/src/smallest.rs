@@ -1,4 +1,4 @@
-//! What stands for a call that does nothing, where an engine has no such call.
+//! The smallest call of an engine, used where it has no empty call.
 
 use flopgap_graph::op::{Elementwise, ElementwiseFunction};
 use flopgap_graph::{Epilogue, Op, Step};

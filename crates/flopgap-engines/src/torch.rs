@@ -1,4 +1,4 @@
-//! PyTorch, in a Python process of its own.
+//! PyTorch, in a separate Python process.
 
 mod worker;
 
@@ -87,7 +87,7 @@ pub struct Torch {
     files: HashMap<String, ModelFile>,
 }
 
-/// What the worker says of itself.
+/// The worker's description of itself.
 #[derive(Deserialize)]
 struct Hello {
     protocol: u32,
@@ -346,7 +346,7 @@ fn is_empty(workload: &Workload) -> bool {
     matches!(workload, Workload::Step(step) if step.op == Op::Empty)
 }
 
-/// What the worker says of an open session.
+/// The worker's description of an open session.
 #[derive(Deserialize)]
 struct OpenAnswer {
     memory: Option<u64>,
@@ -459,7 +459,7 @@ impl Session for Opened<'_> {
 
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
-        // A worker that is gone holds nothing; what it says to a goodbye is of no use.
+        // A worker that has ended holds nothing; its reply to the last message is irrelevant.
         let _ = self.ask::<Value>("closing a network with PyTorch", json!({"do": "close"}));
     }
 }

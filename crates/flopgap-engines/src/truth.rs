@@ -13,7 +13,7 @@ use rayon::prelude::*;
 /// Multiply-adds of an evaluation at most: `ResNet-152` on one image.
 const MOST_PRODUCTS: u128 = 12_000_000_000;
 
-/// Whether all layers are known here and it takes seconds at most.
+/// Whether all layers are supported here and the evaluation takes at most seconds.
 pub(crate) fn evaluates(graph: &Graph) -> bool {
     let known = graph.layers.iter().all(|layer| match &layer.op {
         Some(Op::Conv(conv)) => !conv.transposed && conv.image.len() == 2,
@@ -192,8 +192,8 @@ pub(crate) fn rows(all: &[f64], batch: usize, samples: &[usize]) -> Vec<f64> {
     samples.iter().flat_map(|sample| &all[sample * width..(sample + 1) * width]).copied().collect()
 }
 
-/// What 32 bits may cost, of the largest output: roundings are independent, so they add up in
-/// proportion to the root of the terms of a sum and of the products one after the other.
+/// The tolerance of 32-bit arithmetic, relative to the largest output: roundings are independent,
+/// so they grow with the square root of the terms of a sum and of consecutive products.
 pub(crate) fn fp32_bound(graph: &Graph) -> f64 {
     let (mut longest, mut products) = (1_u64, 0_u32);
     for op in graph.layers.iter().filter_map(|layer| layer.op.as_ref()) {

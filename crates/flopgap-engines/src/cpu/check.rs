@@ -2,7 +2,7 @@
 
 use flopgap_mlp::dense::{Network, Parameters, reference};
 
-/// Multiply-adds of a check at most, but at least two samples are computed.
+/// The most multiply-adds of a check; at least two samples are computed.
 const MOST_PRODUCTS: usize = 30_000_000;
 
 /// Parameters, and the input of a batch.
@@ -59,8 +59,8 @@ pub(crate) fn largest_difference(found: &[f32], width: usize, truth: &[(usize, V
     difference / magnitude
 }
 
-/// What 32 bits may cost, of the largest output: roundings are independent, so they add up in
-/// proportion to the root of the terms of a sum and of the layers.
+/// The tolerance of 32-bit arithmetic, relative to the largest output: roundings are independent,
+/// so they grow with the square root of the terms of a sum and of the layers.
 pub(crate) fn fp32_bound(network: &Network) -> f64 {
     let widest = network.widths().iter().copied().max().unwrap_or_default() as f64;
     2e-6 * ((widest / 512.0).max(1.0) * network.layers() as f64).sqrt()

@@ -1,4 +1,4 @@
-//! Times of runs on a CPU, in the unit of its reference kernels.
+//! Times runs on a CPU, in units of its reference kernels.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use flopgap_calibration::Timing;
 use super::references::{Clock, References};
 use crate::engine::Repetition;
 
-/// Short runs are timed several at a time, so that a sample takes at least this long.
+/// Short runs are timed in groups, so that a sample takes at least this long.
 const SAMPLE_NS: f64 = 500_000.0;
 /// Before a sample, runs that are not timed take at least this long, or there is one: they fill the
 /// caches that the reference kernels emptied, and wide vectors and tiles run slowly for some ten
 /// microseconds after code that has none.
 const WARM_NS: f64 = 200_000.0;
-/// What a sample holds at most.
+/// The most that a sample may hold.
 const MOST_RUNS: u64 = 20_000;
 /// The reference kernels leave the caches to themselves. Runs that take longer than this fill them
 /// again in a small part of their time; before others there are runs that are not timed.
@@ -142,7 +142,7 @@ impl<'a> Stopwatch<'a> {
     }
 }
 
-/// Runs for at least this long, and says how many runs that were.
+/// Runs for at least this long, and returns the number of runs.
 pub(crate) fn run_for<E>(duration: Duration, mut run: impl FnMut() -> Result<(), E>) -> Result<u64, E> {
     let begin = Instant::now();
     let mut runs = 0;

@@ -2,22 +2,22 @@
 
 use std::fs;
 
-/// How much a process grows from a moment on, at most.
+/// Measures the peak growth of a process from a moment on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peak {
-    /// Bytes in memory at that moment; `None` where the system does not tell.
+    /// Bytes in memory at that moment; `None` if the system does not report it.
     before: Option<u64>,
 }
 
 impl Peak {
-    /// From now on. The system's own high-water mark is taken back to what is in memory now.
+    /// Starts now. The system's own high-water mark is reset to the current size.
     pub(crate) fn begin() -> Self {
         let reset = fs::write("/proc/self/clear_refs", "5").is_ok();
         Peak { before: reset.then(|| of_process("VmRSS:")).flatten() }
     }
 
-    /// Bytes that the process has had more since then, at most. `None` where the system does not
-    /// tell or the mark cannot be taken back. All threads of the process are in it.
+    /// The peak growth of the process since then, in bytes. `None` if the system does not report it
+    /// or the mark cannot be reset. It includes all threads of the process.
     pub(crate) fn growth(&self) -> Option<u64> {
         of_process("VmHWM:")?.checked_sub(self.before?)
     }
@@ -27,7 +27,7 @@ fn of_process(field: &str) -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/self/status").ok()?, field)
 }
 
-/// Bytes of memory that a program can have without swapping, where the system reports it.
+/// Bytes of memory available without swapping, if the system reports it.
 pub fn available() -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }

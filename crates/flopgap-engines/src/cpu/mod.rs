@@ -1,5 +1,4 @@
-//! What all engines on the CPU share: the machine they ran on, times that its noise does not
-//! decide, memory, energy.
+//! Shared by all engines on the CPU: the machine, times without its noise, memory, energy.
 
 mod check;
 mod clock;
@@ -26,7 +25,7 @@ pub(crate) use memory::Peak;
 pub struct CpuSettings {
     /// Threads that compute.
     pub threads: NonZero<usize>,
-    /// What parameters and inputs are made from.
+    /// The seed of parameters and inputs.
     pub seed: u64,
     /// The unit of times: the best time of each reference kernel in nanoseconds, as an earlier
     /// session found it ([`References::best`]). Without it, the engine finds it in a second.

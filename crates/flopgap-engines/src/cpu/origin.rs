@@ -1,4 +1,4 @@
-//! Which CPU this is.
+//! Identifies the CPU.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::thread;
 
 use flopgap_calibration::Origin;
 
-/// Instructions that decide how fast networks are computed, by the names of Linux.
+/// Instructions that decide how fast networks are computed, by Linux's names.
 const FLAGS: [&str; 27] = [
     // x86
     "sse4_2",
@@ -40,12 +40,12 @@ const FLAGS: [&str; 27] = [
     "sme2",
 ];
 
-/// This machine's CPU: its model, and in the properties what a prediction depends on. What the
-/// system does not tell is left out.
+/// This machine's CPU: its model, and in the properties what a prediction depends on. Values that
+/// the system does not report are left out.
 ///
-/// `family`, `model` and `stepping` tell CPUs apart that a virtual machine gives one name; `cores`
-/// are those that this process may use; `L1d`, `L2` and `L3` are bytes of one cache, and after `x`
-/// the number of them; `governor` is how clocks are chosen.
+/// `family`, `model` and `stepping` distinguish CPUs to which a virtual machine gives the same
+/// name; `cores` are those that this process may use; `L1d`, `L2` and `L3` are bytes of one cache,
+/// and after `x` the number of them; `governor` is how clocks are chosen.
 pub fn origin() -> Origin {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut origin = parse(&cpuinfo);
@@ -89,13 +89,13 @@ fn parse(cpuinfo: &str) -> Origin {
         properties.insert("flags".to_owned(), known.join(" "));
     }
     let model = fields.get("model name").map(|name| (*name).to_owned());
-    // Arm's kernel has numbers alone.
+    // Arm kernels report only numbers.
     let numbered = || Some(format!("CPU {} {}", fields.get("CPU implementer")?, fields.get("CPU part")?));
     let device = model.or_else(numbered).unwrap_or_else(|| format!("CPU ({})", std::env::consts::ARCH));
     Origin { device, kind: "cpu".to_owned(), properties, versions: BTreeMap::new() }
 }
 
-/// `L1d`, `L2`, `L3`: bytes of a cache, and how many of it there are.
+/// `L1d`, `L2`, `L3`: bytes of a cache, and the number of such caches.
 fn caches(system: &Path) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     let folders = |folder: &Path, prefix: &str| {

@@ -1,4 +1,4 @@
-//! Energy of the CPU as RAPL counts it, through Linux's powercap.
+//! Energy of the CPU, from RAPL through Linux's powercap.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use flopgap_calibration::{DeviceState, EnergySource};
 use crate::error::EngineError;
 use crate::measure::Monitor;
 
-/// Where powercap is.
+/// The directory of powercap.
 const POWERCAP: &str = "/sys/class/powercap";
 const HINT: &str = "run as root, or allow reading `energy_uj` (restricted since CVE-2020-8694)";
 
@@ -25,7 +25,7 @@ pub struct Rapl {
 #[derive(Debug)]
 struct Zone {
     counter: PathBuf,
-    /// Microjoules at which it begins again at 0.
+    /// The value in microjoules at which it wraps to 0.
     range: u64,
     last: u64,
     /// Microjoules since it was opened.
@@ -54,7 +54,7 @@ impl Rapl {
         let mut names = Vec::new();
         for folder in folders {
             let Ok(name) = fs::read_to_string(folder.join("name")) else { continue };
-            // `package-0` and so on. Its parts (cores, DRAM) are in it or beside it, and
+            // `package-0` and so on. Its parts (cores, DRAM) are in it or next to it, and
             // intel-rapl-mmio has the same packages again.
             if !name.trim().starts_with("package") || names.contains(&name) {
                 continue;
@@ -80,7 +80,7 @@ impl Rapl {
             let now = number(&zone.counter).ok()?;
             let used = match now.checked_sub(zone.last) {
                 Some(used) => used,
-                // It began again at 0. Without its range nobody knows where.
+                // It wrapped. Without its range, the difference is unknown.
                 None if zone.range > zone.last => zone.range - zone.last + now,
                 None => return None,
             };
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(rapl.zones.len(), 2);
         assert_eq!(rapl.joules(), Some((0.0, EnergySource::Rapl)));
         fs::write(first, "2500").unwrap();
-        // Over the end of its range.
+        // Beyond the end of its range.
         fs::write(&second, "1000").unwrap();
         let (joules, _) = rapl.joules().unwrap();
         assert!((joules - 0.004).abs() < 1e-12, "{joules}");

@@ -1,4 +1,4 @@
-//! Two kernels whose times tell how slow the machine is at a moment.
+//! Two kernels whose times show how slow the machine currently is.
 //!
 //! On a machine that is shared, the same work takes a quarter longer or shorter from minute to
 //! minute, which no statistic of its own runs shows. So known work runs between the runs (duet
@@ -29,7 +29,7 @@ const FASTER: f64 = 0.02;
 /// How much memory counts: what a network reads is mostly in caches. Of the exponents tried on two
 /// shared machines, those from 0 to 0.3 repeat best.
 const MEMORY_PART: f64 = 0.25;
-/// How long the best times are looked for.
+/// How long to search for the best times.
 const SEARCH: Duration = Duration::from_millis(800);
 
 /// Names of the reference kernels, in the order of [`Reading`]'s fields.
@@ -49,7 +49,7 @@ pub(crate) struct Reading {
     pub(crate) memory: f64,
 }
 
-/// By which clock runs are timed.
+/// The clock that times runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// While the calling thread runs: time in which another process has the core does not count.
@@ -102,7 +102,7 @@ impl References {
         NAMES.into_iter().map(str::to_owned).zip(best).collect()
     }
 
-    /// Runs both now.
+    /// Runs both kernels now.
     pub(crate) fn read(&self, clock: Clock) -> Reading {
         let best_of = |kernel: &dyn Fn()| {
             steady_best(|| {
@@ -122,7 +122,7 @@ impl References {
         }
     }
 
-    /// How many times longer everything takes than at its best.
+    /// The factor by which everything is slower than at its best.
     pub(crate) fn slowdown(&self, reading: Reading) -> f64 {
         (reading.compute / self.best.compute).powf(1.0 - MEMORY_PART)
             * (reading.memory / self.best.memory).powf(MEMORY_PART)

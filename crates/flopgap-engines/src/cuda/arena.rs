@@ -1,4 +1,4 @@
-//! Where arrays lie in one allocation: those that are needed at the same time lie apart.
+//! Places arrays in one allocation, so that arrays needed at the same time do not overlap.
 
 /// Arrays begin at multiples of this: what the driver's own allocations do, and what libraries are
 /// fastest with.

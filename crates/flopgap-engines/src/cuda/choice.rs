@@ -1,4 +1,4 @@
-//! Which kernel computes a step.
+//! Chooses the kernel of a step.
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Op, Step};

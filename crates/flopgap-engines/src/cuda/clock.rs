@@ -1,4 +1,4 @@
-//! How long a run takes, launched or in a graph.
+//! Times runs, launched or in a graph.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const HOST_BOUND: f64 = 0.93;
 /// How long the device works before it is timed.
 const WARM: Duration = Duration::from_millis(5);
 
-/// Runs of a sample at most.
+/// The most runs of a sample.
 const MOST_RUNS: u64 = 500;
 
 /// How long the device works on what is queued before the host waits for it, in a window without a
@@ -76,7 +76,7 @@ impl<'l> Clock<'l> {
     /// Times runs until the interval is narrow enough or the limit is reached. In a graph: what the
     /// device takes. On a stream: what passes from one run to the next where a program launches
     /// them back to back; where the device waits for the host, in units of launches of an empty
-    /// kernel beside it, times the best of these.
+    /// kernel next to it, times the best of these.
     ///
     /// # Errors
     /// Those of `run`; the driver's.
@@ -142,7 +142,7 @@ fn batches(
     Ok(count)
 }
 
-/// Runs that take about this long.
+/// The number of runs that take about this long.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
 fn runs_of(duration: Duration, once: f64) -> u64 {
     (duration.as_nanos() as f64 / once.max(1.0)).ceil().clamp(1.0, MOST_RUNS as f64) as u64
@@ -160,7 +160,7 @@ struct Group {
 }
 
 impl Group {
-    /// Whether the device waited for the host, and not the host for the device.
+    /// Whether the device waited for the host, rather than the host for the device.
     fn waits_for_host(&self) -> bool {
         self.host >= HOST_BOUND * self.device
     }
@@ -188,7 +188,7 @@ fn launched(
     Ok(Group { device, host: queued.as_nanos() as f64 / runs as f64, factor })
 }
 
-/// The middle of some numbers.
+/// The median of some numbers.
 fn median(mut numbers: Vec<f64>) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     let last = numbers.len().checked_sub(1)?;

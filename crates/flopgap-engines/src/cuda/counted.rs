@@ -9,7 +9,7 @@ use crate::error::EngineError;
 
 use super::clock::Run;
 
-/// Kernels of a step at most. Every row that there is room for costs time.
+/// The most kernels of a step. Every available row costs time.
 const MOST_KERNELS: usize = 8;
 
 /// Operations of the tensor cores on 8-bit integers.

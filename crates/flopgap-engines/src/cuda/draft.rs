@@ -1,4 +1,4 @@
-//! Which arrays a workload has and which steps use them, before anything is allocated.
+//! The arrays of a workload and the steps that use them, before allocation.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Value {
     pub(super) parameter: bool,
     /// The first and last step that need it.
     pub(super) lifetime: [usize; 2],
-    /// What it begins with, where no step writes it.
+    /// Its initial contents, if no step writes it.
     pub(super) filling: Option<Array>,
 }
 

@@ -27,7 +27,7 @@ use super::session::lost;
 
 const NAME: &str = "fused";
 
-/// What parameters and inputs are made from.
+/// The seed of parameters and inputs.
 const SEED: u64 = 42;
 
 /// The batch's numbers begin here in the sequence of the seed, far behind those of the parameters.
@@ -86,7 +86,7 @@ fn failed(error: MlpError) -> EngineError {
     }
 }
 
-/// A refusal.
+/// An error for an unsupported workload.
 fn refused(workload: &Workload, reason: impl Into<String>) -> EngineError {
     EngineError::Unsupported { engine: NAME, what: workload.label(), reason: reason.into() }
 }
@@ -211,8 +211,8 @@ impl<T: Element> Opened<'_, T> {
     }
 }
 
-/// What a type may cost, of the largest output: between layers numbers stay in the type, or in 32
-/// bits.
+/// The tolerance of a type, relative to the largest output: between layers numbers stay in the
+/// type, or in 32 bits.
 fn bound<T: Element>(network: &Network) -> f64 {
     use flopgap_mlp::dense::Precision;
     let rounding = match T::PRECISION {
@@ -227,7 +227,7 @@ fn bound<T: Element>(network: &Network) -> f64 {
 impl<T: Element> Session for Opened<'_, T> {
     fn check(&mut self) -> Result<Check, EngineError> {
         let stream = &self.engine.stream;
-        // Not a number in all three types.
+        // NaN in all three types.
         stream.fill(&mut self.y, 0xff)?;
         self.run()?;
         let found: Vec<f32> = self.engine.stream.download(&self.y)?.into_iter().map(Element::widen).collect();

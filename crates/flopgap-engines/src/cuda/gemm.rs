@@ -16,7 +16,7 @@ use super::kernel::{
 use super::tools::{Tools, size, sizes, unsupported};
 use super::value::{Picker, activate};
 
-/// Rows of the result that are checked, and elements of each.
+/// The number of rows of the result that are checked, and of elements of each.
 const CHECKED: (usize, usize) = (4, 16);
 
 /// 8-bit products need sizes that are multiples of 4 and are fast where they are multiples of this.
@@ -43,7 +43,7 @@ struct Sizes {
     k: usize,
 }
 
-/// What runs beside cuBLASLt's kernel.
+/// The kernels that run in addition to cuBLASLt's.
 enum Tail {
     /// Nothing: the whole step is one kernel.
     Fused,
@@ -68,7 +68,7 @@ struct Requantize {
     bytes: usize,
 }
 
-/// How the library computes a precision, except for 8-bit integers.
+/// The library's compute type for a precision, except for 8-bit integers.
 fn arithmetic(precision: Precision) -> Arithmetic {
     match precision {
         Precision::Fp32 => Arithmetic::Fp32,
@@ -338,7 +338,7 @@ impl Kernel for GemmKernel {
                     .u64(*n_pitch as u64)
                     .f32(self.alpha)
                     .u32(activation_code(self.epilogue.activation));
-                // SAFETY: these are the kernel's arguments, a 0 for what there is not.
+                // SAFETY: these are the kernel's arguments, with 0 for absent ones.
                 unsafe { launch.queue(stream, kernel, arguments) }?;
             }
         }

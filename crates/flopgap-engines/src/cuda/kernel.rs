@@ -1,4 +1,4 @@
-//! What computes a step on a GPU, and the memory that it works on.
+//! The interface of a step's kernel, and the memory that it works on.
 
 use flopgap_flops::Precision;
 use flopgap_gpu::Stream;
@@ -23,10 +23,10 @@ pub(crate) enum Numbers {
     I32,
 }
 
-/// What an 8-bit 1 stands for in functions of real numbers.
+/// The real number that an 8-bit 1 represents in functions of real numbers.
 pub(crate) const I8_UNIT: f64 = 1.0 / 16.0;
 
-/// The largest 8-bit integer: errors of 8-bit results are held against it.
+/// The largest 8-bit integer: errors of 8-bit results are relative to it.
 pub(crate) const I8_MOST: f64 = 127.0;
 
 /// The error that rounding to an integer allows, over [`I8_MOST`]: half a unit, and a little for
@@ -86,7 +86,7 @@ pub(crate) struct Array {
     pub(crate) elements: usize,
     /// How they are stored.
     pub(crate) numbers: Numbers,
-    /// With what it begins, where nothing computes it.
+    /// Its initial contents, if nothing computes it.
     pub(crate) filling: Filling,
 }
 
@@ -167,10 +167,10 @@ pub(crate) trait Memory {
     fn read(&self, operand: Operand, start: usize, length: usize) -> Result<Vec<f64>, EngineError>;
 }
 
-/// An output element and what it should be.
+/// An output element and its expected value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sample {
-    /// What the device wrote.
+    /// The value from the device.
     pub(crate) found: f64,
     /// What it should be by 64-bit arithmetic, from the same operands, not rounded to how results
     /// are stored.
@@ -190,7 +190,7 @@ pub(crate) trait Kernel {
         0
     }
 
-    /// How it computes, as far as is known.
+    /// How it computes, as far as known.
     fn algorithm(&self) -> Algorithm;
 
     /// Queues the step. Nothing is allocated, so that it can be captured.
@@ -205,14 +205,15 @@ pub(crate) trait Kernel {
     #[expect(unsafe_code, reason = "kernels read and write by address")]
     unsafe fn queue(&self, stream: &Stream, at: &Addresses) -> Result<(), EngineError>;
 
-    /// Some outputs of the run that has just ended, beside what they should be. Which ones follows
+    /// Some outputs of the run that has just ended, with their expected values. Which ones follows
     /// from `seed`. Empty where there is no output.
     ///
     /// # Errors
     /// Those of `memory`.
     fn samples(&self, memory: &dyn Memory, seed: u64) -> Result<Vec<Sample>, EngineError>;
 
-    /// The largest error that its arithmetic allows, over the largest magnitude of the samples.
+    /// The largest error that its arithmetic allows, relative to the largest magnitude of the
+    /// samples.
     fn bound(&self) -> f64;
 }
 

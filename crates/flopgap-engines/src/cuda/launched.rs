@@ -1,4 +1,4 @@
-//! What the kernels of a step tell of how it is computed.
+//! Information about a step from its launched kernels.
 
 use flopgap_gpu::KernelNode;
 use flopgap_graph::{Algorithm, KernelLaunch};
@@ -6,7 +6,8 @@ use flopgap_kernels::{KernelClass, KernelInfo, classify, demangle};
 
 use super::gemm::thousandths;
 
-/// Longest name that is recorded beside the short one: those of CUTLASS's templates have kilobytes.
+/// Longest name that is recorded next to the short one: those of CUTLASS's templates have
+/// kilobytes.
 const LONGEST: usize = 200;
 
 /// Adds what the launched kernels tell: names, grids and threads; where the library said nothing,

@@ -1,4 +1,4 @@
-//! What a launch costs the host at this moment: the unit of times that launches decide.
+//! The current cost of a launch on the host: the unit of times dominated by launches.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

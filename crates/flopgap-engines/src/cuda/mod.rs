@@ -175,7 +175,7 @@ impl Engine for Cuda {
             let reason = "it only supports streams and graphs".to_owned();
             return Err(EngineError::Unsupported { engine, what, reason });
         }
-        // What the sessions before freed has left the pool only when the device is done.
+        // Memory that earlier sessions freed leaves the pool only when the device is done.
         self.tools.context.synchronize()?;
         let free = self.tools.context.memory()?.free;
         let program = Program::new(&self.tools, workload, precision)?;

@@ -1,4 +1,4 @@
-//! Our own kernels: compiled once for each way to store numbers, and queued by address.
+//! flopgap's own kernels: compiled once for each storage type, and queued by address.
 
 use flopgap_flops::Precision;
 use flopgap_gpu::compile::{Architecture, CompileError, Compiler};
@@ -15,7 +15,7 @@ const SOURCE: (&str, &str) = ("kernels.cu", include_str!("kernels.cu"));
 /// Threads of a block, where it does not depend on the work.
 const THREADS: u32 = 256;
 
-/// How the source calls a way to store numbers.
+/// The name of a storage type in the source.
 fn define(numbers: Numbers) -> Option<&'static str> {
     match numbers {
         Numbers::F32 => Some("-DNUMBERS=0"),

@@ -1,4 +1,4 @@
-//! Functions of each element, copies, and the kernel that does nothing.
+//! Element-wise functions, copies, and the empty kernel.
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_gpu::launch::{Arguments, Launch};
@@ -14,10 +14,10 @@ use super::kernel::{
 use super::tools::{Tools, size, unsupported};
 use super::value::{Picker, activate};
 
-/// Elements that are checked.
+/// The number of elements that are checked.
 const CHECKED: usize = 64;
 
-/// What is computed of an element or of two.
+/// A function of one or two elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Function {
     Activation(Activation),
@@ -210,7 +210,7 @@ fn point(
     Ok(Box::new(PointKernel { arrays, function, precision, kernel: own.kernel(name)?, launch }))
 }
 
-/// The algorithm of a kernel of our own.
+/// The algorithm of an own kernel.
 pub(super) fn ours(name: &str) -> Algorithm {
     Algorithm { id: format!("flopgap {name}"), workspace: Some(0), ..Algorithm::default() }
 }
@@ -271,7 +271,7 @@ struct Nothing {
     kernel: Loaded,
 }
 
-/// A launch that does nothing.
+/// An empty launch.
 pub(super) fn empty(
     tools: &Tools,
     step: &Step,

@@ -13,10 +13,10 @@ use super::kernel::{Addresses, Array, Kernel, Memory, Numbers, Operand, Sample};
 use super::launched;
 use super::tools::{NAME, Tools};
 
-/// Of parameters, inputs and samples. The same numbers in every session.
+/// The seed of parameters, inputs and samples, the same in every session.
 const SEED: u64 = 0x5eed;
 
-/// Bytes of arrays that nobody wrote: not a number, of floats.
+/// The byte that unwritten arrays are filled with: NaN as a float.
 const POISON: u8 = 0xff;
 
 /// The allocations of a program.
@@ -46,7 +46,7 @@ pub(super) struct Program {
     activations: Buffer<u8>,
     workspace: Buffer<u8>,
     placed: Vec<Placed>,
-    /// What arrays begin with, of those that no step writes.
+    /// Initial contents of arrays that no step writes.
     fillings: Vec<(Place, Array)>,
     /// Whether values flow as in the model.
     flows: bool,
@@ -277,7 +277,7 @@ impl Program {
             }
             compared += samples.len();
             let (error, bound) = (error_of(&samples), kernel.bound());
-            // Not a number is the worst of all.
+            // NaN is the worst error of all.
             let share =
                 |(error, bound): (f64, f64)| if error.is_nan() { f64::INFINITY } else { error / bound };
             if worst.is_none_or(|worst| share((error, bound)) > share(worst)) {

@@ -1,4 +1,4 @@
-//! Softmax, norms and means, with a block of threads for each row; picking of rows.
+//! Softmax, norms and means, with a block of threads for each row; selection of rows.
 
 use flopgap_flops::Precision;
 use flopgap_gpu::launch::{Arguments, Launch};
@@ -13,13 +13,13 @@ use super::pointwise::{activations, no_epilogue, ours, real, sample, stored};
 use super::tools::{Tools, size, sizes, unsupported};
 use super::value::Picker;
 
-/// Rows that are checked, and elements of each.
+/// The number of rows that are checked, and of elements of each.
 const CHECKED: (usize, usize) = (4, 16);
 
 /// Added to the variance, as `PyTorch` does.
 const EPSILON: f64 = 1e-5;
 
-/// What a softmax is over.
+/// The input of a softmax.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scores {
     /// Factor of all numbers.
@@ -191,7 +191,7 @@ pub(super) fn softmax_of(x: &[f64], scale: f64, seen: usize) -> Vec<f64> {
 }
 
 impl RowKernel {
-    /// What the elements of a row should be, and the size of what was added up for them.
+    /// The expected elements of a row, and the size of the sums behind them.
     fn expected(
         &self,
         x: &[f64],

@@ -22,7 +22,7 @@ pub(super) struct CudaSession<'a> {
     precision: Precision,
     clock: Clock<'a>,
     algorithms: Vec<Algorithm>,
-    /// Bytes that the device lost to the program.
+    /// Bytes of device memory that the program took.
     device_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What kernels of steps are made with.
+//! Shared resources for creating kernels of steps.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -97,7 +97,7 @@ impl Tools {
     }
 }
 
-/// The refusal of a step.
+/// An error for an unsupported step.
 pub(crate) fn unsupported(step: &Step, reason: impl Into<String>) -> EngineError {
     EngineError::Unsupported { engine: NAME, what: describe(step), reason: reason.into() }
 }

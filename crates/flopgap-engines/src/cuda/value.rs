@@ -1,4 +1,4 @@
-//! What the checks compute with: functions in 64 bits, and places picked by a seed.
+//! Helpers of the checks: functions in 64 bits, and sampled indices.
 
 use flopgap_flops::Activation;
 
@@ -39,14 +39,14 @@ impl Picker {
         x ^ (x >> 31)
     }
 
-    /// A place below `limit`; 0 where there is none.
+    /// An index below `limit`; 0 if there is none.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         let limit = limit.max(1) as u64;
         usize::try_from(self.next() % limit).unwrap_or_default()
     }
 
-    /// Up to `count` different places below `limit`, the first and the last among them: edges are
-    /// where tiles end.
+    /// Up to `count` distinct indices below `limit`, including the first and the last, since tiles
+    /// end at the edges.
     pub(super) fn some(&mut self, limit: usize, count: usize) -> Vec<usize> {
         if limit <= count {
             return (0..limit).collect();

@@ -12,7 +12,7 @@ use ort::environment::Environment;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use ort::sys::OrtArenaCfg;
 
-/// `kSameAsRequested`: it grows by what is asked for.
+/// `kSameAsRequested`: it grows by what is requested.
 const AS_REQUESTED: i32 = 1;
 /// All allocations are multiples of this many bytes.
 const ALIGNMENT: i32 = 256;

@@ -1,5 +1,5 @@
-//! ONNX Runtime's library: found and loaded before the first call, or an error that says what was
-//! searched.
+//! Locates and loads ONNX Runtime's library before the first call; an error lists the searched
+//! places.
 
 use std::env;
 use std::fs;
@@ -25,7 +25,7 @@ pub(super) struct Loaded {
 /// A process has one environment, and ONNX Runtime allows no second, also after the first is gone.
 static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
 
-/// Loads it, or gives what is loaded.
+/// Loads the library, or returns the loaded one.
 pub(super) fn load() -> Result<Loaded, EngineError> {
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(loaded) = &*loaded {
@@ -36,15 +36,15 @@ pub(super) fn load() -> Result<Loaded, EngineError> {
     Ok(found)
 }
 
-/// Where the library may be, in the order in which it is tried.
+/// The candidate paths, in the order in which they are tried.
 struct Candidates {
     files: Vec<PathBuf>,
-    /// For the message when there is none.
+    /// A description of the searched places, for the error.
     searched: String,
 }
 
 /// Those of `ORT_DYLIB_PATH` alone if it is set; otherwise the Python packages `onnxruntime`, those
-/// beside the executable, and what the system's loader finds.
+/// next to the executable, and what the system's loader finds.
 fn candidates() -> Result<Candidates, EngineError> {
     if let Some(path) = env::var_os("ORT_DYLIB_PATH").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
@@ -72,7 +72,7 @@ fn candidates() -> Result<Candidates, EngineError> {
     Ok(Candidates { files, searched })
 }
 
-/// `libonnxruntime.so*` of a folder, the newest first.
+/// `libonnxruntime.so*` of a directory, the newest first.
 fn libraries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let named = |path: &PathBuf| {

@@ -20,10 +20,10 @@ use crate::engine::{Repetition, Session};
 use crate::error::EngineError;
 use crate::truth;
 
-/// What a check of zeros is worth.
+/// The weight of a check against zeros.
 pub(crate) const ALL_ZERO: &str = "all outputs are 0, so the check shows little";
 
-/// What is loaded.
+/// The loaded model.
 #[derive(Debug, Clone)]
 pub(super) enum Model {
     /// A family's, as it was written.
@@ -32,7 +32,7 @@ pub(super) enum Model {
     File { path: PathBuf, shapes: Shapes },
 }
 
-/// How ONNX Runtime changes a graph before it runs it.
+/// ONNX Runtime's graph optimizations before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Optimization {
     /// As it does by default: everything.
@@ -41,10 +41,10 @@ pub(super) enum Optimization {
     None,
 }
 
-/// What an output is compared with.
+/// The reference for an output.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reference {
-    /// As a row says it.
+    /// Its name in rows.
     pub(super) name: String,
     /// The samples that are compared, and of how many; `None` for all.
     pub(super) samples: Option<(Vec<usize>, usize)>,
@@ -65,7 +65,7 @@ pub(super) struct Opened<'a> {
     measured: Option<Measured<'a>>,
 }
 
-/// What is reported of a session besides its time.
+/// Reports on a session other than its time.
 pub(super) struct Measured<'a> {
     /// Bytes that the process grew by.
     pub(super) growth: Option<u64>,

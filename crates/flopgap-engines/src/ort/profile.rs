@@ -1,5 +1,5 @@
-//! What ONNX Runtime's profile says about nodes and memory. Times are not taken from it: profiling
-//! slows nodes down.
+//! Nodes and memory from ONNX Runtime's profile. Times are not taken from it, since profiling slows
+//! nodes down.
 
 use std::collections::BTreeMap;
 

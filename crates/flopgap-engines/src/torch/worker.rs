@@ -47,19 +47,19 @@ struct Line {
     error: Option<Refusal>,
 }
 
-/// Why it did not do what was asked.
+/// Why a request failed.
 #[derive(Debug, Deserialize)]
 pub(super) struct Refusal {
     pub(super) kind: String,
     pub(super) message: String,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The worker answered that it cannot.
     Refused(Refusal),
-    /// The worker is gone, or talks nonsense: the next request needs another.
+    /// The worker has ended, or its reply is invalid: the next request needs another.
     Lost(String),
 }
 
@@ -100,7 +100,7 @@ impl Worker {
         Ok(Worker { child, input, answers, folder, next: 1 })
     }
 
-    /// Asks for something, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub(super) fn ask<T: DeserializeOwned>(&mut self, mut request: Value) -> Result<T, Failure> {
         let id = self.next;
         self.next += 1;
@@ -115,8 +115,8 @@ impl Worker {
         let line = match self.answers.recv_timeout(LONGEST) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                // The process must not go on computing for nobody. That it cannot be ended is no
-                // news then.
+                // The process must not continue computing for nobody. If it cannot be ended, there
+                // is nothing else to do.
                 let _ = self.child.kill();
                 return Err(Failure::Lost(format!("no answer within {} s", LONGEST.as_secs())));
             }
@@ -134,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// How the process ended, and what it said last.
+    /// How the process ended, and its last output.
     fn lost(&mut self) -> Failure {
         let end = match self.wait(ENDING) {
             Some(status) => format!("the worker ended with {status}"),

@@ -1,4 +1,4 @@
-//! Results of a convolution beside 64-bit arithmetic.
+//! Compares results of a convolution with 64-bit arithmetic.
 
 use flopgap_flops::Precision;
 use flopgap_gpu::dnn::{Convolution, Layout};
@@ -10,7 +10,7 @@ use super::super::kernel::{I8_MOST, Memory, Operand, Sample};
 use super::super::value::{Picker, activate};
 use super::ConvKernel;
 
-/// Pixels of the result that are checked, and channels of each.
+/// The number of pixels of the result that are checked, and of channels of each.
 const CHECKED: (usize, usize) = (4, 16);
 
 /// The index of element number `number` of an array with these sizes, the last innermost.

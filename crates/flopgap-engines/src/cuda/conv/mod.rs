@@ -42,7 +42,7 @@ pub(super) struct ConvKernel {
     tail: Tail,
 }
 
-/// What runs behind cuDNN's kernel.
+/// The kernel that runs after cuDNN's.
 enum Tail {
     /// Nothing: the whole step is one call.
     Fused,
@@ -102,7 +102,7 @@ fn arithmetic(precision: Precision) -> Arithmetic {
     }
 }
 
-/// How the activations of a network lie in memory.
+/// The memory layout of a network's activations.
 pub(super) fn layout(precision: Precision) -> Layout {
     match precision {
         Precision::Fp32 => Layout::ChannelsFirst,
@@ -169,7 +169,7 @@ pub(super) fn make(
     let refused = |error| refused(step, error);
     let convolution = described(step, conv, precision)?;
     let image = convolution.output_image().map_err(refused)?;
-    // That products of sizes, in bytes, are counted in 64 bits.
+    // Products of sizes, in bytes, must fit in 64 bits.
     let image_64: Vec<u64> = image.iter().map(|&size| size as u64).collect();
     sizes(step, &[&[conv.batch, conv.inputs, 4], conv.image.as_slice()].concat())?;
     sizes(step, &[&[conv.batch, conv.outputs, 4], image_64.as_slice()].concat())?;
@@ -338,7 +338,7 @@ impl Kernel for ConvKernel {
                     .u64(channels)
                     .u64(inner)
                     .u32(activation);
-                // SAFETY: these are the kernel's arguments, a 0 for what there is not.
+                // SAFETY: these are the kernel's arguments, with 0 for absent ones.
                 unsafe { launch.queue(stream, kernel, arguments) }?;
             }
         }

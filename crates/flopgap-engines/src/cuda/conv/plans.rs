@@ -1,4 +1,4 @@
-//! Plans of convolutions that are kept.
+//! A cache of convolution plans.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use flopgap_gpu::dnn::{Convolution, ConvolutionPlan};
 use flopgap_graph::Epilogue;
 
-/// How much of an epilogue cuDNN computes.
+/// The part of an epilogue that cuDNN computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Share {
     All,
@@ -33,5 +33,5 @@ impl Plans {
     }
 }
 
-/// Plans that are kept: more than a network has.
+/// The number of cached plans: more than a network has.
 const MOST_PLANS: usize = 256;
