@@ -1,4 +1,4 @@
-//! What every backend does.
+//! The interface of every backend.
 
 use crate::Shape;
 use crate::SquareError;
@@ -69,7 +69,7 @@ pub trait Backend {
     fn gradients(&self) -> Result<Vec<f32>, SquareError>;
 }
 
-/// How far a network is.
+/// The progress of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
     Empty,
@@ -79,7 +79,7 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// Refuses what needs more than has been done.
+    /// Rejects calls that come before their prerequisites.
     pub(crate) fn require(self, least: Progress, asked: &'static str) -> Result<(), SquareError> {
         if self >= least {
             return Ok(());

@@ -1,11 +1,11 @@
-//! Why a network could not be made or run.
+//! Errors of networks.
 
 use flopgap_flops::FlopError;
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
 use flopgap_hint::{ErrorKind, Hint, Text};
 
-/// Why a square network could not be made or run.
+/// An error of creating or running a square network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SquareError {
@@ -15,7 +15,7 @@ pub enum SquareError {
     /// A size or an array exceeds what this machine can address or the libraries accept.
     #[error("{what} of a network of {layers} layers, width {width}, {samples} samples: more than {limit}")]
     TooLarge {
-        /// What is too large.
+        /// The value that is too large.
         what: &'static str,
         /// The largest value that works.
         limit: u64,
@@ -29,7 +29,7 @@ pub enum SquareError {
     /// Weights or input do not have the network's size.
     #[error("{what}: expected {expected} numbers, found {found}")]
     Length {
-        /// What was given.
+        /// The argument.
         what: &'static str,
         /// Numbers that the network has.
         expected: usize,
@@ -39,9 +39,9 @@ pub enum SquareError {
     /// A pass or a result was requested before the step it depends on.
     #[error("{asked} needs {missing} first")]
     Order {
-        /// What was requested.
+        /// The request.
         asked: &'static str,
-        /// What must come before.
+        /// The missing step.
         missing: &'static str,
     },
     /// The GPU, or one of its libraries.

@@ -1,4 +1,4 @@
-//! The network in 64 bits: what the backends are checked against.
+//! The network in 64 bits, the reference for the backends.
 
 pub use flopgap_numerics::relative_error;
 

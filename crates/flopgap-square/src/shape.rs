@@ -101,7 +101,7 @@ impl Shape {
         self.layers * self.panel()
     }
 
-    /// Bytes of all arrays: what a CPU needs, and what a GPU needs beside the workspace of its
+    /// Bytes of all arrays: what a CPU needs, and what a GPU needs apart from the workspace of its
     /// libraries.
     pub fn memory(&self) -> Memory {
         let bytes = |numbers: usize| (numbers as u64).saturating_mul(4);

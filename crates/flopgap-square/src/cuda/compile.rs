@@ -1,4 +1,4 @@
-//! How our kernels are compiled.
+//! Compiles the kernels.
 
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::{Architecture, Compiler};

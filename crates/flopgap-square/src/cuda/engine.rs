@@ -1,4 +1,4 @@
-//! What networks of all sizes share on a GPU: streams, cuBLAS, compiled kernels.
+//! Resources that networks of all sizes share on a GPU: streams, cuBLAS, compiled kernels.
 
 use flopgap_gpu::blas::{Blas, Fp32};
 use flopgap_gpu::compile::Compiler;
@@ -11,7 +11,7 @@ use super::small::Small;
 use crate::Shape;
 use crate::SquareError;
 
-/// What multiplies.
+/// How products are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Products {
@@ -24,15 +24,15 @@ pub enum Products {
     /// the chip; cuBLAS for the gradients of the weights, in one launch for all layers. It is meant
     /// for speed: activations and products cannot be separated by their launches.
     Fused,
-    /// For each pass what is fastest for the shape, cuBLAS included: see the crate's table. Meant
-    /// for speed, too.
+    /// For each pass, the fastest choice for the shape, cuBLAS included: see the crate's table.
+    /// Also intended for speed.
     Fastest,
 }
 
-/// How a GPU computes.
+/// Options of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// What multiplies.
+    /// How products are computed.
     pub products: Products,
     /// The arithmetic of cuBLAS. All choices are 32-bit multiply-add without TF32.
     pub math: Fp32,
@@ -65,9 +65,9 @@ pub struct Engine {
     pub(super) small: Option<Small>,
     /// Compiled where `products` may choose it.
     pub(super) whole: Option<Chain>,
-    /// The chain from layer to layer, and everything where nothing runs beside it.
+    /// The chain from layer to layer, and everything where nothing runs concurrently.
     pub(super) chain: Lane,
-    /// Gradients of the weights, where they run beside the chain.
+    /// Gradients of the weights, where they run concurrently with the chain.
     pub(super) beside: Lane,
     context: Context,
 }
@@ -111,7 +111,7 @@ impl Engine {
         };
         let chain = Lane::new(context.stream()?, options)?;
         // SAFETY: a pass begins its work on this lane by waiting for the chain, and ends by making
-        // the chain wait for it, also after an error. Beside each other they write different
+        // the chain wait for it, also after an error. Concurrently, they write different
         // arrays, and read what neither writes.
         let beside = unsafe { chain.stream.branch() }?;
         let whole = match options.products {
@@ -143,7 +143,7 @@ impl Engine {
         &self.chain.stream
     }
 
-    /// What multiplies.
+    /// How products are computed.
     pub fn products(&self) -> Products {
         self.products
     }
@@ -157,8 +157,8 @@ impl Engine {
     }
 }
 
-/// Bytes that a network takes on a GPU, beside those of its [`Engine`]. Every array is rounded up
-/// to the 512 bytes in which the driver allocates.
+/// Bytes that a network takes on a GPU, apart from those of its [`Engine`]. Every array is rounded
+/// up to the 512 bytes in which the driver allocates.
 ///
 /// Compare it with [`Context::memory`] to leave out what does not fit. The driver needs a little
 /// more (it allocates from blocks of 2 MiB), so leave some hundredths.

@@ -1,11 +1,11 @@
-//! The sources of our kernels.
+//! The sources of the kernels.
 
 use flopgap_gpu::compile::{Architecture, CompileError, Compiler};
 
 use super::compile::OPTIONS;
 use super::{chain, fused, pointwise, small};
 
-/// What is compiled at run time: file names and sources. The kernels are header-free CUDA C.
+/// The sources compiled at run time, with file names. The kernels are header-free CUDA C.
 pub const SOURCES: [(&str, &str); 4] = [pointwise::SOURCE, fused::SOURCE, small::SOURCE, chain::SOURCE];
 
 /// Compiles every kernel of the network that an architecture can run, without a GPU.

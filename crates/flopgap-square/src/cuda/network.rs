@@ -16,7 +16,7 @@ use crate::{Shape, init};
 ///
 /// [`Backend::forward`] and [`Backend::backward`] queue launches on one stream in the order of
 /// `PyTorch`, so that each can be counted. [`Network::record`] makes one CUDA graph of them, in
-/// which the gradients of the weights run beside the chain of layers.
+/// which the gradients of the weights run concurrently with the chain of layers.
 #[derive(Debug)]
 pub struct Network<'e> {
     engine: &'e Engine,
@@ -32,7 +32,7 @@ pub struct Network<'e> {
     progress: Progress,
 }
 
-/// What a graph does.
+/// The work of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Forward.
@@ -48,7 +48,7 @@ pub enum Work {
 enum Order {
     /// Each before the chain goes on.
     Between,
-    /// On the stream beside the chain.
+    /// On the stream parallel to the chain.
     Beside,
 }
 
@@ -312,9 +312,9 @@ fn sizes(shape: Shape) -> Result<[i32; 2], GpuError> {
 
 impl Drop for Network<'_> {
     fn drop(&mut self) {
-        // The arrays are freed in the order of the chain's stream; work beside it is waited for at
-        // the end of every pass, except after an error in the middle of one. Nothing can be done
-        // about an error here.
+        // The arrays are freed in the order of the chain's stream; work concurrent with it is
+        // waited for at the end of every pass, except after an error in the middle of one. Nothing
+        // can be done about an error here.
         let _ = self.engine.chain.wait_for(&self.engine.beside);
     }
 }

@@ -1,10 +1,10 @@
-//! Which kernels compute a network: by its shape, where the choice is free.
+//! Chooses the kernels of a network by its shape, where the options leave a choice.
 
 use super::engine::{Engine, Products};
 use super::small::Small;
 use crate::Shape;
 
-/// What computes the chain of a pass from layer to layer.
+/// The kernels for the chain of a pass from layer to layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     /// cuBLAS, and a launch of its own for each activation.
@@ -17,7 +17,7 @@ pub(super) enum Method {
     Chain,
 }
 
-/// What computes the gradients of the weights.
+/// The kernels for the gradients of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gradients {
     /// A product of cuBLAS for each layer, as soon as the chain is that far.
@@ -51,7 +51,7 @@ fn few_tiles(engine: &Engine, shape: Shape) -> bool {
 }
 
 impl Plan {
-    /// What the engine's kernels do best, where its products leave the choice.
+    /// The best choice of kernels, where `Products` leaves one.
     pub(super) fn new(engine: &Engine, shape: Shape) -> Self {
         let fused = Plan { forward: Method::Fused, backward: Method::Fused, gradients: Gradients::Together };
         let cublas =

@@ -1,4 +1,4 @@
-//! What is done to every number by itself, and the sum of the loss.
+//! Element-wise kernels, and the sum of the loss.
 
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::launch::{Arguments, Launch};
@@ -126,7 +126,7 @@ impl Pointwise {
     }
 }
 
-/// What a sum over all blocks needs.
+/// The buffers of a sum over all blocks.
 #[derive(Debug)]
 pub(super) struct Sum {
     /// [`PARTIALS`] of them.
