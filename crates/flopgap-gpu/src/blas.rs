@@ -1,4 +1,4 @@
-//! cuBLAS with its arithmetic and its workspace pinned.
+//! cuBLAS with pinned arithmetic and workspace.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -349,7 +349,7 @@ impl Blas {
         })
     }
 
-    /// Queues what `call` asks of cuBLAS, which works in the workspace, too.
+    /// Queues the work of `call`, which uses the workspace.
     fn queue(
         &self,
         action: &'static str,

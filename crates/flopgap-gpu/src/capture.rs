@@ -1,4 +1,4 @@
-//! Whether streams are being captured.
+//! Tracks stream captures.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

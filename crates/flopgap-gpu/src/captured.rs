@@ -1,4 +1,4 @@
-//! What the graphs of open captures use, so that they own it.
+//! The resources that graphs of open captures use and therefore own.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::GpuError;
 use crate::memory::{Access, Allocation, Order, Queue, wait_for_all};
 
-/// What a graph uses.
+/// The resources of a graph.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     memory: Vec<Used>,
@@ -15,7 +15,7 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// All memory, and what the graph does with it.
+    /// All memory, and how the graph uses it.
     pub(crate) fn memory(&self) -> impl Iterator<Item = (&Arc<Allocation>, Access)> {
         self.memory.iter().map(|used| (&used.allocation, used.access))
     }
@@ -35,7 +35,7 @@ struct Used {
     order: Order<Queue>,
 }
 
-/// What must live as long as a graph, besides memory on the device.
+/// Resources other than device memory that must live as long as a graph.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// Numbers on the host that the graph reads.
@@ -68,7 +68,7 @@ pub(crate) fn begin(id: u64) {
     captures().push((id, Captured::default()));
 }
 
-/// A capture has ended: what its graph uses.
+/// Ends a capture and returns the resources of its graph.
 pub(crate) fn end(id: Option<u64>) -> Captured {
     let mut open = captures();
     let index = open.iter().position(|(number, _)| Some(*number) == id);
@@ -79,7 +79,7 @@ pub(crate) fn end(id: Option<u64>) -> Captured {
 fn with_captured<T>(id: u64, run: impl FnOnce(&mut Captured) -> T) -> Result<T, GpuError> {
     let mut open = captures();
     let found = open.iter_mut().find(|(number, _)| *number == id);
-    // Begun by others, who would not keep the memory.
+    // Started by other means, so that nothing would keep the memory alive.
     let (_, captured) = found.ok_or(GpuError::Capturing {
         action: "queue work on a stream that is being captured by other means than Stream::capture",
     })?;

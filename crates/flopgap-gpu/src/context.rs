@@ -184,7 +184,7 @@ pub struct Kernel {
     _code: Arc<Code>,
 }
 
-/// What `cudarc` says of a kernel: registers, shared memory, occupancy.
+/// Properties of a kernel from `cudarc`: registers, shared memory, occupancy.
 impl std::ops::Deref for Kernel {
     type Target = CudaFunction;
 

@@ -1,4 +1,4 @@
-//! Whether memory still holds the same bits, at the speed of the memory.
+//! Checks whether memory still holds the same bits, at the speed of the memory.
 
 use crate::compile::Compiler;
 use crate::context::{Context, Kernel};

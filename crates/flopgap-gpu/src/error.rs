@@ -62,56 +62,56 @@ pub enum GpuError {
         /// Elements found.
         found: usize,
     },
-    /// A size does not fit into what the library takes.
+    /// A size exceeds the range of a library.
     #[error("{what}: {value} is too large")]
     TooLarge {
-        /// What it is.
+        /// The kind of size.
         what: &'static str,
         /// Its value.
         value: usize,
     },
-    /// Memory of one context was given to work in another.
+    /// Memory of one context was passed to work in another.
     #[error("memory and stream belong to different contexts")]
     OtherDevice,
     /// The default stream of each thread: another one wherever it is used.
     #[error("the per-thread default stream cannot be shared between threads")]
     PerThreadStream,
-    /// Something that cannot be done while a stream is being captured.
+    /// An operation that is not possible while a stream is captured.
     #[error("cannot {action}")]
     Capturing {
-        /// What was attempted, and what is captured.
+        /// The operation, and what is captured.
         action: &'static str,
     },
     /// The driver refused a call, or an earlier kernel failed.
     #[error("{action}: {message} (CUDA error {code})")]
     Driver {
-        /// What was attempted.
+        /// The operation.
         action: &'static str,
         /// The driver's error code.
         code: u32,
         /// The driver's message.
         message: String,
     },
-    /// Sizes that do not fit each other.
+    /// Sizes that do not fit together.
     #[error("{what}: {message}")]
     Shape {
-        /// What they are of.
+        /// The subject.
         what: &'static str,
-        /// Which sizes, and what is wrong with them.
+        /// The sizes, and the problem.
         message: String,
     },
     /// cuDNN refused a call.
     #[error("{action}: {status}")]
     Cudnn {
-        /// What was attempted.
+        /// The operation.
         action: &'static str,
-        /// cuDNN's name for the error and what it says of it.
+        /// cuDNN's name for the error and its message.
         status: String,
     },
     /// cuDNN has no engine for an operation.
     #[error("cuDNN has no engine for {what}{}", reason.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
     NoEngine {
-        /// What was to be computed.
+        /// The operation.
         what: &'static str,
         /// Why the first engine that a heuristic named does not work, where it named one.
         reason: Option<String>,
@@ -119,7 +119,7 @@ pub enum GpuError {
     /// cuBLAS refused a call.
     #[error("{action}: {status}")]
     Cublas {
-        /// What was attempted.
+        /// The operation.
         action: &'static str,
         /// cuBLAS's name for the error.
         status: String,

@@ -1,4 +1,4 @@
-//! Places in a stream's queue, and the time between them.
+//! Events in a stream's queue, and the time between them.
 
 use cudarc::driver::{CudaEvent, sys};
 

@@ -1,4 +1,4 @@
-//! Contexts, streams and memory that the calling program has already.
+//! Contexts, streams and memory that the calling program already has.
 //!
 //! Types of `cudarc` are shared safely; handles of the driver need the caller's promises. The
 //! versions must agree: the types are those of [`cudarc`](crate::cudarc) as this crate re-exports
@@ -72,9 +72,9 @@ impl Context {
 }
 
 impl Stream {
-    /// A stream of `cudarc`, shared with the caller, who orders his own work on it with what is
-    /// queued here as with any other work on one stream. Also the default stream, which `cudarc`
-    /// gives as `CudaContext::default_stream`.
+    /// A stream of `cudarc`, shared with the caller. The caller's work on it and the work queued
+    /// here are ordered like any work on one stream. Also the default stream, which `cudarc` gives
+    /// as `CudaContext::default_stream`.
     ///
     /// ```no_run
     /// use flopgap_gpu::cudarc::driver::CudaContext;

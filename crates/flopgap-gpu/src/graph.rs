@@ -1,4 +1,4 @@
-//! Work that is recorded once and launched as one piece.
+//! Work that is recorded once and launched as a unit.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

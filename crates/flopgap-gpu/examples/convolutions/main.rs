@@ -1,4 +1,4 @@
-//! Convolutions by cuDNN in every arithmetic: checked against 64 bits, timed, and beside them the
+//! Convolutions by cuDNN in every arithmetic: checked against 64 bits and timed; also the
 //! next engines that the heuristic names.
 //!
 //! `cargo run --release -p flopgap-gpu --example convolutions [-- NAME]` runs those whose name

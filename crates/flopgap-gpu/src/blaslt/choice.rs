@@ -1,4 +1,4 @@
-//! Which algorithm cuBLASLt chose.
+//! The algorithm that cuBLASLt chose.
 
 use cudarc::cublaslt::sys;
 use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
@@ -67,7 +67,7 @@ impl Choice {
     }
 }
 
-/// Types of which the library writes any bits.
+/// Types for which any bits from the library are valid.
 trait Number: Copy + Default {}
 impl Number for i32 {}
 impl Number for u32 {}

@@ -18,7 +18,7 @@ use super::choice::Choice;
 use super::raw::{Description, Handle, Layout, Preference, failed};
 use super::{Activation, Arithmetic, Product};
 
-/// A product whose algorithm is chosen. It may be queued as often as wanted.
+/// A product whose algorithm is chosen. It may be queued any number of times.
 #[derive(Debug)]
 pub struct Matmul {
     product: Product,
@@ -65,7 +65,7 @@ pub struct Addresses {
 /// `CUBLAS_OP_T`.
 const TRANSPOSED: i32 = 1;
 
-/// How the library calls an arithmetic: of sums, of factors, of operands, of the result, of the
+/// The library's types for an arithmetic: of sums, of factors, of operands, of the result, of the
 /// bias.
 fn types(arithmetic: Arithmetic) -> (sys::cublasComputeType_t, [Type; 4]) {
     use sys::cublasComputeType_t as Compute;
@@ -105,7 +105,7 @@ fn epilogue(product: &Product) -> sys::cublasLtEpilogue_t {
 }
 
 impl Matmul {
-    /// Asks the heuristic.
+    /// Queries the heuristic.
     pub(super) fn choose(
         handle: &Arc<Handle>,
         product: &Product,
@@ -295,7 +295,7 @@ fn heuristic(
     preference: &Preference,
 ) -> Result<Option<sys::cublasLtMatmulHeuristicResult_t>, GpuError> {
     let (mut found, mut count) = (MaybeUninit::zeroed(), 0);
-    // SAFETY: all objects are alive; there is room for the one result that is asked for.
+    // SAFETY: all objects are alive; there is room for the one result that is requested.
     let status = unsafe {
         sys::cublasLtMatmulAlgoGetHeuristic(
             handle.0,
@@ -311,7 +311,7 @@ fn heuristic(
         )
     };
     match status {
-        // What no kernel is there for: types, sizes or an epilogue.
+        // No kernel exists for these types, sizes or epilogue.
         Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE => return Ok(None),
         status => status.result().map_err(failed("ask cuBLASLt for an algorithm"))?,
     }

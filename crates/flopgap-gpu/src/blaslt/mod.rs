@@ -41,7 +41,7 @@ use crate::library::{Library, probe};
 
 pub(crate) use raw::Handle;
 
-/// In what numbers a product is computed and stored.
+/// The arithmetic of a product, and how its operands are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
     /// 32-bit floats with 32-bit multiplications and additions (`COMPUTE_32F_PEDANTIC`): no TF32,
@@ -88,7 +88,7 @@ impl Arithmetic {
     }
 }
 
-/// What cuBLASLt can apply to the result before it is written.
+/// Functions that cuBLASLt can apply to the result before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Activation {
     /// Nothing.
@@ -104,7 +104,7 @@ pub enum Activation {
 /// `batch` times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Product {
-    /// Numbers.
+    /// The arithmetic.
     pub arithmetic: Arithmetic,
     /// Products with operands of their own, one behind the other in memory.
     pub batch: usize,
@@ -120,7 +120,7 @@ pub struct Product {
     pub bias: bool,
     /// Whether a matrix of the result's shape is added.
     pub residual: bool,
-    /// What is applied last.
+    /// The function applied last.
     pub activation: Activation,
 }
 

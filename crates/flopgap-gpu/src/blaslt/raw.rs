@@ -33,7 +33,7 @@ impl Drop for Handle {
     }
 }
 
-/// What is computed.
+/// The description of a product.
 #[derive(Debug)]
 pub(super) struct Description(pub(super) sys::cublasLtMatmulDesc_t);
 
@@ -119,7 +119,7 @@ impl Drop for Layout {
     }
 }
 
-/// What the heuristic may choose from.
+/// Preferences of the heuristic.
 #[derive(Debug)]
 pub(super) struct Preference(pub(super) sys::cublasLtMatmulPreference_t);
 

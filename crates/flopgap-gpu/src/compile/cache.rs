@@ -13,7 +13,7 @@ use super::Architecture;
 /// The first bytes of an entry: name and version of the format.
 const MAGIC: &[u8] = b"flopgap-nvrtc 1\n";
 
-/// A folder of compiled kernels. Several processes may share it: entries appear whole or not at
+/// A directory of compiled kernels. Several processes may share it: entries appear whole or not at
 /// all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
@@ -21,7 +21,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache in this folder, which is made when the first kernel is stored.
+    /// A cache in this directory, which is made when the first kernel is stored.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Cache { folder: folder.into() }
     }
@@ -34,7 +34,7 @@ impl Cache {
         Some(Self::new(caches.join("flopgap").join("nvrtc")))
     }
 
-    /// The folder.
+    /// The directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -75,8 +75,7 @@ pub(super) fn key(
     key
 }
 
-/// Not the same for ever: another Rust may hash differently, and then everything is compiled once
-/// more.
+/// Not stable: another Rust version may hash differently, and then everything is compiled again.
 fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);

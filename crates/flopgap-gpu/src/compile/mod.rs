@@ -1,4 +1,4 @@
-//! CUDA C to machine code, at run time and without a GPU.
+//! Compiles CUDA C to machine code at run time, without a GPU.
 
 mod cache;
 
@@ -76,7 +76,7 @@ impl Binary {
         &self.image
     }
 
-    /// What the compiler said: warnings, and with the option `--ptxas-options=-v` registers and
+    /// The compiler's output: warnings, and with the option `--ptxas-options=-v` registers and
     /// spills of every kernel. NVRTC 13.0 leaves these out once the process works on a GPU.
     pub fn log(&self) -> &str {
         &self.log
@@ -88,7 +88,7 @@ impl Binary {
     }
 }
 
-/// Why source was not compiled.
+/// An error of compiling source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
@@ -100,7 +100,7 @@ pub enum CompileError {
     Source {
         /// The name of the source.
         name: String,
-        /// For which architecture.
+        /// The architecture.
         architecture: Architecture,
         /// The compiler's log, with `name(line): error: ...`.
         log: String,
@@ -108,11 +108,11 @@ pub enum CompileError {
     /// This NVRTC does not know the architecture.
     #[error("NVRTC {}.{} does not compile for {architecture}: it knows {}", version.0, version.1, list(known))]
     UnknownArchitecture {
-        /// The one asked for.
+        /// The requested architecture.
         architecture: Architecture,
         /// The version of NVRTC.
         version: (u32, u32),
-        /// What it knows.
+        /// The supported architectures.
         known: Vec<Architecture>,
     },
     /// Text that names no architecture.
@@ -255,7 +255,7 @@ impl Compiler {
         &self.path
     }
 
-    /// What this NVRTC compiles for, oldest first.
+    /// The architectures that this NVRTC supports, oldest first.
     pub fn architectures(&self) -> &[Architecture] {
         &self.architectures
     }

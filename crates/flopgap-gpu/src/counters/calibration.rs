@@ -1,4 +1,4 @@
-//! Whether the counters can be trusted: a kernel whose counts are known.
+//! Checks the counters with a kernel whose counts are known.
 //!
 //! While another client of CUPTI in the process traces kernels (the activity `CONCURRENT_KERNEL`,
 //! which `torch.profiler` enables), CUPTI 13.0 patches kernels to take their times, and does not
@@ -135,7 +135,7 @@ mod tests {
         Calibration::check(&bytes, &[4711.0]).unwrap();
     }
 
-    /// What the comment in the source says of each step.
+    /// The counts in the comment in the source, for each step.
     #[test]
     fn the_kernel_executes_what_is_known() {
         for ((metric, each), instruction) in KNOWN.into_iter().zip(["fma.rn.f32", "add.rn.f32", "mul.rn.f32"])

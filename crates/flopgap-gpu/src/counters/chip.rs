@@ -1,5 +1,5 @@
-//! What a chip can count, and in how many passes. Works without a GPU: CUPTI knows all chips of its
-//! time.
+//! The metrics of a chip, and the passes that they need. Works without a GPU: CUPTI knows all chips
+//! of its time.
 
 use std::ffi::{CString, c_char};
 use std::ptr::{NonNull, null, null_mut};
@@ -17,7 +17,7 @@ const SUGGESTIONS: usize = 3;
 /// Names less similar than this (1 is equal, by Jaro and Winkler) are not suggested.
 const SIMILAR: f64 = 0.8;
 
-/// What can be read out of a counter as a count.
+/// Roll-ups that are counts.
 const ROLL_UPS: [&str; 3] = [".sum", ".min", ".max"];
 
 /// What CUPTI says of a chip's name that it does not know; the first until 12.6.
@@ -37,7 +37,7 @@ const INVALID_CHIP_NAME: u32 = 46;
 #[derive(Debug, Clone)]
 pub struct Chip {
     name: String,
-    /// What of the chip this driver and user can count; without it, all of it is assumed.
+    /// The metrics available to this driver and user; `None` assumes all of them.
     availability: Option<Vec<u8>>,
     /// Counters without roll-up, sorted.
     counters: Vec<String>,
@@ -180,7 +180,7 @@ pub struct MetricPlan {
 }
 
 impl MetricPlan {
-    /// The metrics, in the order in which they were asked for.
+    /// The metrics, in the order in which they were requested.
     pub fn metrics(&self) -> &[String] {
         &self.metrics
     }

@@ -166,10 +166,10 @@ impl Cupti {
         self.check("cuptiUnsubscribe", unsafe { (self.unsubscribe)(subscriber) })
     }
 
-    /// Takes CUPTI out of the process: its callbacks, subscribers and patches of kernels end.
+    /// Removes CUPTI from the process: its callbacks, subscribers and kernel patches end.
     pub(super) fn finalize(&self) -> Result<(), CounterError> {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: no session of ours is alive: the callers see to that.
+        // SAFETY: no session of this crate is alive, as the callers ensure.
         self.check("cuptiFinalize", unsafe { (self.finalize)() })
     }
 
@@ -205,7 +205,7 @@ impl Cupti {
         unsafe { self.call(function, call, params) }
     }
 
-    /// Makes an error of CUPTI typed.
+    /// Converts an error of CUPTI.
     pub(super) fn check(&self, function: &'static str, code: u32) -> Result<(), CounterError> {
         if code == SUCCESS {
             return Ok(());

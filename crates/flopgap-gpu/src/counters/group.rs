@@ -1,12 +1,12 @@
-//! Sets of metrics that a chip counts in one pass, so that work runs once.
+//! Sets of metrics that a chip counts in one pass, so that the work runs once.
 
 use super::preset::{is_tensor_flops, is_tensor_part};
 use super::{Chip, CounterError, Preset};
 
-/// How long the work took and what it moved: counted with everything but instructions.
+/// Time and memory traffic, counted with everything but instructions.
 const ALWAYS: [&str; 3] = ["gpu__time_duration", "dram__bytes_read", "dram__bytes_write"];
 
-/// Counted too where a pass has room for it.
+/// Also counted if a pass has room for them.
 const IF_ROOM: &str = "lts__t_bytes";
 
 /// Metrics that are counted together.
@@ -42,7 +42,7 @@ impl Chip {
             if rest.len() < before {
                 groups.push(group);
             } else {
-                // It fits into no pass.
+                // It fits in no pass.
                 slow.push(rest.remove(0));
             }
         }

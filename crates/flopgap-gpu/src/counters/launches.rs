@@ -39,7 +39,7 @@ const WATCHED: [u32; 8] = [
     LAUNCH_GRAPH_PTSZ,
 ];
 
-/// What was launched on one context while it was watched.
+/// The launches on one context while it was watched.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     pub(super) launches: Vec<Launch>,
@@ -72,7 +72,7 @@ impl Table {
     }
 }
 
-/// What the callbacks write to. Never locked while CUPTI is called.
+/// The state that the callbacks write. Never locked while CUPTI is called.
 static TABLE: Mutex<Option<Table>> = Mutex::new(None);
 
 fn table() -> MutexGuard<'static, Option<Table>> {
@@ -124,7 +124,7 @@ pub(super) struct Watch {
 unsafe impl Send for Watch {}
 
 impl Watch {
-    /// Begins to watch, where it is asked for also when another client has subscribed, which is
+    /// Begins to watch, where it is requested also when another client has subscribed, which is
     /// unsubscribed then.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Watch {
         table().as_ref().map_or(0, |table| table.recording.graphs)
     }
 
-    /// Hands out what was seen, and begins again.
+    /// Returns the launches seen so far, and starts again.
     #[expect(clippy::unused_self, reason = "as above")]
     pub(super) fn take(&self) -> Recording {
         table().as_mut().map(|table| std::mem::take(&mut table.recording)).unwrap_or_default()

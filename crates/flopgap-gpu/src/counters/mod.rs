@@ -51,7 +51,7 @@ use crate::error::GpuError;
 use crate::library::LibraryError;
 use flopgap_hint::{ErrorKind, Hint, Text};
 
-/// What a row of counts is about.
+/// The subject of a row of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rows {
     /// A launch. Launches run one after the other, each alone, also those of several threads.
@@ -60,7 +60,7 @@ pub enum Rows {
     Regions,
 }
 
-/// Something that counts what work on a GPU does.
+/// Counts the work of a GPU.
 ///
 /// The trait exists so that what is built on counters (a sweep that survives being killed, say) can
 /// be tested without a GPU.
@@ -100,10 +100,10 @@ pub trait CounterSource {
 /// Work to be counted. It is called once for each pass and must do the same each time.
 pub type Work<'a> = dyn FnMut(&mut dyn Regions) -> Result<(), WorkError> + 'a;
 
-/// Why work failed.
+/// The error of failed work.
 pub type WorkError = Box<dyn Error + Send + Sync>;
 
-/// Handed to the work, which says with it what it is doing.
+/// Passed to the work, which uses it to mark regions.
 pub trait Regions {
     /// Begins a region.
     ///
@@ -153,7 +153,7 @@ pub struct Launch {
 /// The counts of one launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchCounts {
-    /// What was launched.
+    /// The launch.
     pub launch: Launch,
     /// The region that it was launched in; nested ones are joined with `/`.
     pub region: Option<Arc<str>>,
@@ -166,7 +166,7 @@ pub struct LaunchCounts {
 pub struct RegionCounts {
     /// The name that the work gave it.
     pub region: Arc<str>,
-    /// What was launched in it, except by graphs.
+    /// The launches in it, except those of graphs.
     pub launches: Vec<Launch>,
     /// How many graphs were launched in it.
     pub graphs: usize,
@@ -174,7 +174,7 @@ pub struct RegionCounts {
     pub counts: Vec<u64>,
 }
 
-/// Why nothing was counted.
+/// An error of counting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CounterError {
@@ -195,7 +195,7 @@ pub enum CounterError {
     Busy {
         /// The function of CUPTI that refused.
         function: &'static str,
-        /// CUPTI's words.
+        /// CUPTI's message.
         message: String,
     },
     /// Something else in this process traces kernels (CUPTI's activity `CONCURRENT_KERNEL`): CUPTI
@@ -207,9 +207,9 @@ pub enum CounterError {
     Traced {
         /// The metric.
         metric: String,
-        /// What the kernel executes.
+        /// The count that the kernel has.
         expected: u64,
-        /// What was counted.
+        /// The measured count.
         found: f64,
     },
     /// Counters cannot be read on this kind of GPU or machine.
@@ -217,13 +217,13 @@ pub enum CounterError {
     Unsupported {
         /// The function of CUPTI that refused.
         function: &'static str,
-        /// CUPTI's words.
+        /// CUPTI's message.
         message: String,
     },
     /// CUPTI does not know the chip.
     #[error("CUPTI does not know the chip {chip:?}")]
     UnknownChip {
-        /// The name asked for.
+        /// The requested name.
         chip: String,
     },
     /// The list of metrics is empty.
@@ -238,22 +238,22 @@ pub enum CounterError {
     /// The chip has no such metric.
     #[error("{chip} has no metric {metric}{}", did_you_mean(suggestions))]
     UnknownMetric {
-        /// The metric asked for.
+        /// The requested metric.
         metric: String,
         /// The chip.
         chip: String,
         /// Metrics of the chip with a similar name, best first.
         suggestions: Vec<String>,
     },
-    /// The metric is there, but is no count.
+    /// The metric exists, but is not a count.
     #[error(
         "{metric} is not a count: only counters with .sum, .min or .max are{}",
         did_you_mean(suggestions)
     )]
     NotACount {
-        /// The metric asked for.
+        /// The requested metric.
         metric: String,
-        /// Counts of the same thing.
+        /// Counts of the same quantity.
         suggestions: Vec<String>,
     },
     /// A counter did not give a whole number that 64-bit floats (which CUPTI returns) hold exactly.
@@ -263,7 +263,7 @@ pub enum CounterError {
         metric: String,
         /// The launch or region, from 0.
         range: usize,
-        /// What CUPTI returned.
+        /// The value from CUPTI.
         value: f64,
     },
     /// More launches or regions than there was room for.
@@ -282,7 +282,7 @@ pub enum CounterError {
         /// Rows that CUPTI returned.
         ranges: usize,
     },
-    /// Rows came back under other names than they were given.
+    /// Rows came back under unexpected names.
     #[error("row {index} of the counts is named {name:?}")]
     Order {
         /// The row, from 0.
@@ -303,7 +303,7 @@ pub enum CounterError {
     NotRepeatable {
         /// The pass, from 1.
         pass: usize,
-        /// What was different.
+        /// The difference.
         what: String,
     },
     /// More passes than were planned.
@@ -316,7 +316,7 @@ pub enum CounterError {
     /// measurement that had not begun.
     #[error("{what}")]
     NoRegion {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// CUPTI refused a call.
@@ -326,7 +326,7 @@ pub enum CounterError {
         function: &'static str,
         /// CUPTI's error code.
         code: u32,
-        /// CUPTI's words.
+        /// CUPTI's message.
         message: String,
     },
     /// The work failed.

@@ -1,4 +1,4 @@
-//! One pass of a measurement: which regions are open, and which rows of counts belong to which.
+//! One pass of a measurement: the open regions, and the rows of counts that belong to each.
 
 use std::sync::Arc;
 
@@ -125,13 +125,13 @@ impl Pass {
         }
     }
 
-    /// What the pass did, with the launches that were seen meanwhile.
+    /// The result of the pass, with the launches seen meanwhile.
     pub(super) fn done(self, launches: Vec<Launch>) -> Done {
         Done { launches, marks: self.marks, regions: self.regions, ranges: self.ranges }
     }
 }
 
-/// What the work did in a pass.
+/// The launches and regions of a pass.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) launches: Vec<Launch>,

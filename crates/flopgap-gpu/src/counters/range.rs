@@ -1,4 +1,4 @@
-//! CUPTI's range profiler in user replay: nothing is replayed behind the caller's back.
+//! CUPTI's range profiler in user replay: it never replays anything implicitly.
 
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::device::copy_c_string;
 use crate::error::GpuError;
 
-/// What a row of counts is about.
+/// The subject of a row of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Launch,
@@ -60,14 +60,14 @@ impl RangeProfiler {
         self.clean = true;
     }
 
-    /// Gives the counters free for another profiler. The next [`RangeProfiler::prepare`] takes them
+    /// Releases the counters for another profiler. The next [`RangeProfiler::prepare`] takes them
     /// again.
     pub(super) fn release(&mut self) -> Result<(), CounterError> {
         self.mode = None;
         disable(self.cupti, std::mem::replace(&mut self.object, null_mut()))
     }
 
-    /// Makes room for `limit` rows, empties it, and sets what is counted.
+    /// Makes room for `limit` rows, clears it, and sets the mode.
     pub(super) fn prepare(
         &mut self,
         mode: Mode,

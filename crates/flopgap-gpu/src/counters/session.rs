@@ -93,19 +93,19 @@ impl Drop for Claim {
 struct Measurement {
     mode: Mode,
     limit: usize,
-    /// Passes that came to their end.
+    /// Completed passes.
     passes: usize,
-    /// What the first pass did.
+    /// The result of the first pass.
     first: Option<Done>,
     /// The pass that is under way.
     pass: Option<Pass>,
     complete: bool,
 }
 
-/// How a session is opened.
+/// Options of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionOptions {
-    /// When it is checked that nothing else in the process traces kernels.
+    /// When to check that nothing else in the process traces kernels.
     pub checks: Checks,
     /// Take CUPTI away from another client of this process that has subscribed to it.
     /// `torch.profiler` stays subscribed after its first use, also while it records nothing, and
@@ -126,8 +126,9 @@ pub enum Checks {
     Opening,
 }
 
-/// How a measurement is checked, beside the opening of the session. Tracing spoils all metrics: of
-/// a kernel that moves 512 bytes through the first-level cache, 544 were counted on an H200.
+/// How a measurement is checked, in addition to the check when the session is opened. Tracing
+/// spoils all metrics: of a kernel that moves 512 bytes through the first-level cache, 544 were
+/// counted on an H200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Check {
     /// The calibration is its last row: what is counted of it is known.
@@ -301,7 +302,7 @@ impl CounterSession {
         let open = pass.close(&self.profiler, watch);
         let synchronized = self.context.synchronize();
         watch.in_turn(false);
-        // What the work launched, and nothing of the calibration.
+        // The launches of the work, without those of the calibration.
         let Recording { launches, graphs } = watch.take();
         let check = self.check == Check::LastRow && worked.is_ok() && synchronized.is_ok();
         let calibrated = if !check {
@@ -349,7 +350,7 @@ impl CounterSession {
     pub fn abandon(&mut self) {
         let Some(measurement) = self.measurement.take() else { return };
         if let (Some(mut pass), Some(watch)) = (measurement.pass, self.watch.as_ref()) {
-            // What fails here was going to be thrown away.
+            // Errors here concern discarded data.
             let _ = bind(&self.context);
             let _ = pass.close(&self.profiler, watch);
             let _ = self.context.synchronize();
@@ -387,7 +388,7 @@ impl CounterSession {
         Ok(done.regions(counts))
     }
 
-    /// What was done, and the counts of its rows.
+    /// The launches and regions, and the counts of their rows.
     fn rows(&mut self, mode: Mode) -> Result<(Done, Vec<Vec<u64>>), CounterError> {
         let done = self
             .measurement

@@ -1,4 +1,4 @@
-//! Which engine of cuDNN computes something, and how it was chosen.
+//! The engine of cuDNN that computes something, and how it was chosen.
 
 use std::fmt;
 
@@ -65,15 +65,15 @@ pub struct Choice {
     /// Whether it is an engine that computes nearly everything, slowly: [`Heuristic::Fallback`]
     /// names it, too.
     pub last_resort: bool,
-    /// How the operations were put to cuDNN.
+    /// The form of the operations passed to cuDNN.
     pub form: Form,
     /// Bytes of workspace.
     pub workspace: usize,
-    /// What cuDNN says of it.
+    /// cuDNN's notes on it.
     pub traits: Vec<Trait>,
 }
 
-/// What cuDNN says of an engine.
+/// A note of cuDNN on an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trait {
     /// It multiplies on tensor cores; 8-bit engines do not say so.

@@ -1,8 +1,8 @@
-//! What is convolved: sizes, layouts, arithmetic.
+//! Convolutions: sizes, layouts, arithmetic.
 
 use crate::error::GpuError;
 
-/// In what arithmetic a convolution is computed. Sums are in 32 bits in all of them.
+/// The arithmetic of a convolution. Sums are in 32 bits in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arithmetic {
     /// 32-bit floats, multiplied as such: no TF32.
@@ -80,9 +80,9 @@ pub enum Activation {
 /// the weights are `inputs` x `outputs / groups` x kernel, and the result is larger than the input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Convolution {
-    /// In what it is computed.
+    /// The arithmetic.
     pub arithmetic: Arithmetic,
-    /// Of activations and weights.
+    /// The layout of activations and weights.
     pub layout: Layout,
     /// Samples.
     pub batch: usize,

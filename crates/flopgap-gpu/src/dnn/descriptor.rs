@@ -168,7 +168,7 @@ impl Descriptor {
 
     /// How many values an attribute has.
     pub(super) fn count(&self, name: Name, kind: Type) -> Result<usize, GpuError> {
-        // SAFETY: none are asked for.
+        // SAFETY: none are requested.
         unsafe { self.get_raw(name, kind, 0, ptr::null_mut()) }
     }
 
@@ -200,7 +200,7 @@ impl Descriptor {
         };
         self.api.check("ask cuDNN for an attribute", status)?;
         let found = usize::try_from(found).unwrap_or(0);
-        // Some attributes count all values, also where fewer were asked for.
+        // Some attributes count all values, also where fewer were requested.
         Ok(if values.is_null() { found } else { found.min(count) })
     }
 }

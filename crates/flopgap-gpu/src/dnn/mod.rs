@@ -1,7 +1,7 @@
 //! cuDNN: convolutions with what is fused behind them, and pooling.
 //!
 //! Convolutions go through cuDNN's graph API: operations are described, a heuristic ranks the
-//! engines that can compute them, and the best one whose arithmetic is what was asked for is taken
+//! engines that can compute them, and the best one whose arithmetic is what was requested is taken
 //! (32-bit floats never become TF32, sums are in 32 bits). The heuristic is fixed by the caller and
 //! recorded with the engine and its settings in [`Choice`]; the workspace is the caller's memory.
 //! [`Planner`] names the engine for a GPU that this machine does not have.

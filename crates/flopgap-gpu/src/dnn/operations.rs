@@ -1,4 +1,4 @@
-//! A convolution and what is fused behind it, as a graph of operations.
+//! A convolution and the operations fused after it, as a graph of operations.
 
 use cudarc::cudnn::sys;
 use sys::cudnnBackendAttributeName_t as Name;
@@ -11,7 +11,7 @@ use super::convolution::{Activation, Arithmetic, Convolution, spatial, strides};
 use super::descriptor::{ConvolutionMode, DataType, Descriptor, PointwiseMode};
 use crate::error::GpuError;
 
-/// What a convolution is followed by before its result is written, in this order.
+/// The operations after a convolution, before its result is written, in this order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fusion {
     /// Factor of the sums of 8-bit integers, before anything is added; 1 for other arithmetic.
@@ -35,7 +35,7 @@ impl Fusion {
     }
 }
 
-/// How the operations are put to cuDNN, which has kernels for some forms only.
+/// The form in which operations are passed to cuDNN, which has kernels for some forms only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
     /// The convolution alone.
@@ -77,7 +77,7 @@ impl Form {
         let integers = convolution.arithmetic == Arithmetic::Int8;
         let plain = matches!(fusion.activation, Activation::Identity | Activation::Relu);
         match (convolution.transposed, fusion.is_none()) {
-            // Nothing can be fused to the transposed one.
+            // Nothing can be fused with the transposed convolution.
             (true, true) => vec![Form::Alone],
             (true, false) => Vec::new(),
             (false, true) if !integers => vec![Form::Alone],

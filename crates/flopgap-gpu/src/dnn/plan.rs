@@ -94,8 +94,8 @@ impl Dnn {
         Ok(Dnn { handle: Arc::new(handle) })
     }
 
-    /// Makes a convolution ready to run: chooses an engine, and makes what it needs beside the
-    /// operands on `stream`.
+    /// Makes a convolution ready to run: chooses an engine, and creates what it needs in addition
+    /// to the operands on `stream`.
     ///
     /// # Errors
     /// [`GpuError::NoEngine`] when cuDNN has none for this convolution with what follows;
@@ -189,7 +189,7 @@ impl Clone for ConvolutionPlan {
     }
 }
 
-/// What a convolution reads: elements of type `T`, a bias of type `B`.
+/// The operands of a convolution: elements of type `T`, a bias of type `B`.
 #[derive(Debug)]
 pub struct ConvolutionOperands<'a, T, B> {
     /// The input.
@@ -221,12 +221,12 @@ pub struct ConvolutionAddresses {
 }
 
 impl ConvolutionPlan {
-    /// What is convolved.
+    /// The convolution.
     pub fn convolution(&self) -> &Convolution {
         &self.convolution
     }
 
-    /// What follows.
+    /// The operations after it.
     pub fn fusion(&self) -> &Fusion {
         &self.fusion
     }
@@ -246,7 +246,7 @@ impl ConvolutionPlan {
         self.choice().workspace
     }
 
-    /// Bytes on the device that the plan holds itself, beside operands and workspace.
+    /// Bytes on the device that the plan holds itself, apart from operands and workspace.
     pub fn held_bytes(&self) -> usize {
         let zeros = self.zeros.as_ref().map_or(0, |zeros| zeros.num_bytes());
         zeros + self.scales.as_ref().map_or(0, |scales| scales.num_bytes())

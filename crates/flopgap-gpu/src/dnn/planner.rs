@@ -14,7 +14,7 @@ use super::operations::{Form, Fusion, Operand, Operations};
 use crate::device::Device;
 use crate::error::GpuError;
 
-/// How an engine is chosen.
+/// Options for choosing an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Search {
     /// The heuristic that ranks engines. Where it names none that works, [`Heuristic::Fallback`]
@@ -22,7 +22,7 @@ pub struct Search {
     pub heuristic: Heuristic,
     /// Bytes of workspace at most.
     pub workspace: usize,
-    /// Good engines that are passed over, to time the next ones: 0 takes the best.
+    /// The number of good engines to skip, in order to time the next ones: 0 takes the best.
     pub skip: usize,
 }
 

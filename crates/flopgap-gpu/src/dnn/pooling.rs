@@ -15,7 +15,7 @@ use crate::error::GpuError;
 use crate::memory::{AnyBits, DeviceSlice, DeviceSliceMut, View};
 use crate::stream::{Stream, Submission};
 
-/// What a window becomes.
+/// The result of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PoolFunction {
     /// Its maximum; zeros that pad an image do not count.
@@ -27,7 +27,7 @@ pub enum PoolFunction {
 /// Sizes of a pooling over one, two or three spatial dimensions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pooling {
-    /// What a window becomes.
+    /// The result of a window.
     pub function: PoolFunction,
     /// How elements are stored; sums are in 32 bits.
     pub arithmetic: Arithmetic,
@@ -93,7 +93,7 @@ pub struct PoolingPlan {
     shared: Arc<Shared>,
 }
 
-/// What the library knows of a pooling.
+/// The library's descriptors of a pooling.
 #[derive(Debug)]
 pub(crate) struct Shared {
     handle: Arc<Handle>,
@@ -194,7 +194,7 @@ fn window(api: &'static Api, pooling: &Pooling) -> Result<Described, GpuError> {
 }
 
 impl PoolingPlan {
-    /// What is pooled.
+    /// The pooling.
     pub fn pooling(&self) -> &Pooling {
         &self.pooling
     }

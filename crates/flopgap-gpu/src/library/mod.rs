@@ -107,14 +107,14 @@ impl Library {
         matches!(self, Library::Cupti | Library::NvperfHost | Library::NvperfTarget)
     }
 
-    /// Libraries that must be loaded before this one, because it opens them by name from a folder
-    /// that the loader does not search.
+    /// Libraries that must be loaded before this one, because it opens them by name from a
+    /// directory that the loader does not search.
     fn companions(self) -> &'static [&'static str] {
         match self {
             Library::Nvrtc => &["nvrtc-builtins"],
             Library::Cublas => &["cublasLt"],
             Library::Cupti => &["nvperf_host", "nvperf_target"],
-            // cuDNN finds its own parts beside itself.
+            // cuDNN loads its parts from its own directory.
             Library::Driver
             | Library::CublasLt
             | Library::Cudnn
@@ -123,7 +123,7 @@ impl Library {
         }
     }
 
-    /// The file names that the loader is asked for, in the order in which `cudarc` asks, so that
+    /// The file names that the loader is requested, in the order in which `cudarc` asks, so that
     /// both find the same file.
     fn loader_names(self) -> Vec<String> {
         let mut names = cudarc::get_lib_name_candidates(self.stem());
@@ -185,7 +185,7 @@ pub enum LibraryError {
     Missing {
         /// Which.
         library: Library,
-        /// The file names that the system's loader was asked for.
+        /// The file names that the system's loader was requested.
         names: Vec<String>,
         /// The directories searched after that.
         searched: Vec<PathBuf>,
@@ -232,7 +232,7 @@ fn describe_missing(
     use fmt::Write as _;
     let mut text = String::new();
     if refused.is_empty() {
-        // The bare name says it; the loader was asked for every version.
+        // The bare name says it; the loader was requested every version.
         let name = names.first().map_or("", String::as_str);
         let _ = write!(text, "{} not found: {name} is neither on the loader's path ", library.title());
         text.push_str("(LD_LIBRARY_PATH, ldconfig), nor in ");

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use super::{Library, LibraryError, Loaded};
 
-/// The folders of this machine that may hold libraries of CUDA, in the order in which they are
+/// The directories of this machine that may hold libraries of CUDA, in the order in which they are
 /// searched after the system's loader:
 ///
-/// 1. next to the executable, and in `lib` beside its folder;
+/// 1. next to the executable, and in `lib` next to its directory;
 /// 2. the toolkits: `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, `/usr/local/cuda-*` (newest
 ///    first), with `lib64`, `extras/CUPTI/lib64` and `targets/*/lib`;
-/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) in the [folders of
+/// 3. the `nvidia` packages of PyPI (`site-packages/nvidia/*/lib`) in the [directories of
 ///    Python](python_packages);
 /// 4. `$CONDA_PREFIX/lib`.
 ///
-/// Only folders that exist are returned.
+/// Only directories that exist are returned.
 pub fn search_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     if let Some(folder) = env::current_exe().ok().as_deref().and_then(Path::parent) {
@@ -46,7 +46,7 @@ pub fn search_folders() -> Vec<PathBuf> {
     }
     let mut seen = Vec::new();
     folders.retain(|folder| {
-        // Toolkits are linked to each other: a folder is searched once, under its first name.
+        // Toolkits are linked to each other: a directory is searched once, under its first name.
         fs::canonicalize(folder).is_ok_and(|real| {
             let new = real.is_dir() && !seen.contains(&real);
             seen.push(real);
@@ -56,9 +56,9 @@ pub fn search_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folders that Python may import packages from, as far as the environment and the usual places
-/// tell: those of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, of the `python3` that a command
-/// line starts, of the user and of the system. They need not exist.
+/// The directories that Python may import packages from, as far as the environment and the usual
+/// places tell: those of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, of the `python3` that a
+/// command line starts, of the user and of the system. They need not exist.
 pub fn python_packages() -> Vec<PathBuf> {
     let mut packages: Vec<PathBuf> =
         env::var_os("PYTHONPATH").map(|paths| env::split_paths(&paths).collect()).unwrap_or_default();
@@ -80,7 +80,7 @@ pub fn python_packages() -> Vec<PathBuf> {
     packages
 }
 
-/// The entries of `folder` whose name `wanted` accepts, highest version first.
+/// The entries of `directory` whose name `wanted` accepts, highest version first.
 fn children_newest_first(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<String> = entries
@@ -96,8 +96,8 @@ fn version(name: &str) -> Vec<u32> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Files of `folder` that hold the library `stem`, newest version first, the bare name last: it is
-/// a link to one of the others.
+/// Files of `directory` that hold the library `stem`, newest version first, the bare name last: it
+/// is a link to one of the others.
 fn files(folder: &Path, stem: &str) -> Vec<PathBuf> {
     let prefix = format!("lib{stem}.so");
     children_newest_first(folder, |name| {
@@ -144,7 +144,7 @@ pub(super) fn load_named(
     Err(LibraryError::Missing { library, names: names.to_vec(), searched: folders.to_vec(), refused })
 }
 
-/// Loads what a library opens by name from its own folder. Whether it is needed shows there.
+/// Loads what a library opens by name from its own directory. Whether it is needed shows there.
 fn load_companions(library: Library, folder: Option<&Path>) {
     for companion in library.companions() {
         if let Some(Ok(handle)) =

@@ -1,4 +1,4 @@
-//! Memory on a device, freed when nothing uses it any more.
+//! Memory on a device, freed when nothing uses it any longer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -128,7 +128,7 @@ fn free(memory: &Memory, users: Vec<Queue>) {
         context.record_err(unsafe { result::free_async(memory.address, memory.home.handle()) });
     } else {
         context.record_err(memory.home.cuda().synchronize());
-        // SAFETY: it came from `malloc_sync`, and nothing uses it any more.
+        // SAFETY: it came from `malloc_sync`, and nothing uses it any longer.
         context.record_err(unsafe { result::free_sync(memory.address) });
     }
 }

@@ -73,7 +73,7 @@ impl Replay {
     /// Times the work: nanoseconds of a run, in the order of measurement.
     ///
     /// Pairs of graphs that the host was late for are left out: there are fewer measurements then
-    /// than were asked for, but at least one.
+    /// than were requested, but at least one.
     ///
     /// # Errors
     /// The driver's.
