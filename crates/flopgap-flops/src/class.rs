@@ -13,12 +13,11 @@ use crate::{FlopError, checked};
 /// ```
 /// use flopgap_flops::ClassFlops;
 ///
-/// let counted = ClassFlops { gemm: 2_702_704_640, split_k: 3_932_160, activation: 20_969_786,
-/// other: 0 };
+/// let counted = ClassFlops { gemm: 2_702_704_640, split_k: 3_932_160, activation: 20_969_786, other: 0 };
 /// assert_eq!(counted.total()?, 2_727_606_586);
 /// assert_eq!(
 ///     serde_json::to_string(&counted).unwrap(),
-/// r#"{"gemm":2702704640,"split_k":3932160,"activation":20969786,"other":0,"total":2727606586}"#,
+///     r#"{"gemm":2702704640,"split_k":3932160,"activation":20969786,"other":0,"total":2727606586}"#,
 /// );
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```

@@ -206,8 +206,7 @@ impl OverheadFactors {
 /// use flopgap_flops::{ClassFlops, Decomposition, Pass, SquareMlp};
 ///
 /// let model = SquareMlp::new(10, 1024, 128)?;
-/// let counted = ClassFlops { gemm: 5_120_196_608, split_k: 10_824_176, activation: 3_932_160,
-/// other: 0 };
+/// let counted = ClassFlops { gemm: 5_120_196_608, split_k: 10_824_176, activation: 3_932_160, other: 0 };
 /// let decomposition = Decomposition::of(model, Pass::Backward, counted)?;
 /// assert_eq!(decomposition.reconstructed, 5_134_952_944);
 /// assert_eq!(decomposition.difference, 0);
