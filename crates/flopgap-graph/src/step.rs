@@ -34,9 +34,10 @@ impl Step {
     /// use flopgap_flops::{Activation, Precision};
     /// use flopgap_graph::{Epilogue, Op, Step, op::Gemm};
     ///
-    /// let op = Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 }); let step = Step { op,
-    /// epilogue: Epilogue { bias: true, residual: false, activation: Activation::Relu } }; let work
-    /// = step.work(Precision::Fp16)?; assert_eq!(work.flops, 2 * 32 * 512 * 1024 + 2 * 32 * 512);
+    /// let op = Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 });
+    /// let step = Step { op, epilogue: Epilogue { bias: true, residual: false, activation: Activation::Relu } };
+    /// let work = step.work(Precision::Fp16)?;
+    /// assert_eq!(work.flops, 2 * 32 * 512 * 1024 + 2 * 32 * 512);
     /// assert_eq!(work.bytes_read, 2 * (32 * 1024 + 512 * 1024 + 512));
     /// # Ok::<(), flopgap_flops::FlopError>(())
     /// ```

@@ -140,7 +140,7 @@ fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
                 window.kernel = node.sizes("kernel_shape")?;
                 let image = x.get(2..)?;
                 window.padding = padding(node, image, output.get(2..)?, &window.kernel.clone(), &window)?;
-                // Without strides the windows stand one next to the other: by 1.
+                // Without strides, windows are adjacent: by 1.
                 if window.stride.is_empty() {
                     window.stride = vec![1; image.len()];
                 }
