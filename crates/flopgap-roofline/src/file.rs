@@ -1,6 +1,6 @@
 //! Ceilings in a file.
 //!
-//! JSON: `{"format":"flopgap-ceilings","version":1,"device":…}`, the fields of [`Ceilings`] next to
+//! JSON: `{"format":"flopgap-ceilings","version":1,"device":…}`, the fields of [`Ceilings`] after
 //! the first two.
 
 use std::fs;

@@ -119,7 +119,7 @@ impl Point {
     }
 }
 
-/// The factor on the rooflines with the least mean relative error next to a launch time, and that
+/// The factor on the rooflines with the least mean relative error, given a launch time, and that
 /// error.
 ///
 /// The mean of `|launch n + f roof - t| / t` is least at a weighted median of `(t - launch n) /

@@ -38,7 +38,7 @@ const FEW_SETS: f64 = 256.0;
 /// Sums over the steps of a model.
 const SUMS: usize = 10;
 
-/// Features of a model on a CPU next to those of any model; none on a GPU. `sum` are the
+/// Additional features of a model on a CPU; none on a GPU. `sum` are the
 /// nanoseconds of its steps.
 pub(super) fn features(machine: &Machine, points: &[Point<'_>], sum: f64) -> Vec<f64> {
     let Some(first) = points.first().filter(|point| point.mode == Mode::Call) else { return Vec::new() };

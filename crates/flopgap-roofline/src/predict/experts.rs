@@ -19,7 +19,8 @@ use super::shape::Family;
 use super::split::splits;
 use super::structure::{Structure, Terms};
 
-/// Weights before any is known: of trees next to the structure, trees upon it, the structure alone.
+/// Weights before any is known: of trees alongside the structure, trees on top of it, the structure
+/// alone.
 const START: Weights = [0.5, 0.5, 0.0];
 /// Fewest rows of a kind of step that it gets weights of its own from.
 const LEAST: usize = 40;

@@ -19,7 +19,8 @@ const WIDE: f64 = 4.0;
 pub(super) const TERMS: usize = 6;
 
 /// Terms, in bytes: what the rules say; the vectors of all columns; 8-bit inputs, results and sums
-/// in 32 bits, which are converted and added up next to the rest; what is unrolled of one image.
+/// in 32 bits, which are converted and added up in addition to the rest; what is unrolled of one
+/// image.
 pub(super) fn terms(points: &[Point<'_>]) -> [f64; TERMS] {
     let kept: Vec<&Point<'_>> = points.iter().filter(|point| !Shape::vanishes(point.step)).collect();
     let (Some(first), Some(last)) = (kept.first(), kept.last()) else { return [0.0; TERMS] };
@@ -50,7 +51,7 @@ fn wide(points: &[&Point<'_>]) -> f64 {
     WIDE * (stored + pair(&between).max(2.0 * widest_sum(points)) + out)
 }
 
-/// Elements that a step by itself holds next to its parameters.
+/// Elements that a step by itself holds apart from its parameters.
 fn alone(point: &Point<'_>) -> f64 {
     let shape = &point.shape;
     let out = shape.outputs;

@@ -25,7 +25,7 @@ const SHARED: f64 = 3.0;
 const CROWDED: f64 = 1.3;
 /// Lanes of a multiprocessor that multiply at a time.
 const LANES: f64 = 128.0;
-/// Registers of a thread next to those that sum up.
+/// Registers of a thread apart from its accumulators.
 const REGISTERS: f64 = 48.0;
 /// Registers and threads of a multiprocessor (NVIDIA, "CUDA C++ Programming Guide", compute
 /// capabilities 7.0 to 9.0).

@@ -88,8 +88,8 @@ fn buffer(stream: &Stream, sizes: &[u64]) -> Result<Buffer<u8>, GpuError> {
     )
 }
 
-/// Sizes from `least` to `most`, three for each doubling next to a power of two times `least`, each
-/// a multiple of `step`.
+/// Sizes from `least` to `most`, three for each doubling apart from the powers of two times
+/// `least`, each a multiple of `step`.
 fn sizes(least: u64, most: u64, step: u64) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut base = least;
