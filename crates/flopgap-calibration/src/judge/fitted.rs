@@ -147,7 +147,7 @@ impl Fitted {
     }
 }
 
-/// Rows next to estimates by fits that saw no row of their workloads: each of `folds` parts is
+/// Rows with estimates by fits that saw no row of their workloads: each of `folds` parts is
 /// judged by a fit to the others. In the order of the rows, each with its place among them;
 /// launches that do nothing are in every fit and not judged.
 ///

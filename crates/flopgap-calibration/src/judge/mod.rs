@@ -1,4 +1,4 @@
-//! Measurements next to estimates that were made without them.
+//! Measurements with estimates that were made without them.
 
 mod error;
 mod fitted;

@@ -1,4 +1,4 @@
-//! The report: measurements next to estimates, on a page.
+//! The report: a page that compares measurements with estimates.
 //!
 //! [`document`] makes a [`Document`] of judged rows from any estimator: this crate's predictor
 //! on rows that it did not see, or the table of another estimator. A section for which there are no
@@ -40,7 +40,7 @@ pub struct ReportInput<'a> {
     /// Whether the estimates are from this crate's predictor, whose baselines are then shown for
     /// comparison.
     pub own: bool,
-    /// Measured runs next to estimates.
+    /// Measured runs with their estimates.
     pub judged: &'a [Judged],
     /// The tables of bars, by series.
     pub accuracies: &'a [(String, Accuracy)],
