@@ -29,7 +29,7 @@ pub(super) struct Layout {
     /// Width and height of a cell.
     pub(super) cell: Point,
     cells: (usize, usize),
-    /// Grids next to each other before the next line.
+    /// Grids side by side before the next line.
     per_line: usize,
     /// Lines that a row of grids takes.
     lines: usize,

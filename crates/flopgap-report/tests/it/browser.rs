@@ -286,7 +286,7 @@ fn large_timeline(kept_from: Option<i64>) -> Document {
     for step in 0..STEPS {
         let start = step * STEP;
         // 67 products of 40 µs, 500 kernels of an optimizer of 1 µs, each followed by as much idle
-        // time; 100 copies next to them.
+        // time; also 100 copies.
         for n in 0..67 {
             timeline.push(streams[0], matmul, start + n * 40_000..start + n * 40_000 + 40_000);
         }
