@@ -1,6 +1,6 @@
 //! The CPU time of adding up two columns of a table, here and with `SQLite`.
 //!
-//! `next to-sqlite pages|sqlite FILE TABLE COLUMN COLUMN` prints the sum of differences.
+//! `beside-sqlite pages|sqlite FILE TABLE COLUMN COLUMN` prints the sum of differences.
 
 use std::env::args;
 use std::error::Error;
