@@ -485,7 +485,7 @@ fn half_precision_is_judged_by_what_the_kernel_computes() {
             "{kernel}"
         );
     }
-    // Without a word about the kernel: next to FP32 it is constants; alone it may be anything.
+    // Without knowledge of the kernel: with FP32 work it is constants; alone it may be anything.
     let nothing = Arithmetic::default();
     assert_eq!(of_kernel(&report, "splitKreduce_kernel", &nothing).total().unwrap().value, 528_384);
     let copy = of_kernel(&report, "direct_copy_kernel_cuda", &nothing);

@@ -73,7 +73,7 @@ fn the_kind_of_a_metric_decides_at_last() {
     assert_eq!(values(&[(counter, "inst", "117.344")]).unwrap(), [Value::U64(117_344)]);
     assert_eq!(values(&[(counter, "inst", "117,344")]).unwrap(), [Value::U64(117_344)]);
     assert_eq!(values(&[("gpu__time_duration.sum", "ns", "117.344")]).unwrap(), [Value::U64(117_344)]);
-    // One count decides for the values next to it.
+    // One count decides for its neighbors.
     let both = [("x.avg", "", "1.024"), (counter, "inst", "117.344")];
     assert_eq!(values(&both).unwrap(), [Value::U64(1024), Value::U64(117_344)]);
 }
