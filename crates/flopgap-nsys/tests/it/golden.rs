@@ -242,8 +242,8 @@ fn copies_belong_to_calls_of_their_own_process() {
     }
 }
 
-/// No recorded program copies or memsets synchronously, so one that does is made of one that does
-/// not.
+/// No recorded program copies or sets memory synchronously, so one that does is made of one that
+/// does not.
 #[test]
 fn synchronous_copies_and_sets_are_found() {
     let unpacked = Unpacked::new("streams_domains");
