@@ -312,7 +312,7 @@ fn workers_share_a_run_without_meeting() {
     let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     let child = busy_worker(&path, "1/3");
-    // Next to it, the second and third task of a job array.
+    // At the same time, the second and third task of a job array.
     let slurm = |id: &str| {
         let mut command = fake(&new(&path, &["--shard", "slurm"]));
         command.env("SLURM_ARRAY_TASK_ID", id).env("SLURM_ARRAY_TASK_COUNT", "3");
