@@ -1,4 +1,4 @@
-//! Compressed databases. SQLite needs random access, so they are unpacked into a temporary file
+//! Compressed databases. `SQLite` needs random access, so they are unpacked into a temporary file
 //! that is deleted with its last reader.
 
 use std::fs::File;

@@ -147,7 +147,7 @@ fn copies_sets_calls_and_graphs_are_those_of_the_reader() {
     }
 }
 
-/// The ranges that the reader finds, with their domains and their ends; marks next to them.
+/// The ranges that the reader finds, with their domains and their ends; also marks.
 #[test]
 fn ranges_are_those_of_the_reader() {
     for name in ["streams_domains", "small_forward_backward", "three_processes", "host_threads"] {
