@@ -13,9 +13,9 @@ from typing import Any, Union
 from ._flopgap import Table
 
 __all__ = [
-    "Against", "Change", "Comparison", "Diff", "GpuTimes", "Instance", "InstanceWork", "KernelChange", "KernelTimes",
-    "Kernels", "LeftOut", "LikeForLike", "Pass", "PassGpu", "PassSpread", "Passes", "Place", "PlaceDiff",
-    "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Share", "Shares", "Side", "Spread", "Summary",
+    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GpuTimes", "Instance", "InstanceWork", "KernelChange", "KernelTimes",
+    "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Pass", "PassGpu", "PassSpread", "Passes", "Place", "PlaceDiff",
+    "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Selection", "Share", "Shares", "Side", "Spread", "Summary",
     "Times", "Unlaunched", "WorkDifference", "WorkRow",
 ]
 
@@ -66,6 +66,44 @@ class Unlaunched:
     kernel_ns: int
     operations: int
     total_ns: int
+
+
+@dataclass(frozen=True)
+class LeftOutFirst:
+    """What was left out because it came first: one of both."""
+
+    #: The first step of this name in each process, and the passes outside of the steps.
+    step: str | None
+    #: So many first instances of each pass in each process.
+    instances: int | None
+
+
+@dataclass(frozen=True)
+class OtherSteps:
+    """Ranges that are steps by their name and are not measured."""
+
+    name: str
+    instances: int
+
+
+@dataclass(frozen=True)
+class ChosenSteps:
+    """The steps by which a trace is measured, where several ranges are steps."""
+
+    name: str
+    others: list[OtherSteps]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which ranges an answer is about, and which of their instances were left out."""
+
+    #: The ranges that mark warming up: what lies in them is left out.
+    warm_up: list[str]
+    first: LeftOutFirst | None
+    steps: ChosenSteps | None
+    #: How many of the ranges lie within others of them, and so count with those.
+    nested: int
 
 
 @dataclass(frozen=True)
@@ -138,10 +176,10 @@ class Kernels(_Answer):
     scope: str
     #: How many instances of the ranges; None for a whole trace.
     instances: int | None
-    #: How kernels found their range, in a sentence.
+    #: Whose ranges own kernels: ``thread`` or ``process``.
     attribution: str | None
-    #: Which instances were left out, in a sentence.
-    rule: str | None
+    #: Which instances were left out.
+    selection: Selection | None
     unlaunched: Unlaunched | None
     kernels: list[KernelTimes]
     total_ns: int
@@ -250,9 +288,9 @@ class Passes(_Answer):
     """The steps and passes of a trace: whole steps first."""
 
     passes: list[Pass]
-    #: Which instances were left out, in a sentence.
-    rule: str
-    #: To which range GPU work belongs, in a sentence.
+    #: Which instances were left out.
+    selection: Selection
+    #: Whose ranges own GPU work: ``thread`` or ``process``.
     attribution: str
     unlaunched: Unlaunched | None
     #: Why there are no GPU times, when there are none.
@@ -289,7 +327,7 @@ class Shares:
     place: Place | None
     instances: int | None
     attribution: str | None
-    rule: str | None
+    selection: Selection | None
     unlaunched: Unlaunched | None
     optimizer: str | None
     shares: list[Share]
@@ -386,6 +424,8 @@ class WorkDifference:
     """In what the work of two traces differs."""
 
     what: str
+    #: Of how many kernels, for launches of kernels that both have.
+    kernels: int | None
     before: float
     after: float
 
@@ -420,6 +460,8 @@ class KernelChange:
     name: str
     display_name: str = field(metadata={"json": "short"})
     kind: str = field(metadata={"json": "class"})
+    #: ``kernel``, ``memcpy`` or ``memset``.
+    operation: str
     time: Change
 
 
@@ -451,7 +493,7 @@ class Diff(_Answer):
     scope: tuple[str, str]
     instances: tuple[int | None, int | None]
     attribution: str
-    rule: str | None
+    selection: Selection | None
     unlaunched: tuple[Unlaunched | None, Unlaunched | None]
     unmatched: tuple[int, int] | None
     places: list[PlaceDiff]

@@ -9,6 +9,7 @@ use flopgap_nsys::{AttributeBy, Attribution, Trace};
 use flopgap_table::{Source, answers};
 use flopgap_timings::compare::scopes;
 use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
+use nsys_analyze::sentences;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -115,7 +116,7 @@ pub(crate) fn passes(py: Python<'_>, input: Input<'_>, look: Look, measured: Vec
     let found =
         py.detach(|| flopgap_timings::passes::passes(trace, &options)).map_err(|error| of_timings(&error))?;
     let tables = vec![Table(answers::passes(source.path(), &found))];
-    Ok((json(&found)?, tables, found.sentences(), warnings(&[&source])))
+    Ok((json(&found)?, tables, sentences::passes(&found), warnings(&[&source])))
 }
 
 /// Kernels by the time that they take.
@@ -128,11 +129,7 @@ pub(crate) fn kernels(py: Python<'_>, input: Input<'_>, look: Look) -> PyResult<
         .detach(|| flopgap_timings::kernels::kernels(trace, &scope, &Classifier::new()))
         .map_err(|error| of_timings(&error))?;
     let tables = vec![Table(answers::kernels(source.path(), &found))];
-    let mut sentences: Vec<String> = found.sentence().into_iter().collect();
-    sentences.extend(found.spread_sentence());
-    sentences.extend(found.unlaunched.and_then(|unlaunched| unlaunched.sentence()));
-    sentences.extend(found.rule.iter().chain(&found.attribution).cloned());
-    Ok((json(&found)?, tables, sentences, warnings(&[&source])))
+    Ok((json(&found)?, tables, sentences::kernels(&found), warnings(&[&source])))
 }
 
 /// Two traces by kind of work.
@@ -146,9 +143,7 @@ pub(crate) fn compare(py: Python<'_>, a: Input<'_>, b: Input<'_>, look: Look, al
     });
     let found = found.map_err(|error| of_timings(&error))?;
     let tables = vec![Table(answers::comparison(a.path(), &found))];
-    let mut sentences = found.sentences();
-    sentences.extend(found.a.rule.iter().chain(&found.a.attribution).cloned());
-    Ok((json(&found)?, tables, sentences, warnings(&[&a, &b])))
+    Ok((json(&found)?, tables, sentences::compare(&found), warnings(&[&a, &b])))
 }
 
 /// Two traces before and after a change.
@@ -180,10 +175,8 @@ pub(crate) fn diff(
     let path = after.path();
     let tables =
         vec![Table(answers::kernel_changes(path, &found)), Table(answers::range_changes(path, &found))];
-    let data = Data { diff: &found, same_work: found.same_work(), verdict: found.verdict() };
-    let mut sentences = found.sentences();
-    sentences.extend(found.rule.iter().chain([&found.attribution]).cloned());
-    Ok((json(&data)?, tables, sentences, warnings(&[&before, &after])))
+    let data = Data { diff: &found, same_work: found.same_work(), verdict: sentences::verdict(&found) };
+    Ok((json(&data)?, tables, sentences::diff(&found), warnings(&[&before, &after])))
 }
 
 /// The page of traces: as HTML, Markdown and JSON.

@@ -13,7 +13,7 @@ use flopgap_timings::attention::{AttentionTimes, Names, Options, attention};
 use crate::answer::{Answer, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::ScopeArguments;
-use crate::warn_all;
+use crate::{sentences, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -76,14 +76,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let tables = [parts(&found), ratios(&found), contents(&found)];
     let tables =
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
-    let mut sentences = found.sentences();
-    sentences.push(format!(
-        "FLOPs: 2 B H S^2 D for each product ({}), 5 B H S^2 for softmax ({}).",
-        found.scores.flops, found.softmax.flops
-    ));
-    sentences.extend(found.scores.shares.rule.clone());
-    sentences.push(found.attribution.clone());
-    Answer::new(&found, tables, sentences)?.print(arguments.format)
+    Answer::new(&found, tables, sentences::attention(&found))?.print(arguments.format)
 }
 
 /// Microseconds to the nanosecond.

@@ -17,7 +17,7 @@ use flopgap_report::table::{Cell, Column, Table};
 use crate::answer::{ms, report};
 use crate::opening::Opener;
 use crate::output::{csv, in_a_file_name};
-use crate::summary::{Look, Overview, PageFormat, join, of_trace};
+use crate::summary::{Look, Overview, PageFormat, Skipped, join, of_trace};
 use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ struct Written {
     /// Relative to the output.
     page: PathBuf,
     overview: Overview,
-    skipped: Vec<String>,
+    skipped: Vec<Skipped>,
 }
 
 /// What lies below a folder.
@@ -243,7 +243,8 @@ fn index(
         match result {
             Ok(written) => {
                 links.push((name.clone(), written.page.to_string_lossy().into_owned()));
-                problems.extend(written.skipped.iter().map(|reason| format!("{name}: {reason}")));
+                problems
+                    .extend(written.skipped.iter().map(|skipped| format!("{name}: {}", skipped.line(None))));
             }
             Err(message) => problems.push(format!("{name}: FAILED: {message}")),
         }

@@ -14,7 +14,7 @@ use flopgap_timings::{RangePattern, Ranges};
 use crate::answer::{Answer, ms, name_of, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::warn_all;
+use crate::{sentences, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -61,25 +61,15 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     warn_all(&a);
     warn_all(&b);
     let tables = tables(&found).map_err(|error| report(&error))?;
-    let side = |shares: &Shares| match shares.mean_of() {
-        Some(mean) => format!("one `{}` ({mean})", shares.scope),
-        None => "everything recorded".to_owned(),
-    };
-    let mut sentences = vec![format!(
+    let mut said = vec![format!(
         "A is {} of {}, B {} of {}.",
-        side(&found.a),
+        sentences::of_scope(&found.a),
         name_of(&arguments.a),
-        side(&found.b),
+        sentences::of_scope(&found.b),
         name_of(&arguments.b)
     )];
-    sentences.extend(found.sentences());
-    let optimizer = found.a.optimizer.as_ref().or(found.b.optimizer.as_ref());
-    sentences.extend(optimizer.map(|ranges| {
-        format!("Kernels launched within `{ranges}` count as optimizer, whatever their names say.")
-    }));
-    sentences.extend(found.a.rule.clone());
-    sentences.extend(found.a.attribution.clone());
-    Answer::new(&found, tables, sentences)?.print(arguments.format)
+    said.extend(sentences::compare(&found));
+    Answer::new(&found, tables, said)?.print(arguments.format)
 }
 
 /// The tables of a comparison: those of each process on each GPU, where there are several.

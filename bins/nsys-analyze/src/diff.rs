@@ -1,7 +1,6 @@
 //! `nsys-analyze diff BEFORE AFTER`: what got slower and what faster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -18,7 +17,7 @@ use crate::answer::{Answer, report, unanswered};
 use crate::kernels::Names;
 use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::{PROGRAM, warn_all};
+use crate::{PROGRAM, sentences, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -121,8 +120,8 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let least = i128::from(arguments.min_total_us) * 1000;
     let slower =
         arguments.fail_if_slower.map(|percent| found.slower(percent / 100.0, least, by)).unwrap_or_default();
-    let mut sentences = vec![scope_sentence(&found)];
-    sentences.extend(found.sentences());
+    let mut said = vec![sentences::diff_scope(&found)];
+    said.extend(sentences::diff(&found));
     found.kernels.retain(|kernel| kernel.time.most_ns() >= least);
     let most = |range: &RangeChange| {
         let busy = range.gpus.iter().map(|gpu| gpu.busy.most_ns().max(gpu.projected.most_ns()));
@@ -136,51 +135,23 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     tables.extend([kernels(arguments, &found), ranges(arguments, &found)]);
     let tables =
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
-    sentences.extend(found.rule.clone());
-    sentences.push(found.attribution.clone());
     let same_work = found.same_work();
-    let answer = Answer::new(&Data { diff: &found, same_work, slower: &slower }, tables, sentences)?;
+    let answer = Answer::new(&Data { diff: &found, same_work, slower: &slower }, tables, said)?;
     let printed = answer.print(arguments.format);
     // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked
     // for.
     let mut failures = Vec::new();
     if let Some(percent) = arguments.fail_if_slower.filter(|_| !slower.is_empty()) {
-        failures.push(too_slow(&slower, percent));
+        failures.push(sentences::slower(&found, &slower, percent));
     }
     match (same_work, arguments.fail_if_work_differs) {
-        (false, true) => failures.push(found.verdict()),
-        (false, false) if arguments.fail_if_slower.is_some() => flopgap_cli::warn(PROGRAM, found.verdict()),
+        (false, true) => failures.push(sentences::verdict(&found)),
+        (false, false) if arguments.fail_if_slower.is_some() => {
+            flopgap_cli::warn(PROGRAM, sentences::verdict(&found));
+        }
         _ => {}
     }
     if failures.is_empty() { printed } else { Err(Failure::new(failures.join("\n"))) }
-}
-
-fn scope_sentence(found: &Diff) -> String {
-    let mut means = found.mean_of().into_iter();
-    let mut side = |at: usize| match means.next().flatten() {
-        Some(mean) => format!("one `{}` ({mean})", found.scope[at]),
-        None => "everything recorded".to_owned(),
-    };
-    let before = side(0);
-    format!("Compares {before} before with {} after.", side(1))
-}
-
-fn too_slow(slower: &[Slower], percent: f64) -> String {
-    let mut text = format!("slower by more than {percent}%:");
-    for slower in slower {
-        // One unit for both.
-        let (scale, unit) = if slower.after_ns < 1e5 { (1e3, "µs") } else { (1e6, "ms") };
-        let _ = write!(
-            text,
-            "\n  {}, {}: {:.3} {unit} before, {:.3} {unit} after ({:+.1}%)",
-            slower.what,
-            slower.by,
-            slower.before_ns / scale,
-            slower.after_ns / scale,
-            slower.fraction * 100.0
-        );
-    }
-    text
 }
 
 fn us(ns: f64) -> Cell {

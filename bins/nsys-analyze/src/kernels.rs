@@ -8,14 +8,14 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_kernels::{Classifier, KernelClass, distinct_names};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
-use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, PlaceKernels, kernels, same_top, side_by_side};
+use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, PlaceKernels, kernels, side_by_side};
 use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
 use crate::answer::{Answer, name_of, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::warn_all;
+use crate::{sentences, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -82,22 +82,12 @@ fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
     let table = titled(&title(arguments, found), Names::of(arguments.format), found, &shown)
         .map_err(|error| report(&error))?;
     let shown = Kernels { kernels: shown, ..found.clone() };
-    let sentences = sentences(arguments, &shown);
-    Answer::new(&shown, vec![table], sentences)?.print(arguments.format)
-}
-
-fn sentences(arguments: &Arguments, shown: &Kernels) -> Vec<String> {
-    let mut sentences = Vec::new();
-    if arguments.exclude.is_empty() {
-        sentences.extend(shown.sentence());
+    let said = if arguments.exclude.is_empty() {
+        sentences::kernels(&shown)
     } else {
-        sentences.push(shown.sum_sentence());
-    }
-    sentences.extend(shown.spread_sentence());
-    sentences.extend(shown.unlaunched.and_then(|unlaunched| unlaunched.sentence()));
-    sentences.extend(shown.rule.clone());
-    sentences.extend(shown.attribution.clone());
-    sentences
+        sentences::other_kernels(&shown)
+    };
+    Answer::new(&shown, vec![table], said)?.print(arguments.format)
 }
 
 fn title(arguments: &Arguments, found: &Kernels) -> String {
@@ -219,18 +209,10 @@ fn together(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, R
 fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<(), Failure> {
     let pairs = arguments.shown(&side_by_side(found[0], found[1]), |pair| pair.class)?;
     let table = pairs_table(&pairs, Names::of(arguments.format)).map_err(|error| report(&error))?;
-    let mut sentences = vec![format!("A is {}, B is {}.", names[0], names[1])];
-    for (letter, kernels) in ["A", "B"].iter().zip(found) {
-        sentences.extend(kernels.sentence().map(|sentence| format!("{letter}: {sentence}")));
-        sentences.extend(kernels.spread_sentence().map(|sentence| format!("{letter}: {sentence}")));
-        let unlaunched = kernels.unlaunched.and_then(|unlaunched| unlaunched.sentence());
-        sentences.extend(unlaunched.map(|sentence| format!("{letter}: {sentence}")));
-    }
-    sentences.extend(same_top(found[0], found[1]));
-    sentences.extend(found[0].rule.clone());
-    sentences.extend(found[0].attribution.clone());
+    let mut said = vec![format!("A is {}, B is {}.", names[0], names[1])];
+    said.extend(sentences::kernels_of_both(found));
     let data = SideBySide { a: names[0], b: names[1], kernels: &pairs };
-    Answer::new(&data, vec![table], sentences)?.print(arguments.format)
+    Answer::new(&data, vec![table], said)?.print(arguments.format)
 }
 
 fn pairs_table(pairs: &[Pair], names: Names) -> Result<Table, ReportError> {

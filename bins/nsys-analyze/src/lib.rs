@@ -15,6 +15,7 @@ mod output;
 mod passes;
 mod rules;
 mod scope;
+pub mod sentences;
 mod stats;
 mod summary;
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::answer::{Answer, ms, name_of, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, warn_all};
+use crate::{PROGRAM, sentences, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let traces = arguments.traces.len();
     let measured = arguments.measured.times(traces)?;
     let mut data = Data { traces: Vec::new() };
-    let (mut tables, mut sentences) = (Vec::new(), Vec::new());
+    let (mut tables, mut said) = (Vec::new(), Vec::new());
     for (at, path) in arguments.traces.iter().enumerate() {
         let trace = opener.open(path)?;
         let options = Options {
@@ -99,16 +99,12 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         let name = name_of(path);
         tables.extend(tables_of(&name, &found).map_err(|error| report(&error))?);
         if traces > 1 {
-            sentences.push(format!("{name}:"));
+            said.push(format!("{name}:"));
         }
-        sentences.extend(found.sentences());
-        sentences.push(found.rule.clone());
-        if found.no_gpu.is_none() {
-            sentences.push(found.attribution.clone());
-        }
+        said.extend(sentences::passes(&found));
         data.traces.push(OfTrace { trace: path.display().to_string(), passes: found });
     }
-    Answer::new(&data, tables, sentences)?.print(arguments.format)
+    Answer::new(&data, tables, said)?.print(arguments.format)
 }
 
 /// A list of milliseconds, or the name of a file with times.
@@ -218,7 +214,7 @@ fn spreads(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     for found in &passes.spreads {
         table.push([
             Cell::text(&found.name),
-            Cell::text(&found.time),
+            Cell::text(found.time.as_str()),
             Cell::from(found.spread.places),
             ms(found.spread.min_ns),
             ms(found.spread.median_ns),

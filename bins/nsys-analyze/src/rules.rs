@@ -8,7 +8,7 @@ use flopgap_nsys::{AppliedRule, Rule};
 use crate::filter::FilterArguments;
 use crate::opening::Opener;
 use crate::output::{Nothing, Output, OutputArguments};
-use crate::{PROGRAM, warn_all};
+use crate::{PROGRAM, sentences, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             let found = output.report(&trace, &applied.to_string(), Nothing::IsAnswer, |sink| {
                 trace.rule_with(*rule, options, sink)
             })?;
-            if found {
-                flopgap_cli::note(PROGRAM, format!("{rule}: {}", rule.advice()));
+            if let Some(advice) = sentences::advice(*rule).filter(|_| found) {
+                flopgap_cli::note(PROGRAM, format!("{rule}: {advice}"));
             }
         }
         warn_all(&trace);

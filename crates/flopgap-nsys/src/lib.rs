@@ -46,6 +46,7 @@ pub use kernel_name::KernelName;
 pub use launched::{Launched, Unlaunched, WorkSum};
 pub use names::{Name, Names};
 pub use operations::{OperationTimes, PlaceTimes};
+pub use problems::Problem;
 pub use ranges::{NvtxRange, NvtxRanges, RangeName, RangeNames, RangeStyle};
 pub use report::{
     Column, CsvSink, Report, ReportKind, ReportOptions, ReportTable, Sink, TimeUnit, Unit, Units,

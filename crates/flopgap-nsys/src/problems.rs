@@ -1,37 +1,58 @@
 //! What nsys itself reported about a recording.
 
+use std::fmt;
+
 use crate::error::if_present;
+use crate::tables::Severity;
 use crate::{Error, Trace, severity_label};
 
 /// Beginnings of messages about data that no command here reads: the states of host threads.
 /// Recordings without sampling of the CPU, which are the rule, all have this one.
 const UNRELATED: [&str; 1] = ["Scheduling information is absent"];
 
+/// A problem that nsys reported about a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// How severe it is by nsys's code: see [`severity_label`].
+    pub severity: i64,
+    /// What nsys says.
+    pub text: String,
+    /// How often it was reported.
+    pub times: u64,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nsys reported (")?;
+        match severity_label(self.severity) {
+            Some(label) => f.write_str(&label.to_lowercase())?,
+            None => write!(f, "severity {}", self.severity)?,
+        }
+        write!(f, "): {}", self.text)?;
+        if self.times > 1 { write!(f, " ({} times)", self.times) } else { Ok(()) }
+    }
+}
+
 impl Trace {
-    /// The problems that nsys reported, in its own words: errors first, each message once with the
-    /// number of times it was reported. Empty when it reported none, and for exports before 2024,
-    /// which do not hold its messages.
+    /// The problems that nsys reported: errors first, each message once with the number of times it
+    /// was reported. Empty when it reported none, and for exports before 2024, which do not hold
+    /// its messages.
     ///
     /// # Errors
     /// When the table of its messages is damaged.
-    pub fn problems(&self) -> Result<Vec<String>, Error> {
+    pub fn problems(&self) -> Result<Vec<Problem>, Error> {
         let Some(reported) = if_present(self.diagnostics())? else { return Ok(Vec::new()) };
-        let mut problems: Vec<(bool, String, u64)> = Vec::new();
+        let mut problems: Vec<Problem> = Vec::new();
         let related = |text: &str| !UNRELATED.iter().any(|unrelated| text.starts_with(unrelated));
         for message in reported.iter().filter(|message| message.is_problem() && related(&message.text)) {
-            let label = severity_label(message.severity);
-            let severity = label.map_or_else(|| format!("severity {}", message.severity), str::to_lowercase);
-            let text = format!("nsys reported ({severity}): {}", message.text.trim());
-            match problems.iter_mut().find(|(_, known, _)| *known == text) {
-                Some((.., times)) => *times += 1,
-                None => problems.push((label == Some("Error"), text, 1)),
+            let (severity, text) = (message.severity, message.text.trim());
+            match problems.iter_mut().find(|known| known.severity == severity && known.text == text) {
+                Some(known) => known.times += 1,
+                None => problems.push(Problem { severity, text: text.to_owned(), times: 1 }),
             }
         }
         // Stable: within errors and within the rest, the order in which they were reported.
-        problems.sort_by_key(|(is_error, ..)| !is_error);
-        Ok(problems
-            .into_iter()
-            .map(|(_, text, times)| if times == 1 { text } else { format!("{text} ({times} times)") })
-            .collect())
+        problems.sort_by_key(|problem| Severity::of(problem.severity) != Some(Severity::Error));
+        Ok(problems)
     }
 }

@@ -5,14 +5,13 @@ use flopgap_flops::transformer::Attention;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::{Attribution, Trace};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 
 use crate::error::Error;
 use crate::pattern::RangePattern;
 use crate::scope::{Ranges, Scope};
 use crate::select::WarmUp;
+use crate::selection::Owner;
 use crate::shares::{Shares, Work, shares};
-use crate::times::{in_words, percent};
 use crate::unlaunched::Unlaunched;
 
 /// The ranges in which the parts of attention are launched.
@@ -64,8 +63,8 @@ pub struct AttentionTimes {
     pub weighted_sum: Part,
     /// GPU work of the trace that belongs to no range.
     pub unlaunched: Option<Unlaunched>,
-    /// How GPU work found its range, in a sentence.
-    pub attribution: String,
+    /// Whose ranges own GPU work.
+    pub attribution: Owner,
 }
 
 /// A part of attention. FLOPs and times are those of one instance of its range: one layer of one
@@ -141,7 +140,7 @@ pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> R
         scores,
         softmax: part(&names.softmax, sizes.softmax(element)?.flops, &[KernelClass::Softmax])?,
         weighted_sum: part(&names.weighted_sum, sizes.weighted_sum(element)?.flops, &PRODUCTS)?,
-        attribution: crate::passes::in_a_sentence(options.attribution),
+        attribution: options.attribution.by.into(),
     })
 }
 
@@ -168,70 +167,4 @@ impl AttentionTimes {
         (self.softmax.range_ns > 0.0)
             .then(|| (self.scores.range_ns + self.weighted_sum.range_ns) / self.softmax.range_ns)
     }
-
-    /// What the numbers say, in sentences.
-    pub fn sentences(&self) -> Vec<String> {
-        let mut sentences = Vec::new();
-        if let (Some(flops), Some(time)) = (self.flop_ratio(), self.time_ratio()) {
-            let mut text = format!(
-                "The two matrix products need {flops:.1} times the FLOPs of softmax and take {time:.2} times its time"
-            );
-            let rates = [&self.scores, &self.softmax, &self.weighted_sum].map(Part::flops_per_second);
-            if let [Some(scores), Some(softmax), Some(weighted)] = rates {
-                let products = (self.scores.flops + self.weighted_sum.flops) as f64
-                    / (self.scores.flops as f64 / scores + self.weighted_sum.flops as f64 / weighted);
-                let _ = write!(
-                    text,
-                    ": a FLOP of softmax costs {:.1} times as much ({} against {})",
-                    products / softmax,
-                    rate(softmax),
-                    rate(products)
-                );
-            }
-            text += if flops > 2.0 * time {
-                "; that points to memory, not arithmetic: softmax reads and writes every score for five operations each."
-            } else {
-                "."
-            };
-            sentences.push(text);
-        }
-        for (name, part) in self.parts() {
-            let spread = part.shares.spread();
-            sentences.extend(
-                spread.map(|spread| format!("{name} on each GPU of each process: {}.", spread.in_words())),
-            );
-            if let Some(other) = part.other_share()
-                && other > NOTABLE
-            {
-                let kinds: Vec<String> = part
-                    .shares
-                    .shares
-                    .iter()
-                    .map(|share| format!("{} {}", share.work, in_words(part.shares.each(share.total_ns))))
-                    .collect();
-                sentences.push(format!(
-                    "The range `{}` holds more than {name}: {} of its {} is other work ({}).",
-                    part.range,
-                    percent(other),
-                    in_words(part.range_ns),
-                    kinds.join(", ")
-                ));
-            }
-        }
-        sentences.extend(self.unlaunched.and_then(|unlaunched| unlaunched.sentence()));
-        sentences
-    }
-}
-
-/// What is less than this share of a range is not worth a sentence.
-const NOTABLE: f64 = 0.02;
-
-/// FLOPs per second: `27.1 TFLOP/s`.
-fn rate(flops_per_second: f64) -> String {
-    let (value, prefix) = match flops_per_second {
-        rate if rate >= 1e12 => (rate / 1e12, "T"),
-        rate if rate >= 1e9 => (rate / 1e9, "G"),
-        rate => (rate / 1e6, "M"),
-    };
-    format!("{value:.2} {prefix}FLOP/s")
 }

@@ -38,8 +38,8 @@ pub enum Error {
         /// How many instances it has.
         instances: u64,
     },
-    /// The requested ranges launched no work.
-    #[error("{}: no GPU work was launched within {ranges}{}", path.display(), unlaunched_in_words(unlaunched))]
+    /// The ranges that were asked for launched nothing.
+    #[error("{}: no GPU work was launched within `{ranges}`{}", path.display(), unlaunched_in_words(unlaunched))]
     NoWork {
         /// The trace.
         path: PathBuf,
@@ -48,8 +48,8 @@ pub enum Error {
         /// The work that belongs to no range.
         unlaunched: Unlaunched,
     },
-    /// No kernel was recorded, or the requested ranges launched none.
-    #[error("{}: no kernel was {}", path.display(), within.as_ref().map_or("recorded".to_owned(), |range| format!("launched within {range}")))]
+    /// No kernel was recorded, or none launched by the ranges that were asked for.
+    #[error("{}: no kernel was {}", path.display(), within.as_ref().map_or("recorded".to_owned(), |range| format!("launched within `{range}`")))]
     NoKernels {
         /// The trace.
         path: PathBuf,
@@ -68,10 +68,11 @@ fn longest_in_words(longest: &[String]) -> String {
 
 /// What may be missing.
 fn unlaunched_in_words(unlaunched: &Unlaunched) -> String {
-    unlaunched
-        .in_words()
-        .map(|words| format!("; {words} without a recorded launch can belong to none"))
-        .unwrap_or_default()
+    match unlaunched.operations {
+        0 => String::new(),
+        1 => "; 1 operation without a recorded launch can belong to none".to_owned(),
+        several => format!("; {several} operations without a recorded launch can belong to none"),
+    }
 }
 
 impl Hint for Error {

@@ -1,7 +1,6 @@
 //! The kernels of a trace or a range, alone or of two traces side by side.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use flopgap_kernels::{Classifier, KernelClass};
@@ -11,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::place::{Place, Spread};
 use crate::scope::Scope;
-use crate::times::{Times, in_words, percent, share};
+use crate::selection::{Owner, Selection};
+use crate::times::{Times, share};
 use crate::unlaunched::Unlaunched;
 
 /// The kernels of a scope.
@@ -21,10 +21,10 @@ pub struct Kernels {
     pub scope: String,
     /// How many instances of the ranges; absent for a whole trace.
     pub instances: Option<u64>,
-    /// How kernels found their range, in a sentence; absent for a whole trace.
-    pub attribution: Option<String>,
-    /// Which instances were left out, in a sentence; absent for a whole trace.
-    pub rule: Option<String>,
+    /// Whose ranges own kernels; absent for a whole trace.
+    pub attribution: Option<Owner>,
+    /// Which instances were left out; absent for a whole trace.
+    pub selection: Option<Selection>,
     /// The work of the trace that could belong to no range; absent for a whole trace.
     pub unlaunched: Option<Unlaunched>,
     /// Largest total first.
@@ -73,7 +73,7 @@ pub fn kernels(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<
     let scoped = scope.times(trace)?;
     let whole = scoped.whole;
     if whole.kernels.is_empty() {
-        let within = whole.instances.map(|_| format!("`{}`", scoped.scope));
+        let within = whole.instances.map(|_| scoped.scope);
         return Err(Error::NoKernels { path: trace.path().to_owned(), within });
     }
     let places = scoped.places.into_iter().map(|(place, part)| {
@@ -87,7 +87,7 @@ pub fn kernels(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<
         scope: scoped.scope,
         instances: whole.instances,
         attribution: scoped.attribution,
-        rule: scoped.rule,
+        selection: scoped.selection,
         unlaunched: scoped.unlaunched,
         kernels,
         total_ns,
@@ -125,58 +125,6 @@ impl Kernels {
             };
             (own.place, total as f64)
         }))
-    }
-
-    /// How far the places are apart in the time of all kernels, in a sentence.
-    pub fn spread_sentence(&self) -> Option<String> {
-        Some(format!("Of the time of all kernels, {}.", self.spread(None)?.in_words()))
-    }
-
-    /// The kernel with the most time, in a sentence.
-    pub fn sentence(&self) -> Option<String> {
-        let top = self.kernels.first()?;
-        let mut text = format!(
-            "The kernel with the most cumulative GPU time is {}: {} of {} ({}), invoked {} times",
-            top.short,
-            in_words(top.times.total_ns as f64),
-            in_words(self.total_ns as f64),
-            percent(top.share),
-            top.times.count
-        );
-        if !self.places.is_empty() {
-            let _ = write!(text, " in all {} places", self.places.len());
-        }
-        if let Some(instances) = self.instances.filter(|instances| *instances > 1) {
-            let _ = write!(
-                text,
-                " ({} in each of {instances} `{}`)",
-                each(top.times.count, instances),
-                self.scope
-            );
-        }
-        text.push('.');
-        Some(text)
-    }
-
-    /// How much of the time of all kernels these are, in a sentence, for kernels from which some
-    /// were taken away.
-    pub fn sum_sentence(&self) -> String {
-        let total: i128 = self.kernels.iter().map(|kernel| kernel.times.total_ns).sum();
-        format!(
-            "These kernels take {} of the {} of all ({}).",
-            in_words(total as f64),
-            in_words(self.total_ns as f64),
-            percent(share(total, self.total_ns).unwrap_or_default())
-        )
-    }
-}
-
-/// A count for each instance: whole when it divides.
-fn each(count: u64, instances: u64) -> String {
-    if count.is_multiple_of(instances) {
-        (count / instances).to_string()
-    } else {
-        format!("{:.1}", count as f64 / instances as f64)
     }
 }
 
@@ -217,14 +165,28 @@ pub fn side_by_side(a: &Kernels, b: &Kernels) -> Vec<Pair> {
     pairs
 }
 
-/// Whether the kernel with the most time is the same in both, in a sentence.
-pub fn same_top(a: &Kernels, b: &Kernels) -> Option<String> {
-    let (one, other) = (a.kernels.first()?, b.kernels.first()?);
-    if one.name == other.name {
-        return Some(format!("It is the same kernel in both: {}.", one.short));
+/// The kernels with the most time of two traces.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tops<'a> {
+    /// Of the first trace.
+    pub a: &'a KernelTimes,
+    /// Of the second trace.
+    pub b: &'a KernelTimes,
+    /// Where the first trace's kernel stands in the second, 1 being the first place; absent where
+    /// it did not run there.
+    pub place_in_b: Option<usize>,
+}
+
+impl Tops<'_> {
+    /// Whether the same kernel takes the most time in both.
+    pub fn are_same(&self) -> bool {
+        self.place_in_b == Some(1)
     }
+}
+
+/// The kernels with the most time of two traces; nothing where either has no kernels.
+pub fn tops<'a>(a: &'a Kernels, b: &'a Kernels) -> Option<Tops<'a>> {
+    let (one, other) = (a.kernels.first()?, b.kernels.first()?);
     let place = b.kernels.iter().position(|kernel| kernel.name == one.name);
-    let place =
-        place.map_or_else(|| "did not run".to_owned(), |place| format!("comes in place {}", place + 1));
-    Some(format!("It is not the same kernel: {} in A, {} in B, where A's {place}.", one.short, other.short))
+    Some(Tops { a: one, b: other, place_in_b: place.map(|place| place + 1) })
 }

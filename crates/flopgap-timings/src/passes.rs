@@ -1,17 +1,17 @@
 //! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
 use flopgap_hint::Hint as _;
-use flopgap_nsys::{AttributeBy, Attribution, GlobalId, GpuWork, NvtxRange, NvtxRanges, Trace};
+use flopgap_nsys::{Attribution, GlobalId, GpuWork, NvtxRange, NvtxRanges, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use crate::error::Error;
 use crate::kind::PassKind;
 use crate::pattern::RangePattern;
 use crate::place::{Gpus, Place, Spread};
 use crate::select::{Group, LeftOut, Named, WarmUp};
-use crate::times::{Times, change, in_words, percent};
+use crate::selection::{Owner, Selection};
+use crate::times::{Times, change};
 use crate::unlaunched::Unlaunched;
 use crate::waits::Waits;
 
@@ -37,11 +37,11 @@ pub struct Options {
 pub struct Passes {
     /// Whole steps first, then passes in the order in which they first begin.
     pub passes: Vec<Pass>,
-    /// Which instances were left out, in a sentence.
-    pub rule: String,
-    /// To which range GPU work belongs, in a sentence.
-    pub attribution: String,
-    /// GPU work of the trace that belongs to no range; absent when there are no GPU times.
+    /// Which instances were left out.
+    pub selection: Selection,
+    /// Whose ranges own GPU work.
+    pub attribution: Owner,
+    /// The GPU work of the trace that could belong to no range; absent when there are no GPU times.
     pub unlaunched: Option<Unlaunched>,
     /// Why there are no GPU times, when there are none.
     pub no_gpu: Option<String>,
@@ -58,11 +58,31 @@ pub struct Passes {
 pub struct PassSpread {
     /// The pass.
     pub name: String,
-    /// The compared time: `host` for the means of processes, `GPU busy` for those of each GPU of
-    /// each.
-    pub time: String,
+    /// Of which time.
+    pub time: SpreadTime,
     /// The means of the places.
     pub spread: Spread,
+}
+
+/// The time in which the places of a pass are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpreadTime {
+    /// The means of processes on the host.
+    #[serde(rename = "host")]
+    Host,
+    /// The mean busy times of each GPU of each process.
+    #[serde(rename = "GPU busy")]
+    GpuBusy,
+}
+
+impl SpreadTime {
+    /// As it is printed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SpreadTime::Host => "host",
+            SpreadTime::GpuBusy => "GPU busy",
+        }
+    }
 }
 
 /// All instances of one range, in one process where several have it.
@@ -243,8 +263,8 @@ pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
         unlaunched: launched.map(|launched| launched.unlaunched().into()),
         spreads: spreads(&passes),
         passes,
-        rule: named.rule(&options.warm_up),
-        attribution: in_a_sentence(options.attribution),
+        selection: named.selection(&options.warm_up),
+        attribution: options.attribution.by.into(),
         no_gpu,
         measured,
         nearest,
@@ -295,17 +315,6 @@ pub(crate) fn called(
     Ok(all)
 }
 
-/// How GPU work finds its range, in a sentence.
-pub fn in_a_sentence(attribution: Attribution) -> String {
-    match attribution.by {
-        AttributeBy::Thread => "GPU work belongs to the ranges of the thread that launched it.",
-        AttributeBy::Process => {
-            "GPU work belongs to the ranges of the thread that launched it, or where it has none, to those of its process's main thread."
-        }
-    }
-    .to_owned()
-}
-
 /// The groups of each process, where several have any.
 fn by_process(groups: Vec<Group>, nvtx: &NvtxRanges) -> Vec<Group> {
     let process = |at: usize| nvtx.ranges[at].thread.process();
@@ -348,10 +357,12 @@ fn spreads(passes: &[Pass]) -> Vec<PassSpread> {
             let alone = alone.map(move |gpu| (place(None), gpu.busy.mean_ns));
             alone.chain(pass.gpus.iter().map(move |own| (place(Some(own.gpu)), own.times.busy.mean_ns)))
         });
-        let found = [("host", Spread::of(host)), ("GPU busy", Spread::of(busy))];
-        spreads.extend(found.into_iter().filter_map(|(time, spread)| {
-            Some(PassSpread { name: name.to_owned(), time: time.to_owned(), spread: spread? })
-        }));
+        let found = [(SpreadTime::Host, Spread::of(host)), (SpreadTime::GpuBusy, Spread::of(busy))];
+        spreads.extend(
+            found.into_iter().filter_map(|(time, spread)| {
+                Some(PassSpread { name: name.to_owned(), time, spread: spread? })
+            }),
+        );
     }
     spreads
 }
@@ -468,100 +479,10 @@ fn nearest(passes: &[Pass], measured: &Times) -> Option<usize> {
     by_distance.map(|(at, _)| at)
 }
 
-/// Up to this difference two times are said to agree.
-const AGREES: f64 = 0.01;
-/// What is less than this share of a time is not worth a sentence.
-const NOTABLE: f64 = 0.02;
-
 impl Passes {
-    /// The process that takes longest for a pass that several have.
-    fn slowest(&self, name: &str) -> Option<i64> {
-        let found = self.spreads.iter().find(|found| found.name == name && found.time == "host");
-        found.and_then(|found| found.spread.slowest.process)
-    }
-
-    /// What the numbers say, in sentences: whether the host time agrees with what was measured
-    /// outside, and where host and GPU time differ, why.
-    pub fn sentences(&self) -> Vec<String> {
-        let mut sentences = Vec::new();
-        let nearest = self.nearest.and_then(|at| self.passes.get(at));
-        if let (Some(measured), Some(pass)) = (&self.measured, nearest) {
-            sentences.push(against_measured(pass, measured));
-        }
-        for pass in &self.passes {
-            // Of several processes the slowest is described, and how far it is from the others.
-            if self.slowest(&pass.name).is_none_or(|slowest| pass.process == Some(slowest)) {
-                sentences.extend(pass.sentence());
-            }
-        }
-        for found in &self.spreads {
-            let mean = if found.time == "host" { "mean time on the host" } else { "mean GPU busy time" };
-            sentences.push(format!("`{}`, {mean}: {}.", found.name, found.spread.in_words()));
-        }
-        sentences.extend(self.unlaunched.and_then(|unlaunched| unlaunched.sentence()));
-        sentences
-    }
-}
-
-fn against_measured(pass: &Pass, measured: &Times) -> String {
-    let difference = change(measured.mean_ns, pass.host.mean_ns).unwrap_or(f64::INFINITY);
-    let verdict = if difference.abs() <= AGREES { "they agree" } else { "they differ" };
-    let more = if difference < 0.0 { "less" } else { "more" };
-    format!(
-        "`{}` takes {} on the host (mean of {}), {} {more} than the {} measured outside (mean of {}): {verdict}.",
-        pass.name,
-        in_words(pass.host.mean_ns),
-        pass.host.count,
-        format_args!("{:.2}%", difference.abs() * 100.0),
-        in_words(measured.mean_ns),
-        measured.count,
-    )
-}
-
-impl Pass {
-    /// Where host and GPU time differ, why; `None` when the pass launched no work or they are the
-    /// same.
-    fn sentence(&self) -> Option<String> {
-        let gpu = self.gpu.as_ref()?;
-        let (host, projected) = (self.host.mean_ns, gpu.projected.mean_ns);
-        let mut text = format!(
-            "`{}`{} takes {} on the host and {} on the GPU",
-            self.name,
-            self.process.map(|process| format!(" of process {process}")).unwrap_or_default(),
-            in_words(host),
-            in_words(projected)
-        );
-        if gpu.tail.mean_ns > NOTABLE * host {
-            let _ = write!(
-                text,
-                ": it launches ahead, so its work begins {} after the range begins and ends {} after the range ends",
-                in_words(gpu.lead.mean_ns),
-                in_words(gpu.tail.mean_ns)
-            );
-        } else if gpu.tail.mean_ns <= 0.0 {
-            text += ": its work is done when the range ends";
-        }
-        if let Some(waiting) = &self.waiting
-            && waiting.mean_ns > NOTABLE * host
-        {
-            let _ = write!(
-                text,
-                "; for {} ({} of the host time) it waits for the GPU in synchronizing calls",
-                in_words(waiting.mean_ns),
-                percent(waiting.mean_ns / host)
-            );
-        }
-        // Of several GPUs the rests add up to more than the time from the first operation to the
-        // last.
-        if self.gpus.is_empty() && gpu.idle.mean_ns > NOTABLE * projected {
-            let _ = write!(
-                text,
-                "; the GPU is idle for {} of it ({})",
-                in_words(gpu.idle.mean_ns),
-                percent(gpu.idle.mean_ns / projected)
-            );
-        }
-        text.push('.');
-        Some(text)
+    /// The process that takes longest on the host for a pass that several have.
+    pub fn slowest(&self, name: &str) -> Option<i64> {
+        let host = self.spreads.iter().find(|found| found.name == name && found.time == SpreadTime::Host);
+        host.and_then(|found| found.spread.slowest.process)
     }
 }

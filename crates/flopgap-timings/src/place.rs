@@ -7,7 +7,6 @@ use flopgap_nsys::{CudaDevice, GlobalId, Trace};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::times::in_words;
 
 /// A process on a GPU: a rank of a distributed program, or one of the GPUs of a single process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -81,32 +80,37 @@ impl Spread {
             slowest: last.0,
         })
     }
-
-    /// `process 12, GPU 1 takes longest: 5.300 ms, median 5.100 ms, least 4.900 ms`.
-    pub(crate) fn in_words(&self) -> String {
-        format!(
-            "{} takes longest of {}: {} (median {}, least {})",
-            self.slowest,
-            self.places,
-            in_words(self.max_ns),
-            in_words(self.median_ns),
-            in_words(self.min_ns)
-        )
-    }
 }
 
-/// What a mean is a mean of: `mean of 6`, or where places have their own, `means of 3 in each of 2
-/// places`. `None` for whole traces.
-pub(crate) fn mean_of(whole: Option<u64>, places: impl Iterator<Item = Option<u64>>) -> Option<String> {
-    let whole = whole?;
-    let places: Vec<u64> = places.flatten().collect();
-    Some(match (places.iter().min(), places.iter().max()) {
-        (Some(least), Some(most)) if places.len() > 1 => {
-            let each = if least == most { least.to_string() } else { format!("{least} to {most}") };
-            format!("means of {each} in each of {} places", places.len())
-        }
-        _ => format!("mean of {whole}"),
-    })
+/// What a mean is a mean of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeanOf {
+    /// So many instances.
+    Instances(u64),
+    /// The instances of each of several places, from `least` to `most` of them.
+    Places {
+        /// How many places.
+        places: u64,
+        /// The fewest instances of a place.
+        least: u64,
+        /// The most instances of a place.
+        most: u64,
+    },
+}
+
+impl MeanOf {
+    /// What the means of a scope are means of, given its instances and those of its places; nothing
+    /// for whole traces.
+    pub(crate) fn instances(whole: Option<u64>, places: impl Iterator<Item = Option<u64>>) -> Option<MeanOf> {
+        let whole = whole?;
+        let places: Vec<u64> = places.flatten().collect();
+        Some(match (places.iter().min(), places.iter().max()) {
+            (Some(&least), Some(&most)) if places.len() > 1 => {
+                MeanOf::Places { places: places.len() as u64, least, most }
+            }
+            _ => MeanOf::Instances(whole),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -115,11 +119,11 @@ mod tests {
 
     #[test]
     fn the_n_that_is_shown_is_that_which_divides() {
-        let words = |whole, places: &[u64]| mean_of(whole, places.iter().map(|count| Some(*count)));
-        assert_eq!(words(Some(6), &[]).unwrap(), "mean of 6");
-        assert_eq!(words(Some(6), &[3, 3]).unwrap(), "means of 3 in each of 2 places");
-        assert_eq!(words(Some(5), &[2, 3]).unwrap(), "means of 2 to 3 in each of 2 places");
-        assert_eq!(words(None, &[]), None);
+        let of = |whole, places: &[u64]| MeanOf::instances(whole, places.iter().map(|count| Some(*count)));
+        let places = |least, most| Some(MeanOf::Places { places: 2, least, most });
+        assert_eq!(of(Some(6), &[]), Some(MeanOf::Instances(6)));
+        assert_eq!((of(Some(6), &[3, 3]), of(Some(5), &[2, 3])), (places(3, 3), places(2, 3)));
+        assert_eq!(of(None, &[]), None);
     }
 
     #[test]

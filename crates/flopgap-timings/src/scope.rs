@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use flopgap_hint::Hint as _;
@@ -14,10 +13,11 @@ use flopgap_nsys::{
 use crate::error::Error;
 use crate::intervals::Intervals;
 use crate::kind::PassKind;
-use crate::passes::{called, in_a_sentence};
+use crate::passes::called;
 use crate::pattern::RangePattern;
 use crate::place::{Gpus, Place};
 use crate::select::{Group, Named, WarmUp};
+use crate::selection::{ChosenSteps, OtherSteps, Owner, Selection};
 use crate::unlaunched::Unlaunched;
 
 /// Which ranges.
@@ -55,8 +55,8 @@ type Optimizer = (String, OperationTimes);
 #[derive(Clone, Debug)]
 pub(crate) struct Scoped {
     pub(crate) scope: String,
-    pub(crate) attribution: Option<String>,
-    pub(crate) rule: Option<String>,
+    pub(crate) attribution: Option<Owner>,
+    pub(crate) selection: Option<Selection>,
     /// Everything, wherever it ran.
     pub(crate) whole: Part,
     /// Each process on each GPU, by process and GPU; empty where there is one alone, or when all
@@ -126,8 +126,7 @@ struct Selected {
     name: String,
     /// Places in [`NvtxRanges::ranges`], by time, none within another.
     instances: Vec<usize>,
-    /// Which were left out, in a sentence.
-    rule: String,
+    selection: Selection,
 }
 
 /// Leaves those out that lie within others of them on their thread, or are there twice, and orders
@@ -177,7 +176,7 @@ impl Scope {
     /// The instances of the ranges.
     fn select(&self, trace: &Trace, nvtx: &NvtxRanges) -> Result<Selected, Error> {
         let named = Named::new(nvtx);
-        let mut rule = named.rule(&self.warm_up);
+        let mut selection = named.selection(&self.warm_up);
         let groups: Vec<Group> = match &self.ranges {
             Ranges::All => Vec::new(),
             Ranges::Named(patterns) => called(trace, &named, patterns, &self.warm_up)?,
@@ -200,14 +199,12 @@ impl Scope {
                     return Err(Error::OnlyWarmUp { path: path(), range: steps.name, instances });
                 }
                 if !others.is_empty() {
-                    let others =
-                        others.iter().map(|group| format!("`{}` ({})", group.name, group.instances.len()));
-                    let _ = write!(
-                        rule,
-                        " Steps are `{}`; {} are not among them: name them with --range.",
-                        steps.name,
-                        others.collect::<Vec<_>>().join(", ")
-                    );
+                    let others = others.into_iter().map(|group| OtherSteps {
+                        instances: group.instances.len() as u64,
+                        name: group.name,
+                    });
+                    selection.steps =
+                        Some(ChosenSteps { name: steps.name.clone(), others: others.collect() });
                 }
                 vec![steps]
             }
@@ -217,11 +214,8 @@ impl Scope {
             groups.iter().flat_map(|group| group.instances.iter().copied()).collect();
         let all = instances.len();
         outermost(nvtx, &mut instances);
-        if instances.len() < all {
-            let within = all - instances.len();
-            let _ = write!(rule, " {within} of these ranges lie within others of them and count with those.");
-        }
-        Ok(Selected { name: shown.join(", "), instances, rule })
+        selection.nested = (all - instances.len()) as u64;
+        Ok(Selected { name: shown.join(", "), instances, selection })
     }
 
     /// The GPU work of the scope.
@@ -231,11 +225,11 @@ impl Scope {
         }
         let launched = trace.launched(self.attribution)?;
         let nvtx = launched.nvtx();
-        let Selected { name: scope, instances, rule } = self.select(trace, nvtx)?;
+        let Selected { name: scope, instances, selection } = self.select(trace, nvtx)?;
         let mut times = trace.operation_times(Some((nvtx, &instances)), self.attribution)?;
         if times.kernels.is_empty() && times.copies.is_none() && times.sets.is_none() {
-            let (path, ranges) = (trace.path().to_owned(), format!("`{scope}`"));
-            return Err(Error::NoWork { path, ranges, unlaunched: launched.unlaunched().into() });
+            let path = trace.path().to_owned();
+            return Err(Error::NoWork { path, ranges: scope, unlaunched: launched.unlaunched().into() });
         }
         let optimizer = self.optimizer(trace, nvtx, Some(&instances))?;
         let apart = std::mem::take(&mut times.places);
@@ -277,9 +271,9 @@ impl Scope {
         }
         let whole = part(times, &instances, launched.sums_of(&[&instances])[0]);
         let whole = Part { optimizer: in_optimizer.kernels, ..whole };
-        let attribution = Some(in_a_sentence(self.attribution));
+        let attribution = Some(self.attribution.by.into());
         let unlaunched = Some(launched.unlaunched().into());
-        Ok(Scoped { scope, attribution, rule: Some(rule), whole, places, optimizer, unlaunched })
+        Ok(Scoped { scope, attribution, selection: Some(selection), whole, places, optimizer, unlaunched })
     }
 
     /// The GPU work of a whole trace.
@@ -329,7 +323,7 @@ impl Scope {
             ..Part::new(None, times)
         };
         let scope = "all".to_owned();
-        Ok(Scoped { scope, attribution: None, rule: None, whole, places, optimizer, unlaunched: None })
+        Ok(Scoped { scope, attribution: None, selection: None, whole, places, optimizer, unlaunched: None })
     }
 
     /// The optimizer passes of the trace, or those that lie in some instances of ranges, with their

@@ -10,6 +10,7 @@ use crate::fold::{fold_instances, fold_range};
 use crate::intervals::Intervals;
 use crate::kind::{Claim, PassKind};
 use crate::pattern::RangePattern;
+use crate::selection::{LeftOutFirst, Selection};
 
 /// What counts as warm-up and is left out.
 ///
@@ -166,29 +167,19 @@ impl<'a> Named<'a> {
         marked.flat_map(|called| called.instances.iter().map(|&at| (called.folded(), at))).collect()
     }
 
-    /// Which instances are left out, in a sentence.
-    pub(crate) fn rule(&self, warm_up: &WarmUp) -> String {
-        let mut marked: Vec<String> = self.marks(warm_up).map(Called::shown).collect();
-        marked.truncate(3);
+    /// Which instances are left out.
+    pub(crate) fn selection(&self, warm_up: &WarmUp) -> Selection {
+        let marked: Vec<String> = self.marks(warm_up).map(Called::shown).collect();
         let first = match (marked.is_empty(), warm_up.skip) {
             _ if warm_up.keep => None,
             (_, Some(0)) | (false, None) => None,
-            (true, None) => match self.steps(warm_up, &Intervals::default()) {
-                Some(steps) => Some(format!(
-                    "the first `{}` of each process, and passes outside of the steps",
-                    steps.name
-                )),
-                None => Some("the first instance of each pass in each process".to_owned()),
-            },
-            (_, Some(1)) => Some("the first instance of each pass in each process".to_owned()),
-            (_, Some(skip)) => Some(format!("the first {skip} instances of each pass in each process")),
+            (true, None) => Some(match self.steps(warm_up, &Intervals::default()) {
+                Some(steps) => LeftOutFirst::Step(steps.name),
+                None => LeftOutFirst::Instances(1),
+            }),
+            (_, Some(skip)) => Some(LeftOutFirst::Instances(skip)),
         };
-        let marked = (!marked.is_empty()).then(|| format!("what lies in `{}`", marked.join("`, `")));
-        match (marked, first) {
-            (Some(marked), Some(first)) => format!("Left out as warming up: {marked}, and {first} after it."),
-            (Some(one), None) | (None, Some(one)) => format!("Left out as warming up: {one}."),
-            (None, None) => "Nothing is left out as warming up.".to_owned(),
-        }
+        Selection { warm_up: marked, first, ..Selection::default() }
     }
 
     /// The ranges that a pattern means: all of one name, or those that it matches under their
@@ -489,10 +480,8 @@ mod tests {
         ]);
         let found = starts(&nvtx, &WarmUp::default());
         assert_eq!(found, expected(&[("step_*", &[30, 32]), ("forward", &[31, 33])]));
-        assert_eq!(
-            Named::new(&nvtx).rule(&WarmUp::default()),
-            "Left out as warming up: the first `step_*` of each process, and passes outside of the steps."
-        );
+        let first = Named::new(&nvtx).selection(&WarmUp::default()).first;
+        assert_eq!(first, Some(LeftOutFirst::Step("step_*".to_owned())));
         let two = WarmUp { skip: Some(1), ..WarmUp::default() };
         assert_eq!(starts(&nvtx, &two), expected(&[("step_*", &[30, 32]), ("forward", &[11, 31, 33])]));
         let all = WarmUp { keep: true, ..WarmUp::default() };
@@ -500,7 +489,7 @@ mod tests {
             starts(&nvtx, &all),
             expected(&[("step_*", &[10, 12, 30, 32]), ("forward", &[0, 11, 13, 31, 33])])
         );
-        assert_eq!(Named::new(&nvtx).rule(&all), "Nothing is left out as warming up.");
+        assert_eq!(Named::new(&nvtx).selection(&all), Selection::default());
     }
 
     #[test]

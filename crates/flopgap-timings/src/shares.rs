@@ -9,8 +9,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::place::{Place, Spread, mean_of};
+use crate::place::{MeanOf, Place, Spread};
 use crate::scope::{Part, Scope, Scoped};
+use crate::selection::{Owner, Selection};
 use crate::times::share;
 use crate::unlaunched::Unlaunched;
 
@@ -88,11 +89,11 @@ pub struct Shares {
     pub place: Option<Place>,
     /// How many instances of the ranges; absent for a whole trace.
     pub instances: Option<u64>,
-    /// How GPU work found its range; absent for a whole trace.
-    pub attribution: Option<String>,
-    /// Which instances were left out, in a sentence; absent for a whole trace.
-    pub rule: Option<String>,
-    /// Work of the trace that belongs to no range; absent for a whole trace.
+    /// Whose ranges own GPU work; absent for a whole trace.
+    pub attribution: Option<Owner>,
+    /// Which instances were left out; absent for a whole trace.
+    pub selection: Option<Selection>,
+    /// The work of the trace that could belong to no range; absent for a whole trace.
     pub unlaunched: Option<Unlaunched>,
     /// The ranges whose kernels count as `optimizer`, whatever class their names tell; absent when
     /// the scope marks no optimizer pass.
@@ -130,10 +131,9 @@ impl Shares {
         Spread::of(self.places.iter().filter_map(|own| Some((own.place?, own.each(own.total_ns)))))
     }
 
-    /// What times of one instance are means of: `mean of 2`, or `means of 3 in each of 2 places`;
-    /// `None` for a whole trace.
-    pub fn mean_of(&self) -> Option<String> {
-        mean_of(self.instances, self.places.iter().map(|own| own.instances))
+    /// What times of one instance are means of; nothing for a whole trace.
+    pub fn mean_of(&self) -> Option<MeanOf> {
+        MeanOf::instances(self.instances, self.places.iter().map(|own| own.instances))
     }
 
     /// A sum over all instances, divided by their number; for a whole trace, the sum.
@@ -201,8 +201,8 @@ fn of_part(scoped: &Scoped, place: Option<Place>, part: &Part, classifier: &Clas
         scope: scoped.scope.clone(),
         place,
         instances: part.instances,
-        attribution: scoped.attribution.clone(),
-        rule: scoped.rule.clone(),
+        attribution: scoped.attribution,
+        selection: scoped.selection.clone(),
         unlaunched: scoped.unlaunched,
         optimizer: scoped.optimizer.clone(),
         shares,

@@ -1,4 +1,4 @@
-//! Statistics, and their textual form.
+//! Statistics of durations.
 
 use flopgap_nsys::Summary;
 use serde::{Deserialize, Serialize};
@@ -44,26 +44,7 @@ impl From<Summary> for Times {
     }
 }
 
-/// Nanoseconds in the most readable unit: `13.980 ms`, `41.2 µs`.
-pub(crate) fn in_words(ns: f64) -> String {
-    let size = ns.abs();
-    if size >= 1e9 {
-        format!("{:.3} s", ns / 1e9)
-    } else if size >= 1e6 {
-        format!("{:.3} ms", ns / 1e6)
-    } else if size >= 1e3 {
-        format!("{:.1} µs", ns / 1e3)
-    } else {
-        format!("{ns:.0} ns")
-    }
-}
-
-/// A share as a percentage: `86.6%`.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
-}
-
-/// By how much `value` exceeds `base`, as a fraction; `None` over zero.
+/// How much larger `value` is than `base`, as a fraction; nothing over zero.
 pub(crate) fn change(base: f64, value: f64) -> Option<f64> {
     (base > 0.0).then(|| value / base - 1.0)
 }

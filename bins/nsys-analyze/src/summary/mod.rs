@@ -1,6 +1,5 @@
 //! `nsys-analyze summary TRACE…`: everything that the traces answer, on one page.
 
-mod answers;
 mod page;
 mod recorded;
 mod sections;
@@ -17,14 +16,13 @@ use flopgap_nsys::{AttributeBy, Trace};
 use flopgap_report::html::{Block, Document};
 use flopgap_timings::{RangePattern, WarmUp};
 
-pub(crate) use page::{OfTrace, Overview};
+pub(crate) use page::{OfTrace, Overview, Skipped};
 
 use crate::answer::report;
 use crate::opening::Opener;
 use crate::passes::Measured;
 use crate::scope::ScopeArguments;
 use crate::{PROGRAM, failure, warn_all};
-use sections::PASSES;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -175,12 +173,11 @@ fn document(
             .exit(Exit::Absent));
     }
     // What was asked for by name is missed, not skipped.
-    if !look.range.is_empty() && !pages.iter().any(|page| page.measured) {
-        let why = pages.iter().zip(traces).filter_map(|(page, path)| {
-            let why =
-                page.skipped.iter().find_map(|text| text.strip_prefix(&format!("SKIPPED: {PASSES}: ")))?;
-            Some(format!("{}: {why}", path.display()))
-        });
+    if !look.range.is_empty() && pages.iter().all(|page| page.unmeasured.is_some()) {
+        let why = pages
+            .iter()
+            .zip(traces)
+            .filter_map(|(page, path)| Some(format!("{}: {}", path.display(), page.unmeasured.as_ref()?)));
         let message = why.collect::<Vec<_>>().join("; ");
         let hint = "without --range, the summary lists the ranges of the trace";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
@@ -289,7 +286,7 @@ pub(crate) fn join(pages: Vec<OfTrace>, comparison: Vec<String>, compared: Vec<B
     let reported = pages.iter().flat_map(|page| {
         page.reported
             .iter()
-            .map(|problem| if several { format!("{}: {problem}", page.name) } else { problem.clone() })
+            .map(|problem| if several { format!("{}: {problem}", page.name) } else { problem.to_string() })
     });
     let reported: Vec<String> = reported.collect();
     if !reported.is_empty() {

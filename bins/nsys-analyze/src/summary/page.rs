@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
+use flopgap_nsys::Problem;
 use flopgap_report::html::Block;
 use flopgap_timings::Error;
 
@@ -17,19 +18,39 @@ pub(crate) struct OfTrace {
     /// Where and for how long it was recorded, in one line.
     pub(super) machine: String,
     /// The problems that nsys itself reported about the recording.
-    pub(super) reported: Vec<String>,
+    pub(super) reported: Vec<Problem>,
     /// In sentences.
     pub(crate) answers: Vec<String>,
-    /// Whether steps and passes, or the ranges that were asked for, were measured.
-    pub(super) measured: bool,
+    /// Why steps and passes, or the ranges that were asked for, were not measured; nothing when
+    /// they were.
+    pub(super) unmeasured: Option<String>,
     /// What could not be answered, and why.
-    pub(crate) skipped: Vec<String>,
+    pub(crate) skipped: Vec<Skipped>,
     /// What was strange in its rows.
     warnings: Vec<String>,
     blocks: Vec<Block>,
     pub(crate) overview: Overview,
     /// Whether anything was answered beyond what was recorded.
     answered: bool,
+}
+
+/// Something that could not be answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Skipped {
+    what: String,
+    why: String,
+}
+
+impl Skipped {
+    pub(super) fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// As a line, which begins with `name` where it is given.
+    pub(crate) fn line(&self, name: Option<&str>) -> String {
+        let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
+        format!("SKIPPED: {name}{}: {}", self.what, self.why)
+    }
 }
 
 /// The figures of a trace that stand in an index of many.
@@ -55,7 +76,7 @@ impl OfTrace {
             machine: String::new(),
             reported: Vec::new(),
             answers: Vec::new(),
-            measured: false,
+            unmeasured: None,
             skipped: Vec::new(),
             warnings: Vec::new(),
             blocks: Vec::new(),
@@ -85,7 +106,7 @@ impl OfTrace {
         let reason = reason.to_string();
         // The page is about one file: it need not be named again and again.
         let reason = reason.strip_prefix(&format!("{}: ", self.path.display())).unwrap_or(&reason);
-        self.skipped.push(format!("SKIPPED: {what}: {reason}"));
+        self.skipped.push(Skipped { what: what.to_owned(), why: reason.to_owned() });
     }
 
     /// Says that a report could not be written.
@@ -131,14 +152,12 @@ impl OfTrace {
         let name = |text: String| if several { format!("{}: {text}", self.name) } else { text };
         // In JSON the problems of all traces are one list, without titles: there each names its
         // trace.
-        let item = |problem: String| match problem.strip_prefix("SKIPPED: ") {
-            Some(rest) => format!("SKIPPED: {}", name(rest.to_owned())),
-            None => name(problem),
-        };
-        for (title, problems) in [("Not in the trace", self.skipped), ("Strange rows", self.warnings)] {
+        let own = several.then_some(self.name.as_str());
+        let skipped: Vec<String> = self.skipped.iter().map(|skipped| skipped.line(own)).collect();
+        let warnings: Vec<String> = self.warnings.into_iter().map(name).collect();
+        for (title, problems) in [("Not in the trace", skipped), ("Strange rows", warnings)] {
             if !problems.is_empty() {
-                let title = name(title.to_owned());
-                blocks.push(Block::Problems(title, problems.into_iter().map(item).collect()));
+                blocks.push(Block::Problems(name(title.to_owned()), problems));
             }
         }
         blocks.extend(self.blocks.into_iter().map(|block| match block {

@@ -8,9 +8,9 @@ use flopgap_nsys::{Error, GpuActivity, Report, ReportKind, ReportOptions, Report
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
 
-use super::answers::time;
 use super::page::OfTrace;
 use crate::failure;
+use crate::sentences::time;
 
 /// Tool, machine, duration and counts; `calls` is `cuda_api_sum`.
 pub(super) fn section(

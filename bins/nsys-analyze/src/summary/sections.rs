@@ -12,26 +12,23 @@ use flopgap_report::table::{Cell, Column, Table};
 use flopgap_report::{ReportError, numbers};
 use flopgap_timings::attention::{self, Names, Options as AttentionOptions};
 use flopgap_timings::compare::{Comparison, compare, scopes};
-use flopgap_timings::kernels::{Kernels, kernels, same_top};
+use flopgap_timings::kernels::{Kernels, kernels};
 use flopgap_timings::passes::{self, Options, Pass, Passes};
 use flopgap_timings::shares::{Shares, Work, shares};
 use flopgap_timings::{PassKind, RangePattern, Ranges, Scope};
 
-use super::answers::time;
 use super::page::OfTrace;
 use super::work::color;
-use super::{Look, answers, recorded, timeline, work};
+use super::{Look, recorded, timeline, work};
 use crate::answer::{ms, name_of, report, unanswered};
 use crate::failure;
 use crate::opening::Opener;
 use crate::scope::named;
+use crate::sentences::{self, page as page_sentences, time};
 use crate::{
     attention as attention_command, compare as compare_command, kernels as kernels_command,
     passes as passes_command,
 };
-
-/// What is said to be missing when no steps and passes are found.
-pub(super) const PASSES: &str = "times of steps and passes";
 
 /// Makes all sections of one trace.
 pub(super) fn all(
@@ -111,19 +108,19 @@ fn passes_section(
         no_instances: false,
         pool: look.scope.pool(),
     };
-    let Some(found) = page.answer(PASSES, passes::passes(trace, &options))? else {
+    let Some(found) = page.answer("times of steps and passes", passes::passes(trace, &options))? else {
+        page.unmeasured = page.skipped.last().map(|skipped| skipped.why().to_owned());
         return Ok(None);
     };
-    page.measured = true;
-    page.answers.extend(answers::passes(&found));
+    page.answers.extend(page_sentences::passes(&found));
     page.heading(if look.range.is_empty() { "Steps and passes" } else { "The ranges that were asked for" });
     for table in passes_command::tables_of(&page.name, &found).map_err(|error| report(&error))? {
         page.push(Block::Table(table));
     }
-    page.text(found.rule.clone());
+    page.text(sentences::selection(&found.selection));
     match &found.no_gpu {
         Some(reason) => page.skip("GPU times of steps and passes", reason),
-        None => page.text(found.attribution.clone()),
+        None => page.text(sentences::owner(found.attribution)),
     }
     Ok(Some(found))
 }
@@ -230,8 +227,8 @@ fn kernels_section(
         if found.kernels.len() > top.len() {
             page.text(format!("{} more kernels are not shown.", found.kernels.len() - top.len()));
         }
-        page.answers.extend(answers::top(&found));
-        page.answers.extend(found.spread_sentence());
+        page.answers.extend(page_sentences::top(&found));
+        page.answers.extend(sentences::spread_of_kernels(&found));
         others(page, &found, look)?;
         if page.overview.top.is_none() {
             page.overview.top = found.kernels.first().map(|kernel| (kernel.short.clone(), kernel.share));
@@ -245,11 +242,11 @@ fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failur
     let others: Vec<_> = found
         .kernels
         .iter()
-        .filter(|kernel| !answers::is_product(kernel.class))
+        .filter(|kernel| !page_sentences::is_product(kernel.class))
         .take(look.top)
         .cloned()
         .collect();
-    let Some(sentence) = answers::others(found) else { return Ok(()) };
+    let Some(sentence) = page_sentences::others(found) else { return Ok(()) };
     page.answers.push(sentence);
     let scope = if found.instances.is_some() { format!(" of `{}`", found.scope) } else { String::new() };
     let title = format!("Kernels{scope} other than matrix products");
@@ -268,10 +265,10 @@ fn shares_section(
         return Ok(());
     };
     page.overview.matmul = Some(found.share(Work::Kernels(KernelClass::Matmul)));
-    page.answers.extend(answers::shares(&found));
+    page.answers.extend(page_sentences::shares(&found));
     page.heading("GPU time by kind of work");
     let title = match found.mean_of() {
-        Some(mean) => format!("One `{}` ({mean})", found.scope),
+        Some(mean) => format!("One `{}` ({})", found.scope, sentences::mean_of(mean)),
         None => "Everything recorded".to_owned(),
     };
     let labels: Vec<String> =
@@ -365,7 +362,7 @@ fn attention_section(
         let Some(found) = page.answer("attention", attention::attention(trace, &options, classifier))? else {
             return Ok(());
         };
-        page.answers.extend(found.sentences());
+        page.answers.extend(sentences::attention_times(&found));
         page.heading("Attention");
         for table in [
             attention_command::parts(&found),
@@ -388,7 +385,7 @@ fn attention_section(
         }
     }
     let [scores, softmax, weighted] = parts.as_slice() else { return Ok(()) };
-    page.answers.extend(answers::attention([scores, softmax, weighted]));
+    page.answers.extend(page_sentences::attention([scores, softmax, weighted]));
     page.heading("Attention");
     page.table(attention_table(&parts))
 }
@@ -468,7 +465,7 @@ fn busy_section(
         Some((activity.iter().map(|gpu| i128::from(gpu.busy)).sum(), activity.iter().map(extent).sum()));
     for gpu in activity {
         let longest = gaps.iter().find(|gap| gap.device == gpu.device);
-        page.answers.push(answers::busy(gpu, longest));
+        page.answers.push(page_sentences::busy(gpu, longest.map(work::Gap::length)));
     }
     page.heading("GPU busy and idle");
     page.table(activity_table(activity))?;
@@ -538,7 +535,7 @@ pub(super) fn comparison(
     look: &Look,
     classifier: &Classifier,
     opener: &Opener,
-    sentences: &mut Vec<String>,
+    said: &mut Vec<String>,
 ) -> Result<Vec<Block>, Failure> {
     let (a, b) = (opener.open_again(paths[0])?, opener.open_again(paths[1])?);
     let scope = match named(&look.range) {
@@ -552,16 +549,15 @@ pub(super) fn comparison(
     }) {
         Ok(found) => found,
         Err(error) if error.is_absence() => {
-            sentences.push(format!("SKIPPED: comparison: {error}"));
+            said.push(format!("SKIPPED: comparison: {error}"));
             return Ok(Vec::new());
         }
         Err(error) => return Err(unanswered(&error)),
     };
     let (found, [top_a, top_b]) = both;
-    sentences.extend(found.sentences());
-    sentences.extend(
-        same_top(&top_a, &top_b).map(|text| format!("The kernel with the most time: {}", lower_first(&text))),
-    );
+    said.extend(sentences::compare_times(&found));
+    let same = sentences::same_top(&top_a, &top_b);
+    said.extend(same.map(|text| format!("The kernel with the most time: {}", sentences::lower_first(&text))));
     let names = paths.map(|path| name_of(path));
     let mut blocks = vec![Block::Heading("A against B".to_owned()), Block::Text(compared(&found))];
     if let Some(chart) = bars("GPU time by kind of work", &[(&names[0], &found.a), (&names[1], &found.b)])? {
@@ -573,14 +569,5 @@ pub(super) fn comparison(
 }
 
 fn compared(found: &Comparison) -> String {
-    let side = |shares: &Shares| match shares.mean_of() {
-        Some(mean) => format!("one `{}` ({mean})", shares.scope),
-        None => "everything recorded".to_owned(),
-    };
-    format!("A: {}; B: {}.", side(&found.a), side(&found.b))
-}
-
-fn lower_first(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+    format!("A: {}; B: {}.", sentences::of_scope(&found.a), sentences::of_scope(&found.b))
 }

@@ -54,31 +54,6 @@ impl Rule {
             Rule::GpuTimeUtil => "gpu_time_util",
         }
     }
-
-    /// An explanation of its findings, and a remedy.
-    pub fn advice(self) -> &'static str {
-        match self {
-            Rule::CudaMemcpyAsync => {
-                "These asynchronous copies use pageable host memory, so the call waits for them; allocate the host side \
-                 pinned (cudaMallocHost, pin_memory=True)."
-            }
-            Rule::CudaMemcpySync => {
-                "These copies hold the calling thread up until they are done; use cudaMemcpyAsync with pinned memory."
-            }
-            Rule::CudaMemsetSync => {
-                "These sets of host memory hold the calling thread up; use cudaMemsetAsync."
-            }
-            Rule::CudaApiSync => {
-                "These calls wait for all work of a device or stream; wait for an event instead where only some of it is needed."
-            }
-            Rule::GpuGaps => {
-                "The GPU did nothing for long here: look for work of the host that could run at the same time."
-            }
-            Rule::GpuTimeUtil => {
-                "The GPU was busy for little of this time: the host may be too slow to launch, or waits too often."
-            }
-        }
-    }
 }
 
 impl fmt::Display for Rule {

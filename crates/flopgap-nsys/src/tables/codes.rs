@@ -102,14 +102,37 @@ pub fn migration_label(cause: i64) -> Option<&'static str> {
     })
 }
 
-/// How bad a diagnostic is, as nsys spells it; `None` for an unknown number.
+/// How bad a diagnostic is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Unknown,
+    Info,
+    Warning,
+    Error,
+    Verbose,
+}
+
+impl Severity {
+    /// Nothing for an unknown number.
+    pub(crate) fn of(code: i64) -> Option<Severity> {
+        Some(match code {
+            0 => Severity::Unknown,
+            1 => Severity::Info,
+            2 => Severity::Warning,
+            3 => Severity::Error,
+            4 => Severity::Verbose,
+            _ => return None,
+        })
+    }
+}
+
+/// How bad a diagnostic is, as nsys spells it; nothing for an unknown number.
 pub fn severity_label(severity: i64) -> Option<&'static str> {
-    Some(match severity {
-        0 => "Unknown",
-        1 => "Info",
-        2 => "Warning",
-        3 => "Error",
-        4 => "Verbose",
-        _ => return None,
+    Severity::of(severity).map(|severity| match severity {
+        Severity::Unknown => "Unknown",
+        Severity::Info => "Info",
+        Severity::Warning => "Warning",
+        Severity::Error => "Error",
+        Severity::Verbose => "Verbose",
     })
 }

@@ -20,6 +20,7 @@ pub(crate) mod sync;
 pub(crate) mod target;
 pub(crate) mod unified;
 
+pub(crate) use codes::Severity;
 pub use codes::{
     access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::TableSpec;
-use super::codes::severity_label;
+use super::codes::Severity;
 use crate::{Error, GlobalId, Trace};
 
 const EXPORT_DATA: TableSpec = TableSpec::new("META_DATA_EXPORT", "data on the export");
@@ -43,7 +43,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// Whether it reports a problem: a warning, an error, or a severity that has no name yet.
     pub fn is_problem(&self) -> bool {
-        !matches!(severity_label(self.severity), Some("Info" | "Verbose"))
+        !matches!(Severity::of(self.severity), Some(Severity::Info | Severity::Verbose))
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Change, Diff, Quantity};
+use crate::place::Place;
 
 /// The times that a gate checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,12 +52,39 @@ impl fmt::Display for Measure {
     }
 }
 
-/// A regression beyond the allowed fraction.
+/// What is compared before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compared {
+    /// The scope.
+    Scope {
+        /// Where; absent for all places together.
+        place: Option<Place>,
+    },
+    /// A kernel, or all copies or sets.
+    Kernel {
+        /// A name that fits in a table.
+        name: String,
+        /// Where; absent for all places together.
+        place: Option<Place>,
+    },
+    /// A range.
+    Range {
+        /// Its folded name.
+        name: String,
+        /// The process; absent for all together.
+        process: Option<i64>,
+        /// The GPU; absent where the range uses but one, and for time on the host.
+        gpu: Option<i64>,
+    },
+}
+
+/// What got slower by more than was allowed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slower {
-    /// The scope, or a kernel or range by name.
-    pub what: String,
-    /// The time that got slower.
+    /// What is compared.
+    pub what: Compared,
+    /// By which time.
     pub by: Measure,
     /// Before, in nanoseconds of one instance.
     pub before_ns: f64,
@@ -85,18 +113,12 @@ impl Diff {
     /// work does not make up for slower work. What is new or gone shows in the scope alone.
     pub fn slower(&self, fraction: f64, least_ns: i128, by: By) -> Vec<Slower> {
         let mut slower = Vec::new();
-        let mut judge = |what: &str, measure: Measure, time: Quantity| {
+        let mut judge = |what: &Compared, measure: Measure, time: Quantity| {
             let Some(found) = time.fraction().filter(|found| *found > fraction && by.judges(measure)) else {
                 return;
             };
             if let Quantity { before: Some(before_ns), after: Some(after_ns) } = time {
-                slower.push(Slower {
-                    what: what.to_owned(),
-                    by: measure,
-                    before_ns,
-                    after_ns,
-                    fraction: found,
-                });
+                slower.push(Slower { what: what.clone(), by: measure, before_ns, after_ns, fraction: found });
             }
         };
         let each = |change: &Change| Quantity {
@@ -104,8 +126,8 @@ impl Diff {
             after: change.after.map(|side| side.each_ns),
         };
         for place in &self.places {
-            let what = format!("{}{}", self.what(), place.in_words());
-            // The length of a recording depends on when it was stopped.
+            let what = Compared::Scope { place: place.shown_place() };
+            // How long a recording lasted depends on when it was stopped.
             if self.instances != [None, None] || by == By::Wall {
                 judge(&what, Measure::Wall, place.wall_ns);
             }
@@ -118,7 +140,8 @@ impl Diff {
             }
         }
         for kernel in self.kernels.iter().filter(|kernel| kernel.time.most_ns() >= least_ns) {
-            let what = format!("kernel {}{}", kernel.short, self.places[kernel.place].in_words());
+            let place = self.places[kernel.place].shown_place();
+            let what = Compared::Kernel { name: kernel.short.clone(), place };
             judge(&what, Measure::Busy, each(&kernel.time));
             let calls = |side: Option<super::Side>| side.map(|side| side.each_calls);
             if calls(kernel.time.before) != calls(kernel.time.after) {
@@ -132,18 +155,19 @@ impl Diff {
             if self.scope.iter().all(|scope| *scope == range.name) {
                 continue;
             }
-            let process = range.process[1].or(range.process[0]);
-            let process = process.map(|process| format!(" (process {process})")).unwrap_or_default();
-            let mut judge = |what: &str, measure: Measure, change: &Change| {
+            let what = |gpu: Option<i64>| Compared::Range {
+                name: range.name.clone(),
+                process: range.process[1].or(range.process[0]),
+                gpu,
+            };
+            let mut judge = |what: &Compared, measure: Measure, change: &Change| {
                 if change.most_ns() >= least_ns {
                     judge(what, measure, each(change));
                 }
             };
-            judge(&format!("range `{}`{process}", range.name), Measure::Wall, &range.wall);
+            judge(&what(None), Measure::Wall, &range.wall);
             for gpu in &range.gpus {
-                let number =
-                    gpu.gpu[1].or(gpu.gpu[0]).map(|gpu| format!(" on GPU {gpu}")).unwrap_or_default();
-                let what = format!("range `{}`{process}{number}", range.name);
+                let what = what(gpu.gpu[1].or(gpu.gpu[0]));
                 judge(&what, Measure::Projected, &gpu.projected);
                 judge(&what, Measure::Busy, &gpu.busy);
             }

@@ -3,7 +3,6 @@
 mod gate;
 mod kernels;
 mod ranges;
-mod sentences;
 mod work;
 
 use flopgap_hint::Hint as _;
@@ -12,14 +11,15 @@ use flopgap_nsys::Trace;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::place::{Place, Spread, mean_of};
+use crate::place::{MeanOf, Place, Spread};
 use crate::scope::{Part, Scope, Scoped};
 use crate::select::Named;
+use crate::selection::{Owner, Selection};
 use crate::times::change;
 use crate::unlaunched::Unlaunched;
 
-pub use gate::{By, Measure, Slower};
-pub use work::{LikeForLike, WorkDifference};
+pub use gate::{By, Compared, Measure, Slower};
+pub use work::{Counted, LikeForLike, WorkDifference};
 
 /// Two traces, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,11 +28,11 @@ pub struct Diff {
     pub scope: [String; 2],
     /// How many instances of them; absent for whole traces.
     pub instances: [Option<u64>; 2],
-    /// How GPU work found its range, in a sentence.
-    pub attribution: String,
-    /// Which instances were left out, in a sentence; absent when the trace before has no ranges.
-    pub rule: Option<String>,
-    /// GPU work of each trace that belongs to no range; absent for whole traces.
+    /// Whose ranges own GPU work.
+    pub attribution: Owner,
+    /// Which instances were left out; absent when the trace before has no ranges.
+    pub selection: Option<Selection>,
+    /// The work of each trace that could belong to no range; absent for whole traces.
     pub unlaunched: [Option<Unlaunched>; 2],
     /// How many processes and GPUs worked in each trace, where their numbers differ and so no one
     /// is compared with another.
@@ -169,8 +169,22 @@ pub struct KernelChange {
     pub short: String,
     /// The kind of work.
     pub class: KernelClass,
+    /// Whether it is a kernel, or stands for all copies or sets.
+    pub operation: Operation,
     /// Its time.
     pub time: Change,
+}
+
+/// A kind of GPU operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// A kernel.
+    Kernel,
+    /// A memory copy.
+    Memcpy,
+    /// A memory set.
+    Memset,
 }
 
 /// A range before and after.
@@ -220,8 +234,8 @@ pub fn diff(
     options: Options,
     classifier: &Classifier,
 ) -> Result<Diff, Error> {
-    // One after the other, so that only one is in memory at a time.
-    let (before_work, before_ranges, rule) = one(before.0, before.1, options)?;
+    // One after the other, so that only one of them is held at a time.
+    let (before_work, before_ranges, selection) = one(before.0, before.1, options)?;
     let (after_work, after_ranges, _) = one(after.0, after.1, options)?;
     let counts = [&before_work, &after_work].map(|scoped| scoped.places.len().max(1) as u64);
     let pairs: Vec<([Option<Place>; 2], [&Part; 2])> = if counts[0] == counts[1] && counts[0] > 1 {
@@ -249,8 +263,8 @@ pub fn diff(
         kernels,
         unlaunched: [before_work.unlaunched, after_work.unlaunched],
         unmatched: (counts[0] != counts[1]).then_some(counts),
-        rule,
-        attribution: crate::passes::in_a_sentence(before.1.attribution),
+        selection,
+        attribution: before.1.attribution.by.into(),
         instances: [before_work.whole.instances, after_work.whole.instances],
         scope: [before_work.scope.clone(), after_work.scope.clone()],
         places,
@@ -262,7 +276,7 @@ fn one(
     trace: &Trace,
     scope: &Scope,
     options: Options,
-) -> Result<(Scoped, ranges::Ranges, Option<String>), Error> {
+) -> Result<(Scoped, ranges::Ranges, Option<Selection>), Error> {
     let nvtx = match trace.nvtx_ranges() {
         Ok(nvtx) => Some(nvtx),
         Err(error) if error.is_absence() => None,
@@ -275,11 +289,19 @@ fn one(
     };
     let scoped = scope.times(trace)?;
     let ranges = nvtx.as_deref().map(|nvtx| ranges::Ranges::read(nvtx, launched.as_deref(), scope, options));
-    let rule = match &scoped.rule {
-        Some(rule) => Some(rule.clone()),
-        None => nvtx.as_deref().map(|nvtx| Named::new(nvtx).rule(&scope.warm_up)),
+    let selection = match &scoped.selection {
+        Some(selection) => Some(selection.clone()),
+        None => nvtx.as_deref().map(|nvtx| Named::new(nvtx).selection(&scope.warm_up)),
     };
-    Ok((scoped, ranges.unwrap_or_default(), rule))
+    Ok((scoped, ranges.unwrap_or_default(), selection))
+}
+
+impl PlaceDiff {
+    /// The place after the change, or where only the trace before says it, that one; nothing for
+    /// all places together.
+    pub fn shown_place(&self) -> Option<Place> {
+        self.place[1].or(self.place[0])
+    }
 }
 
 fn place_diff(place: [Option<Place>; 2], parts: [&Part; 2], kernels: &[KernelChange]) -> PlaceDiff {
@@ -309,12 +331,11 @@ fn place_diff(place: [Option<Place>; 2], parts: [&Part; 2], kernels: &[KernelCha
 }
 
 impl Diff {
-    /// What is a mean of what, before and after: `mean of 2`, or `means of 3 in each of 2 places`;
-    /// `None` for whole traces.
-    pub fn mean_of(&self) -> [Option<String>; 2] {
+    /// What times are means of, before and after; nothing for whole traces.
+    pub fn mean_of(&self) -> [Option<MeanOf>; 2] {
         [0, 1].map(|side| {
             let places = self.places.iter().filter(|place| place.place[side].is_some());
-            mean_of(self.instances[side], places.map(|place| place.instances[side]))
+            MeanOf::instances(self.instances[side], places.map(|place| place.instances[side]))
         })
     }
 

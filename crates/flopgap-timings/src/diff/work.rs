@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{KernelChange, Side};
+use super::{KernelChange, Operation, Side};
 use crate::scope::Part;
 use crate::times::change;
 
@@ -41,12 +41,39 @@ impl LikeForLike {
     }
 }
 
-/// A difference in the amount of work, in one instance of the scope.
+/// What the work of a trace is counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Counted {
+    /// Launches of all kernels.
+    #[serde(rename = "kernel launches")]
+    Launches,
+    /// Memory copies.
+    #[serde(rename = "copies")]
+    Copies,
+    /// The bytes that they copied.
+    #[serde(rename = "copied bytes")]
+    CopiedBytes,
+    /// Memory sets.
+    #[serde(rename = "sets")]
+    Sets,
+    /// The bytes that they set.
+    #[serde(rename = "set bytes")]
+    SetBytes,
+    /// Kernels that only one of the traces has.
+    #[serde(rename = "kernels that only one has")]
+    KernelsOfOne,
+    /// Launches of the kernels that both traces have, and launch unequally often.
+    #[serde(rename = "launches of kernels that both have")]
+    SharedLaunches,
+}
+
+/// Something of which the traces hold different amounts, in one instance of the scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkDifference {
-    /// What: `kernel launches`, `kernels that only one has`, `copies`, `copied bytes`, `sets`, `set
-    /// bytes`.
-    pub what: String,
+    /// What.
+    pub what: Counted,
+    /// Of how many kernels, for [`Counted::SharedLaunches`].
+    pub kernels: Option<u64>,
     /// Before.
     pub before: f64,
     /// After.
@@ -56,32 +83,33 @@ pub struct WorkDifference {
 /// Differences in the work of two traces, to the last launch and byte.
 pub(super) fn differences(parts: [&Part; 2], kernels: &[KernelChange]) -> Vec<WorkDifference> {
     let mut found = Vec::new();
-    let mut compare = |what: &str, sums: [Option<u128>; 2]| {
+    let mut compare = |what: Counted, sums: [Option<u128>; 2]| {
         let [Some(before), Some(after)] = sums else { return };
         let instances = parts.map(|part| u128::from(part.instances.unwrap_or(1)));
         // As fractions, so that no rounding makes equals differ.
         if before.checked_mul(instances[1]) != after.checked_mul(instances[0]) {
             let each = |sum: u128, at: usize| sum as f64 / instances[at] as f64;
             found.push(WorkDifference {
-                what: what.to_owned(),
+                what,
+                kernels: None,
                 before: each(before, 0),
                 after: each(after, 1),
             });
         }
     };
     let launches = |part: &Part| part.kernels.iter().map(|(_, times)| u128::from(times.count)).sum();
-    compare("kernel launches", parts.map(|part| Some(launches(part))));
-    compare("copies", parts.map(|part| Some(part.copies.map_or(0, |times| u128::from(times.count)))));
-    compare("copied bytes", parts.map(|part| part.copied_bytes));
-    compare("sets", parts.map(|part| Some(part.sets.map_or(0, |times| u128::from(times.count)))));
-    compare("set bytes", parts.map(|part| part.set_bytes));
+    compare(Counted::Launches, parts.map(|part| Some(launches(part))));
+    compare(Counted::Copies, parts.map(|part| Some(part.copies.map_or(0, |times| u128::from(times.count)))));
+    compare(Counted::CopiedBytes, parts.map(|part| part.copied_bytes));
+    compare(Counted::Sets, parts.map(|part| Some(part.sets.map_or(0, |times| u128::from(times.count)))));
+    compare(Counted::SetBytes, parts.map(|part| part.set_bytes));
     let names =
         |only: &dyn Fn(&KernelChange) -> bool| kernels.iter().filter(|kernel| only(kernel)).count() as f64;
-    let is_kernel = |kernel: &KernelChange| !kernel.name.starts_with("[CUDA mem");
+    let is_kernel = |kernel: &KernelChange| kernel.operation == Operation::Kernel;
     let gone = names(&|kernel| is_kernel(kernel) && kernel.time.after.is_none());
     let new = names(&|kernel| is_kernel(kernel) && kernel.time.before.is_none());
     if gone + new > 0.0 {
-        found.push(WorkDifference { what: "kernels that only one has".to_owned(), before: gone, after: new });
+        found.push(WorkDifference { what: Counted::KernelsOfOne, kernels: None, before: gone, after: new });
     }
     let launches = |side: Option<Side>| side.map_or(0, |side| u128::from(side.calls));
     let instances = parts.map(|part| u128::from(part.instances.unwrap_or(1)));
@@ -98,10 +126,8 @@ pub(super) fn differences(parts: [&Part; 2], kernels: &[KernelChange]) -> Vec<Wo
             other.iter().filter_map(|kernel| side(kernel)).map(|side| side.each_calls).sum()
         };
         found.push(WorkDifference {
-            what: match other.len() {
-                1 => "launches of the one kernel that both have in other numbers".to_owned(),
-                count => format!("launches of {count} kernels that both have in other numbers"),
-            },
+            what: Counted::SharedLaunches,
+            kernels: Some(other.len() as u64),
             before: sum(|kernel| kernel.time.before),
             after: sum(|kernel| kernel.time.after),
         });

@@ -1,39 +1,18 @@
-//! What figures say, in sentences.
+//! What a page says in its first section, beside what the commands say.
 
 use std::fmt::Write as _;
 
 use flopgap_kernels::KernelClass;
 use flopgap_nsys::GpuActivity;
-use flopgap_report::numbers;
-pub(super) use flopgap_report::numbers::precise_duration as time;
 use flopgap_timings::kernels::{KernelTimes, Kernels};
 use flopgap_timings::passes::Passes;
 use flopgap_timings::shares::{Shares, Work};
 
-use super::work::Gap;
-
-/// A share of a whole.
-pub(super) fn percent(share: f64) -> String {
-    numbers::percent(share, 1)
-}
-
-fn upper_first(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-/// A list as it is spoken: `a, b and c`.
-fn list(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.clone(),
-        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
-    }
-}
+use super::{list, percent, time, upper_first};
 
 /// How long the passes took: with their GPU times where there are any, else on the host.
-pub(super) fn passes(found: &Passes) -> Vec<String> {
-    let mut sentences = found.sentences();
+pub(crate) fn passes(found: &Passes) -> Vec<String> {
+    let mut sentences = super::passes::of_times(found);
     for pass in found.passes.iter().filter(|pass| pass.gpu.is_none()) {
         let n = pass.host.count;
         sentences.push(format!(
@@ -51,17 +30,17 @@ fn within(scope: &str, instances: Option<u64>) -> String {
 }
 
 /// The kernel with the most time.
-pub(super) fn top(found: &Kernels) -> Option<String> {
-    Some(format!("{}{}", within(&found.scope, found.instances), found.sentence()?))
+pub(crate) fn top(found: &Kernels) -> Option<String> {
+    Some(format!("{}{}", within(&found.scope, found.instances), super::top(found)?))
 }
 
 /// Whether a kernel multiplies matrices, or adds up the parts of a product that was split.
-pub(super) fn is_product(class: KernelClass) -> bool {
+pub(crate) fn is_product(class: KernelClass) -> bool {
     matches!(class, KernelClass::Matmul | KernelClass::Gemv | KernelClass::SplitKReduce)
 }
 
 /// What takes the time besides matrix products.
-pub(super) fn others(found: &Kernels) -> Option<String> {
+pub(crate) fn others(found: &Kernels) -> Option<String> {
     let others: Vec<&KernelTimes> = found.kernels.iter().filter(|kernel| !is_product(kernel.class)).collect();
     // Without a product the list would be that of all kernels.
     if others.is_empty() || others.len() == found.kernels.len() {
@@ -79,7 +58,7 @@ pub(super) fn others(found: &Kernels) -> Option<String> {
 }
 
 /// What the GPU's work consists of.
-pub(super) fn shares(all: &Shares) -> Option<String> {
+pub(crate) fn shares(all: &Shares) -> Option<String> {
     // Of several places the one with the most work is described.
     let spread = all.spread();
     let slowest = spread.and_then(|spread| all.places.iter().find(|own| own.place == Some(spread.slowest)));
@@ -128,7 +107,7 @@ pub(super) fn shares(all: &Shares) -> Option<String> {
 }
 
 /// How busy a GPU was over the whole recording, and its longest rest.
-pub(super) fn busy(gpu: &GpuActivity, longest: Option<&Gap>) -> String {
+pub(crate) fn busy(gpu: &GpuActivity, longest: Option<i64>) -> String {
     let extent = gpu.end.saturating_sub(gpu.start);
     let mut text = format!(
         "Over the whole recording, GPU {} was busy for {} of the {} between its first and last operation",
@@ -139,14 +118,14 @@ pub(super) fn busy(gpu: &GpuActivity, longest: Option<&Gap>) -> String {
     if extent > 0 {
         let _ = write!(text, " ({})", percent(gpu.busy as f64 / extent as f64));
     }
-    if let Some(gap) = longest {
-        let _ = write!(text, "; its longest rest took {}", time(gap.length() as f64));
+    if let Some(rest) = longest {
+        let _ = write!(text, "; its longest rest took {}", time(rest as f64));
     }
     text + "."
 }
 
 /// How attention's parts compare by time alone, in the order scores, softmax, weighted sum.
-pub(super) fn attention([scores, softmax, weighted]: [&Shares; 3]) -> Option<String> {
+pub(crate) fn attention([scores, softmax, weighted]: [&Shares; 3]) -> Option<String> {
     let each = |shares: &Shares| shares.each(shares.total_ns);
     let (products, soft) = (each(scores) + each(weighted), each(softmax));
     (soft > 0.0).then(|| {
@@ -159,22 +138,4 @@ pub(super) fn attention([scores, softmax, weighted]: [&Shares; 3]) -> Option<Str
             products / soft
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_and_lists_read_well() {
-        assert_eq!(
-            (time(13_980_000.0), time(999.0), time(41_234.0)),
-            ("13.980 ms".into(), "999 ns".into(), "41.2 µs".into())
-        );
-        let words = |n: usize| ["a", "b", "c"][..n].iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(
-            (list(&words(1)), list(&words(2)), list(&words(3))),
-            ("a".into(), "a and b".into(), "a, b and c".into())
-        );
-    }
 }

@@ -1,0 +1,213 @@
+//! What a change made slower or faster.
+
+use flopgap_report::numbers::{self, signed_percent};
+use flopgap_timings::diff::{Compared, Counted, Diff, PlaceDiff, Quantity, Slower, WorkDifference};
+
+use super::{mean_of, owner, selection, time, unlaunched, upper_first};
+
+/// What the numbers say: whether the work is the same, the times of the scope, what contributes
+/// most to their change, and what was looked at.
+pub fn diff(found: &Diff) -> Vec<String> {
+    let mut sentences = of_times(found);
+    sentences.extend(found.selection.as_ref().map(selection));
+    sentences.push(owner(found.attribution));
+    sentences
+}
+
+/// What is compared, and means of what.
+pub(crate) fn scope(found: &Diff) -> String {
+    let [before, after] = [0, 1].map(|at| match found.mean_of()[at] {
+        Some(mean) => format!("one `{}` ({})", found.scope[at], mean_of(mean)),
+        None => "everything recorded".to_owned(),
+    });
+    format!("Compares {before} before with {after} after.")
+}
+
+/// Whether both traces hold the same work.
+pub fn verdict(found: &Diff) -> String {
+    if let Some([before, after]) = found.unmatched {
+        return format!(
+            "The traces do not hold the same work: {before} places (processes on GPUs) before and {after} after, so all are taken together."
+        );
+    }
+    let mut different = found.places.iter().filter(|place| !place.work.is_empty());
+    let Some(first) = different.next() else {
+        let places = if found.places.len() > 1 { " in each place" } else { "" };
+        let kernels = found.places.first().and_then(|place| place.kernels.after).unwrap_or_default();
+        return format!(
+            "Both traces hold the same work{places}: the same kernels, launches ({} in {}) and bytes.",
+            count(kernels),
+            what(found)
+        );
+    };
+    let differences: Vec<String> = first.work.iter().map(difference).collect();
+    let more = different.count();
+    let more = if more > 0 { format!("; {more} more places differ, too") } else { String::new() };
+    format!(
+        "The traces do not hold the same work in {}{}: {}{more}.",
+        what(found),
+        place(first),
+        differences.join("; ")
+    )
+}
+
+/// What got slower by more than some percentage, a line each.
+pub(crate) fn slower(found: &Diff, slower: &[Slower], percent: f64) -> String {
+    let lines = slower.iter().map(|slower| {
+        // One unit for both.
+        let (scale, unit) = if slower.after_ns < 1e5 { (1e3, "µs") } else { (1e6, "ms") };
+        format!(
+            "\n  {}, {}: {:.3} {unit} before, {:.3} {unit} after ({})",
+            compared(found, &slower.what),
+            slower.by,
+            slower.before_ns / scale,
+            slower.after_ns / scale,
+            signed_percent(slower.fraction, 1)
+        )
+    });
+    format!("slower by more than {percent}%:{}", lines.collect::<String>())
+}
+
+fn compared(found: &Diff, compared: &Compared) -> String {
+    let on = |text: Option<String>| text.map(|text| format!(" ({text})")).unwrap_or_default();
+    match compared {
+        Compared::Kernel { name, place } => {
+            format!("kernel {name}{}", on(place.map(|place| place.to_string())))
+        }
+        Compared::Range { name, process, gpu } => {
+            let gpu = gpu.map(|gpu| format!(" on GPU {gpu}")).unwrap_or_default();
+            format!("range `{name}`{}{gpu}", on(process.map(|process| format!("process {process}"))))
+        }
+        Compared::Scope { place } => {
+            format!("{}{}", what(found), on(place.map(|place| place.to_string())))
+        }
+    }
+}
+
+/// [`diff`] without what was looked at.
+pub(crate) fn of_times(found: &Diff) -> Vec<String> {
+    let mut sentences = vec![verdict(found)];
+    for place in &found.places {
+        sentences.push(times(found, place));
+        sentences.extend(like_for_like(place));
+    }
+    for (spread, when) in found.spreads().into_iter().zip(["Before", "After"]) {
+        sentences.extend(spread.map(|spread| format!("{when}: {}.", super::spread(&spread))));
+    }
+    for (lost, when) in found.unlaunched.into_iter().zip(["Before", "After"]) {
+        sentences.extend(unlaunched(lost).map(|sentence| format!("{when}: {sentence}")));
+    }
+    let most = found.kernels.iter().filter(|kernel| kernel.time.difference_ns() != 0.0).take(3);
+    let most: Vec<String> = most
+        .map(|kernel| {
+            let new = match (kernel.time.before, kernel.time.after) {
+                (None, _) => ", new",
+                (_, None) => ", gone",
+                _ => "",
+            };
+            let place = place(&found.places[kernel.place]);
+            format!("{}{place} ({}{new})", kernel.short, signed(kernel.time.difference_ns()))
+        })
+        .collect();
+    if !most.is_empty() {
+        sentences.push(format!("Most of the change of GPU time: {}.", most.join(", ")));
+    }
+    sentences
+}
+
+/// What is compared: ``one `step_*` ``.
+fn what(found: &Diff) -> String {
+    match (&found.instances, &found.scope) {
+        ([None, None], _) => "everything recorded".to_owned(),
+        (_, [before, after]) if before == after => format!("one `{after}`"),
+        (_, [before, after]) => format!("one `{after}` (`{before}` before)"),
+    }
+}
+
+/// ` (process 12, GPU 1)`, or nothing for all places together.
+fn place(place: &PlaceDiff) -> String {
+    place.shown_place().map(|place| format!(" ({place})")).unwrap_or_default()
+}
+
+fn times(found: &Diff, scope: &PlaceDiff) -> String {
+    let one = |name: &str, quantity: Quantity| {
+        let (before, after) = (quantity.before?, quantity.after?);
+        let change =
+            quantity.fraction().map(|change| format!(", {}", signed_percent(change, 1))).unwrap_or_default();
+        Some(format!(
+            "{name} {} before and {} after ({}{change})",
+            time(before),
+            time(after),
+            signed(quantity.difference()?)
+        ))
+    };
+    let times = [
+        one("wall time", scope.wall_ns),
+        one("projected GPU time", scope.projected_ns),
+        one("GPU busy", scope.busy_ns),
+    ];
+    let times: Vec<String> = times.into_iter().flatten().collect();
+    format!("{}{}: {}.", upper_first(&what(found)), place(scope), times.join("; "))
+}
+
+/// How much of a change is other work and how much other speed.
+fn like_for_like(place: &PlaceDiff) -> Option<String> {
+    let change = place.like_for_like.fraction().filter(|_| !place.work.is_empty())?;
+    let whole = place.operations_ns.difference()?;
+    let speed = place.like_for_like.after_ns - place.like_for_like.before_ns;
+    Some(format!(
+        "Of the change of {} in the durations of GPU operations, {} is other work and {} other speed: launch for launch and byte for byte, what both \
+         traces run takes {}.",
+        signed(whole),
+        signed(whole - speed),
+        signed(speed),
+        signed_percent(change, 1)
+    ))
+}
+
+fn difference(difference: &WorkDifference) -> String {
+    let WorkDifference { what, kernels, before, after } = difference;
+    let what = match (what, kernels) {
+        (Counted::Launches, _) => "kernel launches".to_owned(),
+        (Counted::Copies, _) => "copies".to_owned(),
+        (Counted::CopiedBytes, _) => "copied bytes".to_owned(),
+        (Counted::Sets, _) => "sets".to_owned(),
+        (Counted::SetBytes, _) => "set bytes".to_owned(),
+        (Counted::KernelsOfOne, _) => "kernels that only one has".to_owned(),
+        (Counted::SharedLaunches, Some(1)) => {
+            "launches of the one kernel that both have in other numbers".to_owned()
+        }
+        (Counted::SharedLaunches, kernels) => {
+            format!("launches of {} kernels that both have in other numbers", kernels.unwrap_or_default())
+        }
+    };
+    let change = if *before > 0.0 && *after > 0.0 {
+        format!(" ({})", signed_percent(after / before - 1.0, 1))
+    } else {
+        String::new()
+    };
+    format!("{what} {} before, {} after{change}", count(*before), count(*after))
+}
+
+/// A count in one instance, which may be no whole number: `1,888`, `12.5`.
+fn count(count: f64) -> String {
+    numbers::float(count, usize::from(count.fract() != 0.0))
+}
+
+/// A difference with its sign.
+fn signed(ns: f64) -> String {
+    if ns > 0.0 { format!("+{}", time(ns)) } else { time(ns) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped() {
+        assert_eq!(
+            [0.0, 12.5, 999.0, 1888.0, 1_234_567.25].map(count),
+            ["0", "12.5", "999", "1,888", "1,234,567.2"]
+        );
+    }
+}
