@@ -83,6 +83,7 @@ impl Hint for Error {
                 io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => {
                     return None;
                 }
+                io::ErrorKind::FileTooLarge => flopgap_unpack::HINT,
                 _ => "if the file is cut off or damaged, copy the complete file again, or record again",
             },
             Error::Overflow { .. } => return None,

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use flopgap_unpack::{Compression, Meter};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -92,14 +93,12 @@ impl Trace {
     }
 }
 
-fn decompressed<'a>(mut reader: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let head = reader.fill_buf()?;
-    Ok(if head.starts_with(&[0x1f, 0x8b]) {
-        Box::new(flate2::bufread::MultiGzDecoder::new(reader))
-    } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        Box::new(zstd::Decoder::with_buffer(reader)?)
-    } else {
-        Box::new(reader)
+fn decompressed<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let meter = Meter::default();
+    let mut reader = BufReader::with_capacity(1 << 17, meter.packed(reader));
+    Ok(match Compression::of(reader.fill_buf()?) {
+        Some(compression) => Box::new(meter.unpack(compression, reader)?),
+        None => Box::new(reader),
     })
 }
 
@@ -126,7 +125,7 @@ enum Key {
 impl Document {
     fn read(reader: impl Read, path: &Path) -> Result<Document, Error> {
         let io_error = |source| Error::Io { path: path.to_owned(), source };
-        let reader = decompressed(BufReader::with_capacity(1 << 17, reader)).map_err(io_error)?;
+        let reader = decompressed(reader).map_err(io_error)?;
         let mut window = Window::new(reader);
         let mut document = Document::default();
         document.parse(&mut window).map_err(|fault| match fault {

@@ -5,6 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
+use flopgap_unpack::{Compression, Meter};
 
 use crate::error::{Error, Found};
 use crate::rep;
@@ -27,15 +28,16 @@ const MAX_LAYERS: usize = 3;
 /// Recognizes what `input` holds and unwraps it.
 pub(crate) fn open(input: Input, path: &Path) -> Result<(Content, Input), Error> {
     let io_error = |source| Error::Io { path: path.to_path_buf(), source };
-    let mut input = input;
+    let meter = Meter::default();
+    let mut input: Input = Box::new(meter.packed(input));
     for _ in 0..MAX_LAYERS {
         let (head, rest) = peek(input).map_err(io_error)?;
         input = rest;
+        if let Some(compression) = Compression::of(&head) {
+            input = Box::new(meter.unpack(compression, input).map_err(io_error)?);
+            continue;
+        }
         match head.as_slice() {
-            [0x1f, 0x8b, ..] => input = Box::new(flate2::read::MultiGzDecoder::new(input)),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-                input = Box::new(zstd::stream::read::Decoder::new(input).map_err(io_error)?);
-            }
             head if head.starts_with(rep::MAGIC) => return Ok((Content::Report, input)),
             [0xef, 0xbb, 0xbf, ..] => {
                 skip(&mut input, 3).map_err(io_error)?;

@@ -178,6 +178,7 @@ impl Hint for Error {
                 "print the report again with `LC_ALL=C ncu -i REPORT.ncu-rep --csv`"
             }
             Error::DamagedReport { .. } => "copy the complete report again, or profile again",
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => flopgap_unpack::HINT,
             Error::Io { .. } => return None,
         };
         Some(hint.into())

@@ -1,37 +1,19 @@
 //! Compressed databases. `SQLite` needs random access, so they are unpacked into a temporary file
 //! that is deleted with its last reader.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write as _};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+pub(crate) use flopgap_unpack::Compression;
+use flopgap_unpack::Meter;
 use tempfile::TempDir;
 
-/// Magic bytes of compressed files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Compression {
-    Gzip,
-    Zstd,
-}
-
-impl Compression {
-    /// The compression that these first bytes indicate.
-    pub(crate) fn of(head: &[u8]) -> Option<Compression> {
-        match head {
-            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Compression::Zstd),
-            _ => None,
-        }
-    }
-
-    /// The content of a compressed file.
-    pub(crate) fn reader<'a>(self, file: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-        let file = BufReader::with_capacity(1 << 17, file);
-        Ok(match self {
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
-            Compression::Zstd => Box::new(zstd::Decoder::with_buffer(file)?),
-        })
-    }
+/// The content of a compressed file.
+pub(crate) fn reader(path: &Path, compression: Compression) -> io::Result<impl Read> {
+    let meter = Meter::default();
+    meter.unpack(compression, meter.packed(File::open(path)?))
 }
 
 /// A file in a temporary directory that is deleted when this is dropped.
@@ -44,11 +26,33 @@ pub(crate) struct Unpacked {
 impl Unpacked {
     /// Unpacks a file. The copy keeps the name without its compression suffix, for use in messages.
     pub(crate) fn new(path: &Path, compression: Compression) -> io::Result<Unpacked> {
-        let folder = tempfile::Builder::new().prefix("flopgap-").tempdir()?;
-        let unpacked = folder.path().join(path.file_stem().unwrap_or(path.as_os_str()));
-        let mut file = File::create(&unpacked)?;
-        io::copy(&mut compression.reader(File::open(path)?)?, &mut file)?;
-        file.flush()?;
+        let mut content = reader(path, compression)?;
+        let elsewhere = |error: io::Error| {
+            let place = std::env::temp_dir();
+            io::Error::new(error.kind(), format!("it cannot be unpacked in {}: {error}", place.display()))
+        };
+        let folder = tempfile::Builder::new().prefix("flopgap-").tempdir().map_err(elsewhere)?;
+        let unpacked = folder.path().join(path.file_stem().unwrap_or(OsStr::new("unpacked")));
+        let mut file = Written { file: File::create_new(&unpacked).map_err(elsewhere)?, failed: false };
+        if let Err(error) = io::copy(&mut content, &mut file) {
+            return Err(if file.failed { elsewhere(error) } else { error });
+        }
         Ok(Unpacked { _folder: folder, path: unpacked })
+    }
+}
+
+/// A file of which it is known whether it was at fault when a copy failed.
+struct Written {
+    file: File,
+    failed: bool,
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).inspect_err(|_| self.failed = true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush().inspect_err(|_| self.failed = true)
     }
 }

@@ -115,7 +115,12 @@ impl Hint for Error {
             Error::Run(error) => error.hint(),
             Error::Record(error) => error.hint(),
             Error::Flops { source, .. } => source.hint(),
-            Error::Io { .. } | Error::Arrow { .. } => None,
+            Error::Io { source, .. } => match source.kind() {
+                io::ErrorKind::FileTooLarge => Some(flopgap_unpack::HINT.into()),
+                io::ErrorKind::StorageFull => Some("set TMPDIR to a directory with more space".into()),
+                _ => None,
+            },
+            Error::Arrow { .. } => None,
         }
     }
 

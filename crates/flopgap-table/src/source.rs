@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::decompressed::{Compression, Unpacked};
+use crate::decompressed::{Compression, Unpacked, reader};
 use crate::kineto::Kineto;
 use crate::ncu::Ncu;
 use crate::nsys::Nsys;
@@ -196,7 +196,7 @@ fn head(path: &Path) -> io::Result<(Vec<u8>, Option<Compression>)> {
     if let Some(compression) = compression {
         head.clear();
         // A file that ends within the head is reported by the reader of the whole file.
-        let _ = compression.reader(File::open(path)?)?.take(HEAD as u64).read_to_end(&mut head);
+        let _ = reader(path, compression)?.take(HEAD as u64).read_to_end(&mut head);
     }
     Ok((head, compression))
 }

@@ -2,5 +2,6 @@
 
 mod architecture;
 mod comments;
+mod dependencies;
 mod errors;
 mod language;

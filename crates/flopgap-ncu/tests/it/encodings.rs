@@ -1,6 +1,9 @@
 //! Encodings, line ends and compression around the same bytes.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read as _, Write};
+
+use flopgap_hint::Hint as _;
+use flopgap_ncu::Error;
 
 use crate::support::{bytes, parse, plains, text};
 
@@ -93,4 +96,19 @@ fn bytes_that_are_not_utf8_are_replaced() {
         report.iter().any(|launch| launch.kernel_name().starts_with("\u{fffd}xpy"))
             || report.launches.len() == 5
     );
+}
+
+#[test]
+fn a_small_file_that_unpacks_without_end_is_refused() {
+    // 16 MiB of one line, a hundred times.
+    let frame = zstd::stream::encode_all(std::io::repeat(b'x').take(16 << 20), 1).unwrap();
+    let table = zstd::stream::encode_all(text("n4_d512_m64_forward.csv").as_bytes(), 1).unwrap();
+    let packed = [table, frame.repeat(100)].concat();
+    assert!(packed.len() < 200_000, "{}", packed.len());
+    let Err(error) = parse(packed) else { panic!("1.6 GB were read") };
+    assert!(
+        matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge),
+        "{error}"
+    );
+    assert!(error.hint().is_some());
 }

@@ -17,7 +17,7 @@ use crate::Config;
 
 /// A file that unpacks to more than this is rejected: a configuration of a thousand layers has
 /// about a megabyte.
-const MAX_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Deserialize)]
 struct Header {
@@ -189,7 +189,11 @@ fn pack(bytes: &[u8]) -> io::Result<Vec<u8>> {
 
 fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut unpacked = Vec::new();
-    zstd::stream::Decoder::with_buffer(bytes)?.take(MAX_BYTES).read_to_end(&mut unpacked)?;
+    zstd::stream::Decoder::with_buffer(bytes)?.take(MAX_BYTES + 1).read_to_end(&mut unpacked)?;
+    if unpacked.len() as u64 > MAX_BYTES {
+        let message = format!("it unpacks to more than {MAX_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
     Ok(unpacked)
 }
 
@@ -327,6 +331,16 @@ mod tests {
             assert_eq!(chain(&error).to_string(), format!("{}: {expected}", path.display()));
             assert!(error.hint().unwrap().contains("resume the run"));
         }
+    }
+
+    #[test]
+    fn a_record_that_unpacks_without_end_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(record().file_name());
+        fs::write(&path, zstd::encode_all(io::repeat(b' ').take(MAX_BYTES + 1), 1).unwrap()).unwrap();
+        let error = Record::read(&path).unwrap_err();
+        let text = chain(&error).to_string();
+        assert!(text.ends_with("it unpacks to more than 67108864 bytes"), "{text}");
     }
 
     #[test]

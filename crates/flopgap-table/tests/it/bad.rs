@@ -1,6 +1,7 @@
 //! What is wrong is reported with the file and what to do.
 
 use std::fs;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
 use flopgap_hint::Hint as _;
@@ -75,4 +76,20 @@ fn what_was_not_recorded_is_an_absence() {
     let error = open("nsys/nvtx_only.sqlite.zst").table("kernels").unwrap_err();
     assert!(error.is_absence());
     assert!(error.hint().unwrap().contains("nsys profile"), "{error}");
+}
+
+/// Neither memory nor the disk for temporary files is filled by a small file.
+#[test]
+fn a_small_database_that_unpacks_without_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.sqlite.zst");
+    let begin = zstd::encode_all(&b"SQLite format 3\0"[..], 1).unwrap();
+    let frame = zstd::encode_all(io::repeat(0).take(16 << 20), 1).unwrap();
+    fs::write(&path, [begin, frame.repeat(100)].concat()).unwrap();
+    let error = refused(&path);
+    assert!(
+        matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge),
+        "{error:?}"
+    );
+    assert_eq!(error.hint().as_deref(), Some(flopgap_unpack::HINT));
 }
