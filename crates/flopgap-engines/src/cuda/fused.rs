@@ -36,6 +36,9 @@ const FIRST_INPUT: u64 = 1 << 40;
 /// The engine `fused`: [`flopgap_mlp::dense::cuda`] on cooperative matrices, in fp32, fp16 and
 /// bf16.
 ///
+/// Widths that are not multiples of 8 are padded by the model: times, memory and counted FLOPs of
+/// such a row include the padding, and a remark states how much it is.
+///
 /// Kernels are compiled for each network, which takes seconds the first time.
 #[derive(Debug)]
 pub struct Fused {
@@ -100,14 +103,43 @@ fn network(workload: &Workload) -> Result<(Network, usize), EngineError> {
         [input].into_iter().chain(hidden).chain([output]).map(|&width| usize::try_from(width).ok()).collect();
     let widths = widths.ok_or_else(|| refused(workload, "a width is too large"))?;
     let network = Network::new(&widths).map_err(|error| refused(workload, error.to_string()))?;
-    // A padded network would be measured, and its products counted, for another one.
-    if let Some(position) = widths.iter().position(|width| !width.is_multiple_of(8)) {
-        let (number, width) = (position + 1, widths[position]);
-        return Err(refused(workload, format!("width {number} is {width}, not a multiple of 8")));
-    }
     let batch = usize::try_from(*batch).ok().filter(|&batch| batch > 0);
     let batch = batch.ok_or_else(|| refused(workload, "the batch must be at least 1"))?;
     Ok((network.with_activation(*activation), batch))
+}
+
+/// Bytes of a forward pass on the device at least.
+fn bytes_needed<T: Element>(network: &Network, batch: usize) -> u64 {
+    let arrays =
+        |network: &Network, widths: usize| network.parameters().saturating_add(batch.saturating_mul(widths));
+    let mut numbers = arrays(network, network.inputs().saturating_add(network.outputs()));
+    if network.is_padded() {
+        // Inputs and outputs again, where their widths differ.
+        let padded = network.padded();
+        let staged = [(network.inputs(), padded.inputs()), (network.outputs(), padded.outputs())];
+        let staged = staged.iter().filter(|(own, padded)| own != padded).map(|(_, padded)| padded).sum();
+        numbers = numbers.saturating_add(arrays(&padded, staged));
+    }
+    (numbers as u64).saturating_mul(size_of::<T>() as u64)
+}
+
+/// FLOPs of the products of a forward pass.
+fn products(network: &Network, batch: usize) -> u64 {
+    let multiply_adds = network.widths().windows(2).map(|pair| pair[0] as u64 * pair[1] as u64).sum();
+    (batch as u64).saturating_mul(2).saturating_mul(multiply_adds)
+}
+
+/// What a reader must know of a padded network: the workload's FLOPs are those of the network.
+fn padding(network: &Network, batch: usize) -> Option<String> {
+    let padded = network.padded();
+    (padded != *network).then(|| {
+        let widths = padded.widths().iter().map(usize::to_string).collect::<Vec<_>>().join("-");
+        let (own, all) = (products(network, batch), products(&padded, batch));
+        format!(
+            "computed as {widths}, padded to multiples of 8: products of {all} FLOPs instead of {own}, \
+             and copies of what is padded"
+        )
+    })
 }
 
 impl Engine for Fused {
@@ -164,10 +196,7 @@ impl Fused {
         let (network, batch) = network(workload)?;
         self.context.synchronize()?;
         let free = self.context.memory()?.free;
-        let numbers = network
-            .parameters()
-            .saturating_add(batch.saturating_mul(network.inputs().saturating_add(network.outputs())));
-        let needed = (numbers as u64).saturating_mul(size_of::<T>() as u64);
+        let needed = bytes_needed::<T>(&network, batch);
         if needed > free {
             return Err(EngineError::Memory { what: workload.label(), needed, free });
         }
@@ -249,7 +278,7 @@ impl<T: Element> Session for Opened<'_, T> {
     }
 
     fn memory_bytes(&self) -> Option<u64> {
-        let bytes = self.x.num_bytes() + self.y.num_bytes() + self.model.parameters().num_bytes();
+        let bytes = self.x.num_bytes() + self.y.num_bytes() + self.model.bytes();
         u64::try_from(bytes).ok()
     }
 
@@ -278,7 +307,8 @@ impl<T: Element> Session for Opened<'_, T> {
     }
 
     fn remarks(&self) -> Vec<String> {
-        Vec::new()
+        let network = self.model.network();
+        padding(network, self.x.len() / network.inputs()).into_iter().collect()
     }
 }
 
@@ -288,21 +318,33 @@ mod tests {
 
     use super::*;
 
-    fn mlp(hidden: u64, output: u64) -> Workload {
-        Workload::Mlp(MlpSpec {
-            input: 64,
-            hidden: vec![hidden],
-            output,
-            batch: 4,
-            activation: Activation::Relu,
-        })
+    fn mlp(input: u64, hidden: u64, output: u64) -> Workload {
+        Workload::Mlp(MlpSpec { input, hidden: vec![hidden], output, batch: 4, activation: Activation::Relu })
     }
 
     #[test]
     fn widths_that_no_kernel_has_are_refused_by_name() {
-        let (network, batch) = network(&mlp(128, 64)).unwrap();
+        let (network, batch) = network(&mlp(64, 128, 64)).unwrap();
         assert_eq!((network.widths(), batch), (&[64, 128, 64][..], 4));
-        let error = super::network(&mlp(128, 10)).unwrap_err().to_string();
-        assert!(error.contains("width 3 is 10, not a multiple of 8"), "{error}");
+        let error = super::network(&mlp(64, 20_000, 8)).unwrap_err().to_string();
+        assert!(error.contains("number 2 is 20000"), "{error}");
+    }
+
+    #[test]
+    fn padding_is_stated_and_its_memory_counted() {
+        let (even, batch) = network(&mlp(64, 128, 64)).unwrap();
+        assert_eq!(padding(&even, batch), None);
+        assert_eq!(bytes_needed::<f16>(&even, 4), 2 * (64 * 128 + 128 + 128 * 64 + 64 + 4 * 128));
+
+        let (odd, batch) = network(&mlp(3, 20, 16)).unwrap();
+        let own = 2 * 4 * (3 * 20 + 20 * 16);
+        let all = 2 * 4 * (8 * 24 + 24 * 16);
+        let remark = padding(&odd, batch).unwrap();
+        assert!(remark.starts_with("computed as 8-24-16, padded"), "{remark}");
+        assert!(remark.contains(&format!("products of {all} FLOPs instead of {own}, ")), "{remark}");
+        let own = (3 * 20 + 20 + 20 * 16 + 16) + 4 * (3 + 16);
+        let padded = (8 * 24 + 24 + 24 * 16 + 16) + 4 * 8;
+        assert_eq!(bytes_needed::<f32>(&odd, 4), 4 * (own + padded));
+        assert_eq!(bytes_needed::<f32>(&odd, usize::MAX), u64::MAX);
     }
 }

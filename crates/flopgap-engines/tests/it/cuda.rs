@@ -242,7 +242,35 @@ fn fused_networks_are_right() {
     let Some((fused, _guard)) = engine(Fused::new) else { return };
     for precision in [Precision::Fp32, Precision::Fp16, Precision::Bf16] {
         checked(&fused, &mlp(&[64, 40], 16, 33), precision);
+        for (hidden, output) in [(&[64, 40][..], 10), (&[60], 16), (&[33, 7], 1)] {
+            checked(&fused, &mlp(hidden, output, 33), precision);
+        }
     }
-    assert!(fused.supports(&mlp(&[64], 10, 1), Precision::Fp16).is_err());
+    assert!(fused.supports(&mlp(&[20_000], 10, 1), Precision::Fp16).is_err());
     assert!(fused.supports(&mlp(&[64], 16, 1), Precision::Int8).is_err());
+}
+
+/// Rows of padded networks include what the padding costs, and say so.
+#[test]
+fn fused_networks_state_their_padding() {
+    let Some((fused, _guard)) = engine(Fused::new) else { return };
+    let open = |workload: &Workload| fused.open(workload, Precision::Fp16, Mode::Graph).unwrap();
+    let even = open(&mlp(&[64], 16, 256));
+    assert!(even.remarks().is_empty());
+    assert_eq!(even.memory_bytes(), Some(2 * (104 * 64 + 64 + 64 * 16 + 16 + 256 * (104 + 16))));
+
+    let mut odd = open(&mlp(&[60], 10, 256));
+    let (own, all) = (2 * 256 * (104 * 60 + 60 * 10), 2 * 256 * (104 * 64 + 64 * 16));
+    let remarks = odd.remarks();
+    assert!(remarks[0].starts_with("computed as 104-64-16, "), "{remarks:?}");
+    assert!(remarks[0].contains(&format!("{all} FLOPs instead of {own}")), "{remarks:?}");
+    // Parameters twice and their places, inputs once, outputs twice.
+    let parameters = 104 * 60 + 60 + 60 * 10 + 10;
+    let of_kernels = 104 * 64 + 64 + 64 * 16 + 16;
+    let numbers = parameters + of_kernels + 256 * (104 + 10 + 16);
+    assert_eq!(odd.memory_bytes(), Some(2 * numbers + 4 * parameters));
+    // What ran is at least the padded network.
+    if let Some(counted) = odd.counted_flops().unwrap() {
+        assert!(counted >= all, "{counted}");
+    }
 }

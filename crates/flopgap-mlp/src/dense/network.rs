@@ -130,7 +130,16 @@ impl Network {
     /// The network that GPU kernels compute: widths rounded up to multiples of 8, with biases.
     /// Where the parameters that this network does not have are zero, its first outputs are those
     /// of this one.
-    pub(crate) fn padded(&self) -> Self {
+    ///
+    /// ```
+    /// use flopgap_mlp::dense::Network;
+    ///
+    /// let color = Network::new(&[3, 64, 3])?;
+    /// assert_eq!(color.padded().widths(), [8, 64, 8]);
+    /// # Ok::<(), flopgap_mlp::MlpError>(())
+    /// ```
+    #[must_use]
+    pub fn padded(&self) -> Self {
         let widths = self.widths.iter().map(|width| width.next_multiple_of(MULTIPLE)).collect();
         Network { widths, biases: vec![true; self.layers()], ..self.clone() }
     }

@@ -177,6 +177,13 @@ impl<T: Element> Model<T> {
         &self.parameters
     }
 
+    /// Bytes on the device: the parameters; for a padded network also those that kernels read, and
+    /// arrays of padded widths that forward passes have allocated so far. Compiled kernels are not
+    /// in it.
+    pub fn bytes(&self) -> usize {
+        self.parameters.num_bytes() + self.padding.as_ref().map_or(0, Padding::bytes)
+    }
+
     /// Calls `write` with the parameters on the device, in the order that [`Network`] documents,
     /// for an optimizer: `write` queues what it does on `stream`. Passes that are queued afterwards
     /// see it.

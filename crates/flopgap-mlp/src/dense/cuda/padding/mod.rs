@@ -161,6 +161,13 @@ impl<T: Element> Padding<T> {
         }))
     }
 
+    /// Bytes on the device.
+    pub(super) fn bytes(&self) -> usize {
+        // What is in it has no meaning between passes, also after a panic.
+        let forward = self.forward.lock().unwrap_or_else(PoisonError::into_inner);
+        self.places.num_bytes() + self.parameters.num_bytes() + forward.bytes()
+    }
+
     /// The parameters as kernels read them.
     pub(super) fn parameters(&self) -> &Buffer<T> {
         &self.parameters
