@@ -1,15 +1,16 @@
 //! `hyper-profile new` and `hyper-profile resume RUN`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Exit, Failure, SubmitArgs, Termination};
+use flopgap_cluster::slurm::JobArray;
 use flopgap_hint::{Hint as _, chain};
 use flopgap_report::numbers;
 use flopgap_report::progress::Progress;
 use flopgap_sweep::{
-    Backend, Config, Event, Filled, Grid, Manifest, MeterError, PlanError, RunError, Session, Shard, Sizes,
+    Backend, Config, Event, Filled, Grid, Manifest, MeterError, RunError, Session, Shard, ShardError, Sizes,
     Worker,
 };
 
@@ -84,15 +85,23 @@ impl SizeArguments {
 #[derive(clap::Args)]
 struct WorkerArguments {
     /// The device to measure on
-    #[arg(long, value_name = "I", conflicts_with = "devices", default_value_t = 0)]
+    #[arg(long, value_name = "I", conflicts_with_all = ["devices", "submit"], default_value_t = 0)]
     device: u32,
     /// Several devices of one kind: each takes the next configuration when it is free
-    #[arg(long, value_name = "I,J", value_delimiter = ',')]
+    #[arg(long, value_name = "I,J", value_delimiter = ',', conflicts_with = "submit")]
     devices: Vec<u32>,
     /// Measure only the I-th of K equal parts (from 1), while other processes measure the others.
     /// `slurm` takes I and K from the task of a job array
-    #[arg(long, value_name = "I/K")]
+    #[arg(long, value_name = "I/K", conflicts_with = "submit")]
     shard: Option<String>,
+    #[command(flatten)]
+    submit: SubmitArgs,
+    /// With --submit: write and print the scripts, and submit nothing
+    #[arg(long, requires = "submit")]
+    dry_run: bool,
+    /// Measure only, and leave the analysis to another process
+    #[arg(long, conflicts_with = "submit")]
+    no_analysis: bool,
     /// Write the metrics only, without surfaces and report.html
     #[arg(long)]
     no_plots: bool,
@@ -116,7 +125,27 @@ impl WorkerArguments {
             Some("slurm") => Shard::of_slurm_task(|name| std::env::var(name).ok()),
             Some(text) => text.parse(),
         };
-        shard.map_err(|error: PlanError| Failure::new(format!("--shard: {error}")).exit(Exit::Usage))
+        shard.map_err(|error: ShardError| Failure::new(format!("--shard: {error}")).exit(Exit::Usage))
+    }
+
+    /// The job array that fills a run, which the tasks name in this way.
+    fn job_array(&self, run: &Path, configs: usize, accept_driver: bool) -> Result<JobArray, Failure> {
+        let (run, name) = flopgap_cli::absolute(run)?;
+        let mut common = vec!["resume".to_owned(), name];
+        common.extend(accept_driver.then(|| "--accept-driver".to_owned()));
+        let with = |option: Option<&str>| {
+            common.iter().cloned().chain(option.map(str::to_owned)).collect::<Vec<String>>()
+        };
+        Ok(JobArray {
+            evidence: run.join("manifest.json"),
+            run,
+            program: flopgap_cli::this_program()?,
+            tasks: self.submit.tasks(configs),
+            gpus: 1,
+            task: with(Some("--no-analysis")),
+            aggregate: with(self.no_plots.then_some("--no-plots")),
+            options: self.submit.sbatch_args.clone(),
+        })
     }
 
     fn worker(&self, backend: &dyn Backend, name: &str) -> Result<Worker, Failure> {
@@ -159,13 +188,42 @@ pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(
         let message = "--shard needs --output: all workers of a run name the same directory";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
+    if arguments.worker.submit.submit.is_some() {
+        return submit_new(arguments, &grid);
+    }
     // The backend is opened first: if it fails, no directory is created.
     let backend = arguments.backend.open(hardware, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
     let session = Session::create(&run, &grid, worker).map_err(|error| failure::of_run(&error))?;
     flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
-    fill(session, &*backend, &grid.configs().collect(), arguments.worker.no_plots)
+    fill(session, &*backend, &grid.configs().collect(), &arguments.worker)
+}
+
+/// Plans a run on this machine, which needs no GPU, and submits it.
+fn submit_new(arguments: &NewArguments, grid: &Grid) -> Result<(), Failure> {
+    let worker = &arguments.worker;
+    let run = arguments.output.clone().unwrap_or_else(|| directory_name(grid));
+    let array = worker.job_array(&run, grid.configs().count(), false)?;
+    let submission = worker.submit.prepare(array, worker.dry_run)?;
+    Session::plan(&run, grid, arguments.backend.name()).map_err(|error| failure::of_run(&error))?;
+    flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
+    submission.submit(PROGRAM, &submit_again(&run))
+}
+
+/// Submits a run directory for what is missing.
+fn submit_resumed(arguments: &ResumeArguments, manifest: &Manifest) -> Result<(), Failure> {
+    let (run, worker) = (&arguments.run, &arguments.worker);
+    if arguments.sizes.are_given() {
+        let message = "--submit measures the sizes of the run, and takes no --n, --d or --m";
+        return Err(Failure::new(message).exit(Exit::Usage));
+    }
+    let array = worker.job_array(run, manifest.plan().len(), arguments.accept_driver)?;
+    worker.submit.prepare(array, worker.dry_run)?.submit(PROGRAM, &submit_again(run))
+}
+
+fn submit_again(run: &Path) -> String {
+    format!("hyper-profile resume {} --submit slurm", run.display())
 }
 
 /// Measures what is missing in a run directory and analyzes it.
@@ -182,6 +240,9 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
         ))
         .hint("use the version of flopgap that wrote the run, or a newer one")
     })?;
+    if arguments.worker.submit.submit.is_some() {
+        return submit_resumed(arguments, &manifest);
+    }
     let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
     let backend = backend.open(hardware, &arguments.worker.devices()?)?;
@@ -189,7 +250,7 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
     let session = Session::resume(run, grid.as_ref(), worker, arguments.accept_driver);
     let session = session.map_err(|error| failure::of_run(&error))?;
     let plan = grid.map_or_else(|| session.manifest().plan(), |grid| grid.configs().collect());
-    fill(session, &*backend, &plan, arguments.worker.no_plots)
+    fill(session, &*backend, &plan, &arguments.worker)
 }
 
 /// Measures the missing part of `plan`, then analyzes the run unless other workers still have work
@@ -198,7 +259,7 @@ fn fill(
     mut session: Session,
     backend: &dyn Backend,
     plan: &BTreeSet<Config>,
-    no_plots: bool,
+    options: &WorkerArguments,
 ) -> Result<(), Failure> {
     for line in session.damaged_lines() {
         flopgap_cli::warn(PROGRAM, format_args!("{line}; completed work is read from raw/"));
@@ -222,14 +283,24 @@ fn fill(
         }
     };
     let run = session.run().to_owned();
+    if filled.left > 0 {
+        let message = format!("stopped by SIGTERM with {} left", configurations(filled.left));
+        return Err(Failure::new(message).hint(format!("`hyper-profile resume {}` continues", run.display())));
+    }
     let others = session.untouched().map_err(|error| failure::of_run(&error))?;
     let shard = session.worker().shard;
     if !shard.is_whole() && others > 0 {
         let left = configurations(others);
         flopgap_cli::note(PROGRAM, format_args!("worker {shard} is done; the others have {left} left"));
+    } else if options.no_analysis {
+        let path = run.display();
+        flopgap_cli::note(
+            PROGRAM,
+            format_args!("all is measured; `hyper-profile analyze {path}` analyzes it"),
+        );
     } else {
         let named = filled.skipped.iter().chain(&filled.failed).map(|(config, _)| *config).collect();
-        analyze::run(&analyze::Arguments::of_run(&run, no_plots, named))?;
+        analyze::run(&analyze::Arguments::of_run(&run, options.no_plots, named))?;
     }
     drop(session); // no sooner: the next process removes what looks like temporary files of a dead one
     match filled.failed.len() {
@@ -253,7 +324,12 @@ struct Stopped {
 fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> Result<Filled, Stopped> {
     let run = session.run().to_owned();
     let progress = Progress::new(configs.len() as u64, "configurations");
-    let result = session.fill(backend, configs, |event| {
+    // Outside of this, there is nothing to finish: the signal ends the program.
+    let termination = Termination::catch().map_err(|error| Stopped {
+        failure: Failure::new(format!("SIGTERM cannot be handled: {error}")),
+        before_the_first: true,
+    })?;
+    let result = session.fill(backend, configs, termination.flag(), |event| {
         let warn = |config: Config, reason: &MeterError| {
             progress.suspend(|| flopgap_cli::warn(PROGRAM, format_args!("{config}: {reason}")));
         };

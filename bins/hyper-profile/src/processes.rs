@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use flopgap_cli::Failure;
+use flopgap_cli::{Failure, Termination};
 use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Record};
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +37,11 @@ pub(crate) struct Arguments {
 
 /// Counts the configurations whose names arrive on standard input, until it ends.
 pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+    // A scheduler may ask all processes of a job to end. The one that asks this one decides when.
+    let mut termination = None;
     if let Some(parent) = arguments.parent {
         end_with(parent)?;
+        termination = Termination::catch().ok();
     }
     let mut meter = match hardware.meter(arguments.device) {
         Ok(meter) => meter,
@@ -55,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
             Err(error) => Reply::Error(error),
         })?;
     }
+    drop(termination);
     Ok(())
 }
 

@@ -39,6 +39,8 @@ pub struct Filled {
     /// Those that could not be measured, with what happened. They are tried again when the run is
     /// resumed.
     pub failed: Vec<(Config, MeterError)>,
+    /// How many nobody came to, because the process was asked to stop.
+    pub left: usize,
 }
 
 /// How one configuration ended on one device.
@@ -52,7 +54,8 @@ struct Outcome {
 
 impl Session {
     /// Measures configurations, each on the first free device, and writes each record as soon as it
-    /// is complete. `watch` is called for every configuration, on this thread.
+    /// is complete. `watch` is called for every configuration, on this thread. Once `stop` is set, measurements
+    /// in progress are completed and no new one starts.
     ///
     /// # Errors
     /// [`RunError::Device`] when a device is lost or missing, [`RunError::Write`] when the disk is
@@ -62,16 +65,17 @@ impl Session {
         &mut self,
         backend: &dyn Backend,
         configs: &[Config],
+        stop: &AtomicBool,
         mut watch: impl FnMut(Event<'_>),
     ) -> Result<Filled, RunError> {
         let devices = self.worker().devices.clone();
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let result = thread::scope(|scope| {
             // A small buffer, so that no device waits while a record is written.
             let (sender, outcomes) = sync_channel(4 * devices.len());
             for device in devices {
                 let sender = sender.clone();
-                let queue = Queue { configs, next: &next, stop: &stop };
+                let queue = Queue { configs, next: &next, stop: [stop, &failed] };
                 scope.spawn(move || work(backend, device, &queue, &sender));
             }
             drop(sender);
@@ -79,16 +83,21 @@ impl Session {
             let mut lost = None;
             for outcome in outcomes {
                 if let Err(error) = self.take(outcome, &mut filled, &mut watch) {
-                    stop.store(true, Ordering::Relaxed);
+                    failed.store(true, Ordering::Relaxed);
                     if !matches!(error, RunError::Device { .. }) {
                         return Err(error); // what cannot be written is not waited for
                     }
                     lost.get_or_insert(error);
                 }
             }
+            filled.left = configs.len() - filled.done - filled.skipped.len() - filled.failed.len();
             lost.map_or(Ok(filled), Err)
         });
-        let reason = result.as_ref().err().map(|error| chain(error).to_string());
+        let reason = match &result {
+            Ok(Filled { left: 0, .. }) => None,
+            Ok(Filled { left, .. }) => Some(format!("asked to stop with {left} configurations left")),
+            Err(error) => Some(chain(error).to_string()),
+        };
         // The journal's last line is only informative, so a full disk here is not an error.
         let _ = self.journal.append(&Entry::End { time: now(), reason });
         let _ = self.journal.sync();
@@ -132,12 +141,13 @@ impl Session {
 struct Queue<'a> {
     configs: &'a [Config],
     next: &'a AtomicUsize,
-    stop: &'a AtomicBool,
+    /// Each ends the work when it is set.
+    stop: [&'a AtomicBool; 2],
 }
 
 impl Queue<'_> {
     fn pull(&self) -> Option<Config> {
-        if self.stop.load(Ordering::Relaxed) {
+        if self.stop.iter().any(|stop| stop.load(Ordering::Relaxed)) {
             return None;
         }
         self.configs.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
@@ -186,7 +196,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     use super::*;
-    use crate::{Grid, Meter, Origin, Quantity, Shard, Worker, read_journal};
+    use crate::{Grid, Manifest, Meter, Origin, Quantity, Shard, Worker, read_journal};
     use flopgap_phases::Phase;
 
     /// FAKE counters: the function determines the outcome of each configuration.
@@ -239,7 +249,48 @@ mod tests {
         let worker = Worker::new(&backend, "fake", devices, Shard::WHOLE)?;
         let mut session = Session::create(run, &grid(n), worker)?;
         let configs = session.outstanding(&grid(n).configs().collect())?.configs;
-        session.fill(&backend, &configs, |_| {})
+        session.fill(&backend, &configs, &AtomicBool::new(false), |_| {})
+    }
+
+    #[test]
+    fn asked_to_stop_it_finishes_what_it_measures() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let stop = AtomicBool::new(false);
+        let backend = Fake(&|_, config| {
+            stop.store(config.n == 3, Ordering::Relaxed);
+            Ok(())
+        });
+        let worker = Worker::new(&backend, "fake", &[0], Shard::WHOLE).unwrap();
+        let mut session = Session::create(&run, &grid(8), worker).unwrap();
+        let configs: Vec<Config> = grid(8).configs().collect();
+        let filled = session.fill(&backend, &configs, &stop, |_| {}).unwrap();
+        assert_eq!(filled, Filled { done: 3, left: 5, ..Filled::default() });
+        assert_eq!(records(&run), (1..=3).collect());
+        let entries = read_journal(&run.join("journal/1-of-1.jsonl")).unwrap().entries;
+        let Some(Entry::End { reason: Some(reason), .. }) = entries.last() else { panic!("{entries:?}") };
+        assert_eq!(reason, "asked to stop with 5 configurations left");
+    }
+
+    #[test]
+    fn the_first_worker_says_what_counts_in_a_planned_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        Session::plan(&run, &grid(4), "fake").unwrap();
+        assert!(Manifest::read(&run).unwrap().unwrap().is_without_origin());
+        assert!(matches!(Session::plan(&run, &grid(4), "fake"), Err(RunError::Occupied { .. })));
+
+        let backend = Fake(&|_, _| Ok(()));
+        let worker =
+            |device, index| Worker::new(&backend, "fake", &[device], Shard::new(index, 2).unwrap()).unwrap();
+        let first = Session::resume(&run, None, worker(0, 1), false).unwrap();
+        assert_eq!(first.manifest().origin.device.as_deref(), Some("FAKE"));
+        assert_eq!(Manifest::read(&run).unwrap().unwrap(), *first.manifest());
+        // A node with another device, at the same time.
+        let error = Session::resume(&run, None, worker(9, 2), false).unwrap_err();
+        assert!(matches!(error, RunError::OtherOrigin { .. }), "{error}");
+        let second = Session::resume(&run, None, worker(1, 2), false).unwrap();
+        assert_eq!(second.manifest(), first.manifest());
     }
 
     fn records(run: &Path) -> BTreeSet<u64> {

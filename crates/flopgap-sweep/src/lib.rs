@@ -18,11 +18,12 @@ pub use analyze::{RunAnalysis, analyze};
 pub use config::Config;
 pub use error::{Holder, Occupant, RunError};
 pub use fill::{Event, Filled};
+pub use flopgap_cluster::{Shard, ShardError};
 pub use journal::{DamagedLine, Entry, JOURNAL_FORMAT, JOURNAL_VERSION, JournalContents, read_journal};
 pub use manifest::{FORMAT, Grid, Manifest, Origin, OriginDifference, OriginPart, VERSION};
 pub use meter::{Backend, Meter, MeterError};
 pub use metrics::{MetricsRow, read_metrics, write_metrics};
-pub use plan::{MAX_CONFIGS, MAX_SIZE, PlanError, Shard, Sizes};
+pub use plan::{MAX_CONFIGS, MAX_SIZE, PlanError, Sizes};
 pub use problem::{Problem, ProblemGroup, ProblemKind};
 pub use raw::{Ignored, RawFiles, Stage, is_record, parse_file_name};
 pub use record::{

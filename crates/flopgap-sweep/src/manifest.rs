@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flopgap_fs::{WriteError, write_atomic};
 use serde::{Deserialize, Serialize};
 
+use crate::session::now;
 use crate::{Config, RunError};
 
 /// The `format` field of every manifest.
@@ -77,7 +78,7 @@ pub struct Manifest {
     /// recorded by other means; such a run cannot be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// Where the numbers come from.
+    /// Where the numbers come from. Empty in a run that was planned and not yet begun.
     #[serde(default)]
     pub origin: Origin,
 }
@@ -139,6 +140,24 @@ impl Origin {
 }
 
 impl Manifest {
+    /// The manifest of a new run.
+    pub(crate) fn new(grid: Grid, backend: &str, origin: Origin) -> Manifest {
+        Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            created: now(),
+            grid,
+            extended: Vec::new(),
+            backend: Some(backend.to_owned()),
+            origin,
+        }
+    }
+
+    /// Whether the run is planned, but no worker has started it: hardware and software are unknown.
+    pub fn is_without_origin(&self) -> bool {
+        self.backend.is_some() && self.origin == Origin::default()
+    }
+
     /// Every requested configuration.
     pub fn plan(&self) -> BTreeSet<Config> {
         self.extended.iter().chain([&self.grid]).flat_map(Grid::configs).collect()

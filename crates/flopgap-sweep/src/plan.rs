@@ -1,9 +1,9 @@
 //! The plan of a run: the user's sizes, and the share of one worker.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::str::FromStr;
 
+use flopgap_cluster::Shard;
 use flopgap_flops::Pass;
 use flopgap_hint::{ErrorKind, Hint};
 
@@ -15,7 +15,7 @@ pub const MAX_SIZE: u64 = i32::MAX as u64;
 /// The most configurations that one grid may have.
 pub const MAX_CONFIGS: usize = 1_000_000;
 
-/// Why sizes or a shard are invalid.
+/// Why sizes are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -77,23 +77,6 @@ pub enum PlanError {
     Uncountable {
         /// The configuration.
         config: Config,
-    },
-    /// A shard that is not of the form `I/K`.
-    #[error("invalid shard `{text}`: expected I/K, the I-th of K workers, counted from 1")]
-    NotAShard {
-        /// The text.
-        text: String,
-    },
-    /// Not a task of a SLURM job array.
-    #[error("not a task of a SLURM job array: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set")]
-    NoSlurmTask,
-    /// A shard index beyond the number of shards.
-    #[error("invalid shard `{text}`: workers are counted from 1 to {of}")]
-    ShardOutOfRange {
-        /// The text.
-        text: String,
-        /// The number of workers.
-        of: u32,
     },
 }
 
@@ -248,88 +231,19 @@ impl Grid {
     }
 }
 
-/// One worker's part of a plan.
+/// A worker's configurations, in the plan's order.
 ///
 /// Configurations are distributed in order of falling cost, so that workers have about equal loads;
 /// every worker computes the same distribution from the plan alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shard {
-    index: u32,
-    of: u32,
-}
-
-impl Shard {
-    /// The whole plan.
-    pub const WHOLE: Shard = Shard { index: 1, of: 1 };
-
-    /// The `index`-th of `of` workers, counted from 1.
-    ///
-    /// # Errors
-    /// [`PlanError::ShardOutOfRange`].
-    pub fn new(index: u32, of: u32) -> Result<Shard, PlanError> {
-        if index == 0 || index > of {
-            return Err(PlanError::ShardOutOfRange { text: format!("{index}/{of}"), of });
-        }
-        Ok(Shard { index, of })
-    }
-
-    /// The shard of a task of a SLURM job array, from the values of `SLURM_ARRAY_TASK_ID`,
-    /// `_COUNT`, `_MIN` and `_STEP`; without the last two, ids count from 0 upwards.
-    ///
-    /// # Errors
-    /// [`PlanError::NoSlurmTask`] when a value is missing or not a number,
-    /// [`PlanError::ShardOutOfRange`].
-    pub fn of_slurm_task(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, PlanError> {
-        let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
-        let (id, of) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT"));
-        let (Some(id), Some(of)) = (id, of) else { return Err(PlanError::NoSlurmTask) };
-        let least = number("SLURM_ARRAY_TASK_MIN").unwrap_or(0);
-        let step = number("SLURM_ARRAY_TASK_STEP").unwrap_or(1).max(1);
-        let index = id.checked_sub(least).map_or(0, |offset| offset / step + 1);
-        Shard::new(index, of)
-    }
-
-    /// Whether there is only this worker.
-    pub fn is_whole(self) -> bool {
-        self.of == 1
-    }
-
-    /// Whether two workers have configurations in common.
-    pub fn overlaps(self, other: Shard) -> bool {
-        self.of != other.of || self.index == other.index
-    }
-
-    /// This worker's configurations, in the plan's order.
-    pub fn take(self, plan: &BTreeSet<Config>) -> Vec<Config> {
-        let cost = |config: &Config| {
-            u128::from(config.n) * u128::from(config.d) * u128::from(config.d) * u128::from(config.m)
-        };
-        let mut dealt: Vec<Config> = plan.iter().copied().collect();
-        dealt.sort_by_key(|config| (std::cmp::Reverse(cost(config)), *config));
-        let mut mine: Vec<Config> =
-            dealt.into_iter().skip(self.index as usize - 1).step_by(self.of as usize).collect();
-        mine.sort_unstable();
-        mine
-    }
-}
-
-/// `2/4`.
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index, self.of)
-    }
-}
-
-/// Reads `2/4`.
-impl FromStr for Shard {
-    type Err = PlanError;
-
-    fn from_str(text: &str) -> Result<Shard, PlanError> {
-        let parts =
-            text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
-        let (index, of) = parts.ok_or_else(|| PlanError::NotAShard { text: text.to_owned() })?;
-        Shard::new(index, of).map_err(|_| PlanError::ShardOutOfRange { text: text.to_owned(), of })
-    }
+pub(crate) fn part(shard: Shard, plan: &BTreeSet<Config>) -> Vec<Config> {
+    let cost = |config: &Config| {
+        u128::from(config.n) * u128::from(config.d) * u128::from(config.d) * u128::from(config.m)
+    };
+    let mut dealt: Vec<Config> = plan.iter().copied().collect();
+    dealt.sort_by_key(|config| (std::cmp::Reverse(cost(config)), *config));
+    let mut mine: Vec<Config> = shard.deal(dealt).collect();
+    mine.sort_unstable();
+    mine
 }
 
 #[cfg(test)]
@@ -415,35 +329,6 @@ mod tests {
         assert_eq!(Grid { n: vec![4], ..grid }.span(), "n4_d128-2048_m16-256");
     }
 
-    #[test]
-    fn shards_as_text() {
-        let message = |text: &str| text.parse::<Shard>().unwrap_err().to_string();
-        assert_eq!("2/4".parse::<Shard>().unwrap().to_string(), "2/4");
-        assert_eq!(message("0/4"), "invalid shard `0/4`: workers are counted from 1 to 4");
-        assert_eq!(message("5/4"), "invalid shard `5/4`: workers are counted from 1 to 4");
-        assert_eq!(message("2"), "invalid shard `2`: expected I/K, the I-th of K workers, counted from 1");
-    }
-
-    #[test]
-    fn shards_of_slurm_arrays() {
-        let shard = |values: &[(&str, &str)]| {
-            Shard::of_slurm_task(|name| {
-                let name = name.strip_prefix("SLURM_ARRAY_TASK_")?;
-                values.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-            })
-            .map(|shard| shard.to_string())
-        };
-        assert_eq!(shard(&[("ID", "0"), ("COUNT", "4"), ("MIN", "0"), ("STEP", "1")]).unwrap(), "1/4");
-        assert_eq!(shard(&[("ID", "4"), ("COUNT", "4"), ("MIN", "1")]).unwrap(), "4/4");
-        assert_eq!(shard(&[("ID", "30"), ("COUNT", "3"), ("MIN", "10"), ("STEP", "10")]).unwrap(), "3/3");
-        assert_eq!(shard(&[("ID", "3"), ("COUNT", "4")]).unwrap(), "4/4");
-        assert!(
-            shard(&[("ID", "7"), ("COUNT", "4"), ("MIN", "0")]).unwrap_err().to_string().contains("`8/4`")
-        );
-        assert!(shard(&[("ID", "4"), ("COUNT", "4")]).unwrap_err().to_string().contains("`5/4`"));
-        assert!(shard(&[]).unwrap_err().to_string().contains("SLURM_ARRAY_TASK_ID"));
-    }
-
     proptest! {
         #[test]
         fn shards_partition_the_plan(
@@ -452,7 +337,7 @@ mod tests {
             let grid = Grid { n: (1..=n).collect(), d: (1..=d).collect(), m: (1..=m).collect() };
             let plan: BTreeSet<Config> = grid.configs().collect();
             let shards: Vec<Vec<Config>> =
-                (1..=of).map(|index| Shard::new(index, of).unwrap().take(&plan)).collect();
+                (1..=of).map(|index| part(Shard::new(index, of).unwrap(), &plan)).collect();
             let mut all: Vec<Config> = shards.concat();
             all.sort_unstable();
             prop_assert_eq!(all, plan.into_iter().collect::<Vec<_>>());

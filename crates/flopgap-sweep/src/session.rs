@@ -13,10 +13,11 @@ use flopgap_phases::Strictness;
 use rayon::prelude::*;
 
 use crate::journal::{self, DamagedLine, Entry, Journal, Journals};
+use crate::plan;
 use crate::record::file_name;
 use crate::{
-    Backend, Config, FORMAT, Grid, Holder, JournalContents, Manifest, Occupant, Origin, OriginPart, Record,
-    RecordError, RunError, Shard, VERSION, read_journal,
+    Backend, Config, Grid, Holder, JournalContents, Manifest, Occupant, Origin, OriginPart, Record,
+    RecordError, RunError, Shard, read_journal,
 };
 
 /// The directories that a run's files are written to.
@@ -115,15 +116,7 @@ impl Session {
             None => {}
         }
         let guard = opening_lock(run)?;
-        let manifest = Manifest {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            created: now(),
-            grid: grid.clone(),
-            extended: Vec::new(),
-            backend: Some(worker.backend.clone()),
-            origin: worker.origin.clone(),
-        };
+        let manifest = Manifest::new(grid.clone(), &worker.backend, worker.origin.clone());
         if !manifest.write_new(run)? {
             if worker.shard.is_whole() {
                 return Err(occupied(Occupant::Run));
@@ -135,6 +128,29 @@ impl Session {
             return Session::open(run, &guard, found, worker, false);
         }
         Ok(Session { created, ..Session::open(run, &guard, manifest, worker, false)? })
+    }
+
+    /// Plans a run that workers fill later, on other machines: a run directory with a manifest that
+    /// does not say yet what counts. The first worker that resumes the run says it.
+    ///
+    /// # Errors
+    /// [`RunError::Occupied`] when there is a run already or something else; [`RunError::Plan`];
+    /// [`RunError::Write`].
+    pub fn plan(run: &Path, grid: &Grid, backend: &str) -> Result<(), RunError> {
+        grid.check()?;
+        create_folder(run)?;
+        let occupied = |occupant| RunError::Occupied { path: run.to_owned(), occupant };
+        let unused = is_unused(run)?;
+        match Manifest::read(run)? {
+            Some(_) => return Err(occupied(Occupant::Run)),
+            None if !unused => return Err(occupied(Occupant::Files)),
+            None => {}
+        }
+        let manifest = Manifest::new(grid.clone(), backend, Origin::default());
+        if !manifest.write_new(run)? {
+            return Err(occupied(Occupant::Run));
+        }
+        Ok(create_folder(&run.join("raw"))?)
     }
 
     /// Removes what [`Session::create`] created, for a run that could not be started: manifest,
@@ -205,10 +221,16 @@ impl Session {
     fn open(
         run: &Path,
         _opening: &File,
-        manifest: Manifest,
+        mut manifest: Manifest,
         worker: Worker,
         accept_driver: bool,
     ) -> Result<Session, RunError> {
+        if manifest.is_without_origin() {
+            manifest.origin = worker.origin.clone();
+            manifest.write(run)?;
+            // Where the file system has no locks, another worker may have done the same.
+            manifest = resumable(run)?;
+        }
         match worker.origin.difference(&manifest.origin) {
             Some(difference) if !(accept_driver && difference.part == OriginPart::Driver) => {
                 return Err(RunError::OtherOrigin { path: run.to_owned(), difference });
@@ -260,7 +282,7 @@ impl Session {
     /// # Errors
     /// [`RunError::Record`] when a record was written by a newer program: it is not overwritten.
     pub fn outstanding(&self, plan: &BTreeSet<Config>) -> Result<Outstanding, RunError> {
-        let mine = self.worker.shard.take(plan);
+        let mine = plan::part(self.worker.shard, plan);
         let classifier = Classifier::new();
         let whole = |config| {
             let path = self.record_path(config);

@@ -7,6 +7,7 @@ use std::process::Command;
 /// all. Binaries and benches may depend on any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-browser", &["flopgap-skip"]),
+    ("flopgap-private-slurm", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),
     ("flopgap-hint", &[]),
@@ -23,7 +24,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-square", &["flopgap-flops", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
-    ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"]),
+    ("flopgap-cluster", &["flopgap-fs"]),
+    (
+        "flopgap-sweep",
+        &["flopgap-cluster", "flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"],
+    ),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
     (
         "flopgap-table",
@@ -39,7 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flopgap-unpack",
         ],
     ),
-    ("flopgap-cli", &["flopgap-report"]),
+    ("flopgap-cli", &["flopgap-cluster", "flopgap-report"]),
     ("flopgap-graph", &["flopgap-flops"]),
     ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),
     (
