@@ -54,8 +54,8 @@ struct Outcome {
 
 impl Session {
     /// Measures configurations, each on the first free device, and writes each record as soon as it
-    /// is complete. `watch` is called for every configuration, on this thread. Once `stop` is set, measurements
-    /// in progress are completed and no new one starts.
+    /// is complete. `watch` is called for every configuration, on this thread. Once `stop`
+    /// is set, measurements in progress are completed and no new one starts.
     ///
     /// # Errors
     /// [`RunError::Device`] when a device is lost or missing, [`RunError::Write`] when the disk is

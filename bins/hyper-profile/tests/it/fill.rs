@@ -71,7 +71,7 @@ fn sizes_that_cannot_be_measured_are_named_and_nothing_is_made() {
         (&["--n", "1..2000000"], "more than 1000000 configurations"),
         (&["--n", "9", "--d", "2000000000", "--m", "1"], "its FLOPs exceed 64 bits"),
         (&["--shard", "0/4"], "--shard: invalid shard `0/4`: workers are counted from 1 to 4"),
-        (&["--shard", "slurm"], "--shard: not a task of a SLURM job array"),
+        (&["--shard", "slurm"], "--shard: not a task of a Slurm job array"),
         (&["--devices", "1,1"], "--devices: 1 is given twice"),
         (&["--devices", "1", "--device", "1"], "cannot be used with"),
     ] {

@@ -9,6 +9,7 @@ mod disk;
 mod fill;
 #[cfg(unix)]
 mod ncu;
+mod slurm;
 mod support;
 
 use std::fs;

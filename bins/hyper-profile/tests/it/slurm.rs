@@ -1,0 +1,248 @@
+//! Runs that are submitted to Slurm: a real one where it is installed, and what is said without.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flopgap_private_slurm::Slurm;
+use flopgap_sweep::{Entry, Manifest, read_journal};
+
+use crate::support::{contents, fake, fake_program, journaled, recorded, run, text};
+
+/// 96 networks.
+const SIZES: [&str; 9] = ["--n", "1..4", "--d", "32..128:32", "--m", "8..48:8", "--no-plots", "--output", ""];
+
+fn new(run: &Path) -> Command {
+    let mut command = fake(&["new"]);
+    command.args(&SIZES[..8]).arg(run);
+    command
+}
+
+/// The configurations that a worker's journal calls done, and the reason of its last end.
+fn journal(run: &Path, name: &str) -> (usize, usize, Option<String>) {
+    let Ok(contents) = read_journal(&run.join("journal").join(name)) else { return (0, 0, None) };
+    let count = |is: fn(&Entry) -> bool| contents.entries.iter().filter(|entry| is(entry)).count();
+    let reason = contents.entries.iter().find_map(|entry| match entry {
+        Entry::End { reason, .. } => reason.clone(),
+        _ => None,
+    });
+    (
+        count(|entry| matches!(entry, Entry::Start { .. })),
+        count(|entry| matches!(entry, Entry::Done { .. })),
+        reason,
+    )
+}
+
+#[track_caller]
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_mins(1), "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A figure or a log, for `--nocapture`.
+#[expect(clippy::print_stderr, reason = "the log of the test")]
+fn show(begin: Instant, what: &str) {
+    eprintln!("{:6.2} s  {what}", begin.elapsed().as_secs_f64());
+}
+
+#[test]
+fn an_array_with_a_requeued_and_a_killed_task_measures_what_one_process_does() {
+    let begin = Instant::now();
+    let Some(slurm) = Slurm::for_test("hyper-profile --submit slurm").unwrap() else { return };
+    show(begin, &format!("{}, its node is idle", slurm.run("sbatch", &["--version"]).unwrap()));
+    let dir = tempfile::tempdir().unwrap();
+    let single = dir.path().join("single");
+    run(&mut new(&single)).expect(0, &["96 configurations in "]);
+
+    // Whatever a path may contain.
+    let path = dir.path().join(r#"a "run" that's 50% $HOME #1"#);
+    let mut submit = new(&path);
+    submit.args(["--submit", "slurm", "--tasks", "4", "--sbatch-arg=--comment=two words"]);
+    // Where there is no GPU: this is only a login node's.
+    let ended = run(slurm.enter(submit.env("FAKE_DELAY_US", "60000")));
+    ended.expect(0, &["run directory ", "submitted job array 1 of 4 tasks, and then job "]);
+    show(begin, &ended.stderr);
+
+    wait_for("task 0", || journal(&path, "1-of-4.jsonl").1 >= 3);
+    slurm.run("scontrol", &["requeue", "1_0"]).unwrap();
+    show(begin, "task 0 is requeued");
+    wait_for("task 1", || journal(&path, "2-of-4.jsonl").1 >= 3);
+    slurm.run("scancel", &["--signal=KILL", "1_1"]).unwrap();
+    show(begin, "task 1 is killed");
+    wait_for("the end of task 0", || journal(&path, "1-of-4.jsonl").2.is_some());
+    let (_, at, reason) = journal(&path, "1-of-4.jsonl");
+    show(begin, &format!("task 0 has ended: {}", reason.as_deref().unwrap_or_default()));
+    assert_eq!(reason, Some(format!("asked to stop with {} configurations left", 24 - at)));
+
+    slurm.wait_for_all_jobs(Duration::from_mins(1)).unwrap();
+    show(begin, "the aggregation has ended");
+    let log = |name: &str| fs::read_to_string(path.join("slurm").join(name)).unwrap();
+    for name in ["task-0.log", "task-1.log", "task-2.log", "task-3.log", "aggregate.log"] {
+        // Without the tables.
+        let lines: Vec<String> =
+            log(name).lines().map(str::to_owned).filter(|line| line.contains(": ")).collect();
+        show(begin, &format!("{name}:\n          {}", lines.join("\n          ")));
+    }
+
+    // Each task began once, the requeued one twice; what the killed one left, the second job did.
+    let starts = |name: &str| journal(&path, name).0;
+    assert_eq!(["1-of-4.jsonl", "2-of-4.jsonl", "3-of-4.jsonl", "4-of-4.jsonl"].map(starts), [2, 1, 1, 1]);
+    assert_eq!(journal(&path, "1-of-4.jsonl").1, 24, "the requeued task measured its whole part");
+    assert!(
+        log("task-0.log").contains(&format!("{at} of 24 configurations are done")),
+        "{}",
+        log("task-0.log")
+    );
+    let (killed, rest) = (journal(&path, "2-of-4.jsonl").1, journal(&path, "1-of-1.jsonl").1);
+    assert!((3..24).contains(&killed), "{killed}");
+    assert_eq!(killed + rest, 24);
+    let mut done = journaled(&path);
+    done.sort_unstable();
+    done.dedup();
+    assert_eq!((done.len(), recorded(&path).len()), (96, 96), "none is measured twice");
+
+    let table = |run: &Path| fs::read(run.join("processed/metrics.csv")).unwrap();
+    assert!(table(&path) == table(&single), "metrics.csv differs from that of one process");
+    fs::remove_dir_all(path.join("slurm")).unwrap();
+    assert!(contents(&path) == contents(&single), "a file differs from that of one process");
+    let manifest = Manifest::read(&path).unwrap().unwrap();
+    assert_eq!(manifest.origin.device.as_deref(), Some("FAKE device of a test"));
+    show(begin, "metrics.csv, all records and the manifest are those of one process, byte for byte");
+}
+
+/// What Slurm does before it kills, to one process and to one with several.
+#[test]
+fn sigterm_finishes_the_configuration_at_hand() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    run(&mut new(&whole)).expect(0, &[]);
+    for devices in ["0", "0,1"] {
+        let path = dir.path().join(format!("run{}", devices.len()));
+        let mut command = new(&path);
+        command.args(["--devices", devices]).env("FAKE_DELAY_US", "20000").stderr(Stdio::piped());
+        let child = command.stdout(Stdio::null()).spawn().unwrap();
+        wait_for("three configurations", || journal(&path, "1-of-1.jsonl").1 >= 3);
+        assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let (_, done, reason) = journal(&path, "1-of-1.jsonl");
+        let left = 96 - done;
+        assert!(
+            said.contains(&format!("error: stopped by SIGTERM with {left} configurations left")),
+            "{said}"
+        );
+        assert!(said.contains("  hint: `hyper-profile resume "), "{said}");
+        assert_eq!(reason, Some(format!("asked to stop with {left} configurations left")));
+        assert_eq!(recorded(&path).len(), done, "what is in the journal has a record, and nothing else");
+        let done = format!("{done} of 96 configurations are done");
+        run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &[&done]);
+        assert!(contents(&path) == contents(&whole));
+    }
+}
+
+#[test]
+fn a_dry_run_writes_scripts_that_can_be_submitted_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let ended =
+        run(new(&path).args(["--submit", "slurm", "--dry-run", "--sbatch-arg=-pgpu"]).env("PATH", ""));
+    ended.expect(0, &["run directory ", "scripts in "]);
+    let script = |name: &str| fs::read_to_string(path.join("slurm").join(name)).unwrap();
+    assert_eq!(ended.stdout, script("array.sbatch") + "\n" + &script("aggregate.sbatch"));
+    let array = script("array.sbatch");
+    assert!(array.contains("#SBATCH --array=0-7\n") && array.contains("#SBATCH -pgpu\n"), "{array}");
+    assert!(array.contains(&format!("program='{}'", fake_program().display())), "{array}");
+    assert!(script("aggregate.sbatch").ends_with("--no-plots\n"), "{array}");
+    assert!(Manifest::read(&path).unwrap().unwrap().is_without_origin());
+
+    // What Slurm would do, without it.
+    for (task, script) in [(0, "array"), (5, "array"), (0, "aggregate")] {
+        let mut shell = Command::new("bash");
+        shell.arg(path.join("slurm").join(script).with_extension("sbatch"));
+        run(shell.env("SLURM_ARRAY_TASK_ID", task.to_string())).expect(0, &[]);
+    }
+    let parts = ["1-of-8.jsonl", "6-of-8.jsonl", "1-of-1.jsonl"].map(|name| journal(&path, name).1);
+    assert_eq!(parts, [12, 12, 72]);
+    assert_eq!(recorded(&path).len(), 96);
+
+    // All is measured; with nothing to do, it can be submitted all the same.
+    let resume = ["resume", text(&path), "--submit", "slurm", "--tasks", "2", "--dry-run"];
+    let ended = run(&mut fake(&resume));
+    assert!(ended.stdout.contains("#SBATCH --array=0-1\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_script_says_what_is_missing_on_its_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    run(new(&path).args(["--submit", "slurm", "--dry-run"])).expect(0, &[]);
+    let script = path.join("slurm/array.sbatch");
+    let task = |script: &Path| {
+        let mut shell = Command::new("bash");
+        run(shell.arg(script).env("SLURM_ARRAY_TASK_ID", "0").env("SLURMD_NODENAME", "node7"))
+    };
+    let text = fs::read_to_string(&script).unwrap();
+    let elsewhere = dir.path().join("elsewhere.sbatch");
+    fs::write(&elsewhere, text.replace(crate::support::text(&fake_program()), "/opt/none")).unwrap();
+    let said =
+        ["error: node7: /opt/none does not exist", "hint: install it under the same path on all nodes"];
+    task(&elsewhere).expect(1, &said);
+    fs::write(&elsewhere, text).unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    let said =
+        [" is not the run directory that was submitted", "hint: put the run on a file system that all"];
+    task(&elsewhere).expect(1, &said);
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_cannot_be_submitted_is_said_before_a_folder_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["--submit", "slurm"], 3, "`sbatch`: not found"),
+        (&["--submit", "slurm", "--sbatch-arg", "gpu"], 2, "invalid option for sbatch `gpu`"),
+        (&["--submit", "slurm", "--sbatch-arg=--array=0-3"], 2, "the number of tasks sets the array"),
+        (&["--submit", "slurm", "--device", "1"], 2, "cannot be used with"),
+        (&["--submit", "slurm", "--shard", "1/2"], 2, "cannot be used with"),
+        (&["--tasks", "3"], 2, "--submit"),
+    ];
+    for (options, code, said) in cases {
+        run(new(&path).args(options).env("PATH", "")).expect(code, &[said]);
+        assert!(!path.exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn what_sbatch_rejects_can_be_submitted_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let sbatch = dir.path().join("sbatch");
+    let accept = "#!/bin/sh\n[ \"$1\" = --version ] && exit\n";
+    // Replaced and never rewritten, since another thread may be starting a program at this moment.
+    let stub = |text: &str| {
+        let new = dir.path().join("new");
+        fs::write(&new, format!("{accept}{text}\n")).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(&new, &sbatch).unwrap();
+        thread::sleep(Duration::from_millis(200));
+    };
+    stub("echo 'sbatch: error: invalid partition specified: gpuu' >&2; exit 1");
+    let submit = |command: &mut Command| run(command.args(["--submit", "slurm"]).env("PATH", dir.path()));
+    let ended = submit(&mut new(&path));
+    let again =
+        format!("hint: `hyper-profile resume {} --submit slurm` submits the run again", path.display());
+    ended.expect(1, &["sbatch: error: invalid partition specified: gpuu", &again]);
+    submit(&mut new(&path)).expect(1, &["there is a run already"]);
+    stub("echo 77");
+    submit(&mut fake(&["resume", text(&path)]))
+        .expect(0, &["submitted job array 77 of 8 tasks, and then job 77"]);
+}
