@@ -22,8 +22,8 @@ pub enum Scheduler {
 /// How a run is submitted.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct SubmitArgs {
-    /// Submit the run to a cluster: a job array, one GPU a task, then a job that measures what is
-    /// missing and aggregates. Needs no GPU here. Scripts and logs are in the run's folder slurm
+    /// Submit the run to a cluster: a job array with one GPU per task, then a job that measures
+    /// missing parts and aggregates. Needs no GPU on this machine
     #[arg(long, value_enum, value_name = "SCHEDULER")]
     pub submit: Option<Scheduler>,
     /// Number of tasks of the job array [default: 8]

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_array() {
-        let expected = r##"#!/bin/bash
+        let expected = r#"#!/bin/bash
 # Each task measures a part of the run. A task that is requeued, or submitted again, continues
 # where it was.
 # Submit both by hand:
@@ -231,7 +231,7 @@ fi
 
 # The shell is replaced, so that SIGTERM reaches the program, which finishes what it is measuring.
 exec "$program" resume '/scratch/run 1' --no-analysis --shard "$((SLURM_ARRAY_TASK_ID + 1))/8"
-"##;
+"#;
         assert_eq!(scripts(&array()).unwrap().array, expected);
     }
 
