@@ -52,8 +52,8 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = trace.rule(rule, &mut table);
             print(&table);
         }
-        let _ = trace.kernel_times(None);
-        let _ = trace.kernel_times(Some("step"));
+        let _ = trace.kernel_times(None, flopgap_nsys::Attribution::default());
+        let _ = trace.kernel_times(Some("step"), flopgap_nsys::Attribution::default());
         let _ = perfetto(&trace, &mut io::sink());
         for table in CsvTable::ALL {
             let _ = csv(&trace, table, &mut io::sink());

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (a, b) = (opener.open(&arguments.a)?, opener.open(&arguments.b)?);
-    let scope = |ranges: Ranges| arguments.scope.of(ranges);
+    let scope = |ranges: Ranges| arguments.scope.scope(ranges);
     let of = |own: &[RangePattern]| named(own).or_else(|| named(&arguments.range));
     let scopes = match (of(&arguments.range_a), of(&arguments.range_b)) {
         (Some(a), Some(b)) => [scope(a), scope(b)],

@@ -97,7 +97,7 @@ struct Data<'a> {
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (before, after) = (opener.open(&arguments.before)?, opener.open(&arguments.after)?);
-    let scope = |ranges: Ranges| arguments.scope.of(ranges);
+    let scope = |ranges: Ranges| arguments.scope.scope(ranges);
     let scope = match named(&arguments.range) {
         Some(ranges) => scope(ranges),
         None if arguments.all => scope(Ranges::All),

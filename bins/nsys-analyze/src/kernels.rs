@@ -49,7 +49,7 @@ struct SideBySide<'a> {
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let scope = arguments.scope.of(named(&arguments.range).unwrap_or(Ranges::All));
+    let scope = arguments.scope.scope(named(&arguments.range).unwrap_or(Ranges::All));
     let mut found: Vec<Kernels> = Vec::new();
     for path in &arguments.traces {
         let trace = opener.open(path)?;

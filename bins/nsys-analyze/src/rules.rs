@@ -34,11 +34,11 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     for path in &arguments.traces {
         let trace = arguments.filter.apply(opener.open(path)?)?;
         for applied in &rules {
-            let AppliedRule { rule, options } = applied;
+            let rule = applied.rule;
             let found = output.report(&trace, &applied.to_string(), Nothing::IsAnswer, |sink| {
-                trace.rule_with(*rule, options, sink)
+                trace.rule(applied.clone(), sink)
             })?;
-            if let Some(advice) = sentences::advice(*rule).filter(|_| found) {
+            if let Some(advice) = sentences::advice(rule).filter(|_| found) {
                 flopgap_cli::note(PROGRAM, format!("{rule}: {advice}"));
             }
         }

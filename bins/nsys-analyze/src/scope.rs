@@ -107,7 +107,7 @@ impl ScopeArguments {
     }
 
     /// These ranges with these options.
-    pub(crate) fn of(&self, ranges: Ranges) -> Scope {
+    pub(crate) fn scope(&self, ranges: Ranges) -> Scope {
         Scope { ranges, warm_up: self.warm_up(), attribution: self.attribution(), pool: self.pool }
     }
 }

@@ -107,15 +107,6 @@ pub struct GpuActivity {
 }
 
 impl Trace {
-    /// The GPU times of each kernel by demangled name, largest total first:
-    /// [`Trace::kernel_times_by`] with nsys's attribution.
-    ///
-    /// # Errors
-    /// As [`Trace::kernel_times_by`].
-    pub fn kernel_times(&self, range: Option<&str>) -> Result<Vec<(Arc<str>, Summary)>, Error> {
-        self.kernel_times_by(range, Attribution::default())
-    }
-
     /// The GPU times of each kernel by demangled name, largest total first: of all kernels, or of
     /// those launched within a range that is called `range`.
     ///
@@ -125,7 +116,7 @@ impl Trace {
     /// # Errors
     /// [`Error::NoTable`] without kernels (or, for a range, without annotations or API calls);
     /// [`Error::NoRange`] when no range has that name.
-    pub fn kernel_times_by(
+    pub fn kernel_times(
         &self,
         range: Option<&str>,
         attribution: Attribution,
@@ -186,7 +177,7 @@ impl Trace {
     }
 
     /// What each GPU did for each process, by process and device: all of it, or what was launched
-    /// within a range that is called `range` (as in [`Trace::kernel_times_by`]).
+    /// within a range that is called `range` (as in [`Trace::kernel_times`]).
     ///
     /// # Errors
     /// [`Error::NoTable`] without any GPU work (or, for a range, without annotations or API calls);

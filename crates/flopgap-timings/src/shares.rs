@@ -148,10 +148,10 @@ impl Shares {
 /// [`Error::NoWork`] when the ranges launched none; when there are no kernels, or no range of a
 /// name.
 pub fn shares(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Shares, Error> {
-    Ok(of(&scope.times(trace)?, classifier))
+    Ok(classified(&scope.times(trace)?, classifier))
 }
 
-pub(crate) fn of(scoped: &Scoped, classifier: &Classifier) -> Shares {
+fn classified(scoped: &Scoped, classifier: &Classifier) -> Shares {
     let places = scoped.places.iter().map(|(place, part)| of_part(scoped, Some(*place), part, classifier));
     Shares { places: places.collect(), ..of_part(scoped, None, &scoped.whole, classifier) }
 }

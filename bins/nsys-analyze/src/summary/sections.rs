@@ -79,18 +79,20 @@ impl Look {
     /// everything.
     fn whole(&self, passes: Option<&Passes>) -> Scope {
         if let Some(ranges) = named(&self.range) {
-            return self.scope.of(ranges);
+            return self.scope.scope(ranges);
         }
         let worked = passes.iter().flat_map(|passes| &passes.passes).filter(|pass| pass.gpu.is_some());
         let mut ranges = Ranges::All;
         for pass in worked {
             match pass.kind {
-                PassKind::Step | PassKind::Decode | PassKind::Prefill => return self.scope.of(Ranges::Steps),
+                PassKind::Step | PassKind::Decode | PassKind::Prefill => {
+                    return self.scope.scope(Ranges::Steps);
+                }
                 PassKind::Forward => ranges = Ranges::Shown(pass.name.clone()),
                 _ => {}
             }
         }
-        self.scope.of(ranges)
+        self.scope.scope(ranges)
     }
 }
 
@@ -204,7 +206,8 @@ fn kernels_section(
     // Passes of which each is worth a table: prompts and tokens are worked on by different kernels.
     let is_part = |kind| matches!(kind, PassKind::Forward | PassKind::Prefill | PassKind::Decode);
     let parts = worked.iter().filter(|pass| look.range.is_empty() && is_part(pass.kind));
-    let mut scopes: Vec<Scope> = parts.map(|pass| look.scope.of(Ranges::Shown(pass.name.clone()))).collect();
+    let mut scopes: Vec<Scope> =
+        parts.map(|pass| look.scope.scope(Ranges::Shown(pass.name.clone()))).collect();
     let whole = look.whole(passes);
     // A step of nothing but the forward pass would say the same again.
     let more = worked.iter().any(|pass| matches!(pass.kind, PassKind::Backward | PassKind::Optimizer));
@@ -375,7 +378,7 @@ fn attention_section(
     }
     let mut parts = Vec::new();
     for range in [names.scores, names.softmax, names.weighted_sum] {
-        match shares(trace, &look.scope.of(Ranges::Named(vec![range])), classifier) {
+        match shares(trace, &look.scope.scope(Ranges::Named(vec![range])), classifier) {
             Ok(found) => parts.push(found),
             Err(error) if error.is_absence() => {
                 page.skip("attention", error);
@@ -489,8 +492,8 @@ fn busy_section(
             Cell::from(gap.device),
             ms(gap.start as f64),
             ms(gap.length() as f64),
-            Cell::text(names.of(gap.before)?.0),
-            Cell::text(names.of(gap.after)?.0),
+            Cell::text(names.describe(gap.before)?.0),
+            Cell::text(names.describe(gap.after)?.0),
         ];
         table.push(row).map_err(|error| report(&error))?;
     }
@@ -539,8 +542,8 @@ pub(super) fn comparison(
 ) -> Result<Vec<Block>, Failure> {
     let (a, b) = (opener.open_again(paths[0])?, opener.open_again(paths[1])?);
     let scope = match named(&look.range) {
-        Some(ranges) => Ok(look.scope.of(ranges)),
-        None => scopes(&a, &b, &look.scope.of(Ranges::Steps)),
+        Some(ranges) => Ok(look.scope.scope(ranges)),
+        None => scopes(&a, &b, &look.scope.scope(Ranges::Steps)),
     };
     let both = match scope.and_then(|scope| {
         let found = compare((&a, &scope), (&b, &scope), classifier)?;

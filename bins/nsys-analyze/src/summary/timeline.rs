@@ -134,7 +134,7 @@ fn gpu_rows(
             let name = if let Some(name) = known.get(&key) {
                 *name
             } else {
-                let (name, work) = names.of(what)?;
+                let (name, work) = names.describe(what)?;
                 let work = if of_optimizer { OPTIMIZER } else { work };
                 let name = timeline.name(&name, color(work));
                 timeline.kind(work.as_str(), color(work));
@@ -182,7 +182,7 @@ fn optimizer(passes: &Passes) -> Vec<(i64, i64)> {
 struct Colors(BTreeMap<String, Color>);
 
 impl Colors {
-    fn of(&mut self, name: &str) -> Color {
+    fn color(&mut self, name: &str) -> Color {
         let next = Color::nth(self.0.len());
         *self.0.entry(name.to_owned()).or_insert(next)
     }
@@ -222,7 +222,7 @@ fn host_rows(ranges: &[HostRange<'_>], colors: &mut Colors, timeline: &mut Timel
     });
     let lanes: BTreeMap<GlobalId, _> = lanes.collect();
     for range in ranges {
-        let name = timeline.name(&range.name, colors.of(&fold_name(&range.name)));
+        let name = timeline.name(&range.name, colors.color(&fold_name(&range.name)));
         timeline.push(lanes[&range.thread], name, range.start..range.end);
     }
 }
@@ -231,7 +231,7 @@ fn host_rows(ranges: &[HostRange<'_>], colors: &mut Colors, timeline: &mut Timel
 fn projected(passes: &Passes, colors: &mut Colors, timeline: &mut Timeline) {
     let mut works = Vec::new();
     for pass in &passes.passes {
-        let name = timeline.name(&pass.name, colors.of(&pass.name));
+        let name = timeline.name(&pass.name, colors.color(&pass.name));
         let gpu = pass.instances.iter().filter_map(|instance| instance.gpu);
         works.extend(gpu.map(|work| (work.start_ns, std::cmp::Reverse(work.end_ns), name)));
     }

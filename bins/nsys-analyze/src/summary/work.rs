@@ -87,7 +87,7 @@ impl<T> Default for Places<T> {
 
 impl<T: Copy + Ord> Places<T> {
     /// The place of a value, which is added when it is new.
-    fn of(&mut self, value: T) -> u32 {
+    fn number(&mut self, value: T) -> u32 {
         if let Some((_, place)) = self.last.filter(|(last, _)| *last == value) {
             return place;
         }
@@ -126,7 +126,7 @@ pub(super) fn read(trace: &Trace, window: Option<&Range<i64>>) -> Result<Devices
         if at.end >= at.start && within {
             let process = at.process.map_or(0, |process| u32::try_from(process.pid()).unwrap_or_default());
             let stream = Stream { process, stream: i32::try_from(at.stream).unwrap_or(i32::MAX) };
-            let (what, stream) = (devices.whats.of(what), devices.streams.of(stream));
+            let (what, stream) = (devices.whats.number(what), devices.streams.number(stream));
             let operation = Operation { start: at.start, end: at.end, what, stream };
             devices.operations.entry(at.device).or_default().push(operation);
         }
@@ -197,7 +197,7 @@ impl<'a> Names<'a> {
     }
 
     /// A short name, and the kind of work.
-    pub(super) fn of(&mut self, what: What) -> Result<(String, Work), Failure> {
+    pub(super) fn describe(&mut self, what: What) -> Result<(String, Work), Failure> {
         let id = match what {
             What::Kernel(id) => id,
             What::Copy => return Ok(("memcpy".to_owned(), Work::Memcpy)),
@@ -227,7 +227,7 @@ mod tests {
     fn devices(spans: &[(i64, i64)]) -> Devices {
         let mut devices = Devices::default();
         let (what, stream) = (What::Set, Stream { process: 0, stream: 7 });
-        let (what, stream) = (devices.whats.of(what), devices.streams.of(stream));
+        let (what, stream) = (devices.whats.number(what), devices.streams.number(stream));
         let operations = spans.iter().map(|&(start, end)| Operation { start, end, what, stream });
         devices.operations.insert(0, operations.collect());
         devices

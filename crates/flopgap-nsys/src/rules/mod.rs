@@ -85,8 +85,12 @@ impl FromStr for Rule {
 }
 
 impl Trace {
-    /// Applies a rule as nsys does without arguments: the rows that it found, worst first, at
-    /// most 50. No rows: nothing to improve.
+    /// Applies a rule, as nsys does without arguments or with those of an [`AppliedRule`]: the rows
+    /// that it found, worst first, at most 50 unless the options say otherwise. No rows: nothing to
+    /// improve.
+    ///
+    /// Time, range, process and thread of its options replace the filter of a trace that is
+    /// [filtered](Trace::filtered). Options that a rule has no use for change nothing.
     ///
     /// ```
     /// use flopgap_nsys::{ReportTable, Rule, Trace};
@@ -100,20 +104,10 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::NoTable`] and [`Error::NoColumn`] when the trace does not hold what the rule looks
-    /// at.
-    pub fn rule(&self, rule: Rule, sink: &mut dyn Sink) -> Result<(), Error> {
-        self.rule_with(rule, &RuleOptions::default(), sink)
-    }
-
-    /// Applies a rule with options. Options that a rule has no use for change nothing.
-    ///
-    /// Time, range, process and thread replace the filter of a trace that is
-    /// [filtered](Trace::filtered).
-    ///
-    /// # Errors
-    /// As [`Trace::rule`]; [`Error::NoRange`] when there is no such range, [`Error::Filter`] when
-    /// it leaves no time.
-    pub fn rule_with(&self, rule: Rule, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
+    /// at; [`Error::NoRange`] when there is no range that its options name, [`Error::Filter`] when
+    /// they leave no time.
+    pub fn rule(&self, rule: impl Into<AppliedRule>, sink: &mut dyn Sink) -> Result<(), Error> {
+        let AppliedRule { rule, options } = &rule.into();
         let filtered = options.filter(self)?.map(|filter| self.filtered(filter));
         let trace = filtered.as_ref().unwrap_or(self);
         match rule {

@@ -95,7 +95,7 @@ fn process_attribution_finds_the_backward_pass() {
         // The three backward passes, as that join printed them when this was written.
         let backward = |by| {
             let times =
-                trace.kernel_times_by(Some("backward"), Attribution { by, whole_graphs: false }).unwrap();
+                trace.kernel_times(Some("backward"), Attribution { by, whole_graphs: false }).unwrap();
             let count: u64 = times.iter().map(|(_, times)| times.count).sum();
             (count, times.iter().map(|(_, times)| times.total).sum::<i128>())
         };
@@ -242,7 +242,7 @@ fn whole_graphs_are_work() {
     assert_eq!(extent(&after), extent(&before));
     assert!(work_by_range(&trace, Attribution::default()).len() < after.len(), "nsys does not see them");
 
-    let replayed = trace.kernel_times_by(Some("replay"), whole).unwrap();
+    let replayed = trace.kernel_times(Some("replay"), whole).unwrap();
     let [(name, times)] = replayed.as_slice() else { panic!("one kernel: {replayed:?}") };
     assert_eq!((name.as_ref(), times.count, times.total), ("[CUDA graph 7]", 12, i128::from(spent)));
     let activity = trace.gpu_activity(None, whole).unwrap();

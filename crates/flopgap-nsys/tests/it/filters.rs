@@ -163,14 +163,13 @@ fn rules_with_arguments() {
         "cuda_memcpy_async:rows=3",
     ] {
         let applied: AppliedRule = rule.parse().unwrap();
-        let ours = cells_of(|table| trace.rule_with(applied.rule, &applied.options, table)).unwrap();
+        let ours = cells_of(|table| trace.rule(applied.clone(), table)).unwrap();
         let file = format!("rule.{}", rule.replace(':', "_").replace('=', "-"));
         assert_eq!(Some(ours), golden("filtered", &file), "{rule}");
     }
     let refused = |rule: &str| {
         let applied: AppliedRule = rule.parse().unwrap();
-        let error =
-            trace.rule_with(applied.rule, &applied.options, &mut flopgap_nsys::ReportTable::default());
+        let error = trace.rule(applied.clone(), &mut flopgap_nsys::ReportTable::default());
         error.unwrap_err()
     };
     assert!(matches!(refused("gpu_gaps:nvtx=no such range"), Error::NoRange { .. }));

@@ -196,7 +196,7 @@ fn kernels_of_one_range() {
     let unpacked = Unpacked::new("graph_nodes");
     let trace = unpacked.open();
     let counts = |range: Option<&str>| -> Vec<(String, u64, i128)> {
-        let times = trace.kernel_times(range).unwrap();
+        let times = trace.kernel_times(range, flopgap_nsys::Attribution::default()).unwrap();
         times.into_iter().map(|(name, times)| (name.to_string(), times.count, times.total)).collect()
     };
     let row = |name: &str, count, total| (name.to_owned(), count, total);
@@ -216,6 +216,6 @@ fn kernels_of_one_range() {
     // Ranges within ranges of one name would count a kernel twice; all kernels together are those
     // of the table.
     assert_eq!(counts(None).iter().map(|(_, count, _)| count).sum::<u64>(), 111);
-    let missing = trace.kernel_times(Some("forward")).unwrap_err();
+    let missing = trace.kernel_times(Some("forward"), flopgap_nsys::Attribution::default()).unwrap_err();
     assert!(missing.is_absence() && missing.to_string().ends_with("no NVTX range is called `forward`"));
 }
