@@ -188,7 +188,7 @@ fn a_run_with_nothing_complete_is_an_error() {
 }
 
 #[test]
-fn what_is_no_run_says_so() {
+fn other_directories_are_not_runs() {
     let folder = tempfile::tempdir().unwrap();
     let output = analyze(folder.path(), &[]);
     assert_eq!(output.code, 3);
