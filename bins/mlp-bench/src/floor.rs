@@ -54,7 +54,7 @@ impl Peaks {
         Self::from_clocks(per_cycle, cycles, device.peak_memory_bandwidth() as f64)
     }
 
-    /// From FLOP in a cycle, the cycles of all multiprocessors in a second, and bytes/s of the
+    /// From FLOP per cycle, the cycles of all multiprocessors per second, and bytes/s of the
     /// memory. A driver that does not know a clock says 0.
     fn from_clocks((scalar, tensor): (f64, f64), cycles: f64, memory: f64) -> Option<Self> {
         let origin = "from the device's clocks and widths".to_owned();

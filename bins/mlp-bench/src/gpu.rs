@@ -250,7 +250,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
     }
 }
 
-/// A pass was asked of arrays that were not made for it.
+/// A pass was called with arrays that were not created for it.
 fn no_arrays() -> Wrong {
     Wrong::Result("there are no arrays for backward passes".to_owned())
 }

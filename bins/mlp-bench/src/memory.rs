@@ -68,7 +68,7 @@ fn check(what: &str, needed: u64, available: Option<u64>) -> Result<(), Failure>
 /// Refuses a network whose 64-bit reference does not fit.
 ///
 /// # Errors
-/// With what it takes and what there is.
+/// With the memory that it needs and the memory that is available.
 pub(crate) fn check_reference(name: &str, network: &Network) -> Result<(), Failure> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     check(&format!("checking {name} against 64 bits"), of_reference(network, threads), available())

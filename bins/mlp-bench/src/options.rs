@@ -228,7 +228,7 @@ impl Clocks {
     }
 
     /// How often something is measured that takes so many nanoseconds: as often as was requested,
-    /// and where nobody asked, for a second at most.
+    /// and without a requested number, for at most a second.
     pub(crate) fn repetitions(&self, nanoseconds: f64) -> Repetitions {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut off at both ends")]
         let most = (LONGEST / nanoseconds.max(1.0)) as usize;

@@ -59,7 +59,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
 }
 
 #[test]
-fn without_a_gpu_it_says_what_there_is_instead() {
+fn without_a_gpu_it_names_the_alternative() {
     let output = run(&["--sweep"]);
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert!(output.stderr.contains("mlp-bench --device cpu"), "{}", output.stderr);
