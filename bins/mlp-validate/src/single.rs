@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn no_ncu() -> Result<Box<dyn Backend + 'static>, MeterError> {
-        Err(MeterError::Unavailable { what: "there is no fake ncu".to_owned(), hint: None })
+        Err(MeterError::Unavailable { what: "no fake ncu".to_owned(), hint: None })
     }
 
     #[test]
