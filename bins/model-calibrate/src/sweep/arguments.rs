@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused() {
+    fn invalid_values_are_refused() {
         for wrong in ["--batch-sizes 0", "--family gan", "--scenario L4_fit", "--quick --full", "--threads 0"]
         {
             let words: Vec<String> = wrong.split_whitespace().map(str::to_owned).collect();
