@@ -5,7 +5,7 @@ use flopgap_nsys::{Filter, Trace};
 
 use crate::failure;
 
-/// Which part of a trace is looked at.
+/// The part of a trace to analyze.
 #[derive(clap::Args)]
 pub(crate) struct FilterArguments {
     /// Only what was going on between two times, such as `1.5s/2s` or `100ms/`; without a unit,
