@@ -75,7 +75,7 @@ impl Writer {
     /// Waits until all rows are on the disk.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn sync(&self) -> Result<(), FileError> {
         self.file.sync_all().map_err(|source| write_error(&self.path, source))
     }

@@ -161,8 +161,8 @@ impl Amounts {
     }
 }
 
-/// What a sweep of one engine measures. `accept` is asked of each point whether the engine can run
-/// it, and says why not.
+/// The plan of a sweep of one engine. `accept` decides for each point whether the engine can run
+/// it, and gives the reason if it cannot.
 ///
 /// # Errors
 /// [`PlanError`], when there is nothing.
