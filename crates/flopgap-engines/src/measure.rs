@@ -46,7 +46,7 @@ pub struct Measure {
     pub count: bool,
 }
 
-/// The shortest window over which energy is measured. Counters are updated about ten times in a
+/// The shortest window over which energy is measured. Counters are updated about ten times per
 /// second, and some GPUs sample a quarter of the time only (arXiv 2312.02741), so that shorter ones
 /// tell little.
 pub const SHORTEST_WINDOW: Duration = Duration::from_secs(2);

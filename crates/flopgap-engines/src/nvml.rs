@@ -15,7 +15,7 @@ const NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
 
 /// NVML, watching one GPU.
 ///
-/// The energy counter is in millijoules and moves about ten times in a second, so that the energy
+/// The energy counter is in millijoules and moves about ten times per second, so that the energy
 /// of a window of 2 s is known within about 2 %. GPUs before Volta, virtual ones and those of Tegra
 /// have none: [`Nvml::energy`] says so, and [`Monitor::joules`] is `None` then, never 0.
 #[derive(Debug)]

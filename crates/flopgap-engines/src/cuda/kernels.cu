@@ -301,8 +301,8 @@ extern "C" __global__ void gather(const number *table, const int *indexes, numbe
     }
 }
 
-// y = activation(y + bias + residual), in place; a null pointer for what there is not. A channel of
-// the bias has `inner` numbers in a row. Adds numbers as they are stored.
+// y = activation(y + bias + residual), in place; a null pointer for an absent term. A channel
+// of the bias has `inner` numbers in a row. Adds numbers as they are stored.
 extern "C" __global__ void epilogue(number *y, const number *bias, const number *residual, u64 elements, u64 channels,
                                     u64 inner, int activation) {
     // Divisions of 32-bit numbers are several times faster.

@@ -53,7 +53,7 @@ enum Tail {
 }
 
 impl Share {
-    /// What is tried, in this order: shares of which the kernel of ours behind them can do the
+    /// What is tried, in this order: shares of which our kernel behind them can do the
     /// rest.
     fn candidates(epilogue: Epilogue, convolution: &Convolution) -> Vec<Share> {
         let integers = convolution.arithmetic == Arithmetic::Int8;
