@@ -23,7 +23,7 @@ pub enum Fp32 {
 
 /// A handle of cuBLAS on one stream, with the arithmetic and the workspace set once.
 ///
-/// The workspace is a buffer of ours, so that a captured graph does not depend on memory that
+/// The workspace is our own buffer, so that a captured graph does not depend on memory that
 /// cuBLAS allocates, and that the algorithm (cuBLAS picks it by the workspace, too) is the same in
 /// every run.
 #[derive(Debug)]

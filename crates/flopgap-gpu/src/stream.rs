@@ -235,7 +235,7 @@ impl Stream {
         let submission = self.submission();
         self.context.cuda().bind_to_thread().map_err(failed)?;
         let target = submission.write(buffer)?;
-        // SAFETY: as many bytes as `data` has, which are not looked at.
+        // SAFETY: as many bytes as `data` has, whose values are irrelevant.
         let bytes: &[MaybeUninit<u8>] =
             unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), size_of_val(data)) };
         let mut source = bytes.as_ptr();

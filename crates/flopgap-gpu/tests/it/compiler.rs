@@ -7,7 +7,7 @@ use flopgap_gpu::compile::{Architecture, Cache, CompileError};
 
 use crate::compiler;
 
-/// Kernels of the examples: all of ours that are compiled at run time.
+/// Kernels of the examples: all that we compile at run time.
 const COUNT: &str = include_str!("../../examples/count.cu");
 
 #[test]
