@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_product_is_not_counted() {
+    fn only_products_are_counted() {
         assert_eq!(sizes("ii->i", &[&[3, 3]], &[3]), None);
         assert_eq!(sizes("ij,jk->ik", &[&[2, 3], &[5, 4]], &[2, 4]), None);
         assert_eq!(sizes("ij,jk,kl->il", &[&[2, 3], &[3, 4], &[4, 5]], &[2, 5]), None);
