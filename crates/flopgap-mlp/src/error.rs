@@ -125,7 +125,7 @@ pub enum MlpError {
         precision: String,
         /// For which architecture.
         architecture: String,
-        /// Why not, and what there is instead.
+        /// The reason, and the alternative.
         reason: String,
     },
     /// The GPU, or a library of it.

@@ -32,7 +32,7 @@ pub enum FileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
     /// The file cannot be written.

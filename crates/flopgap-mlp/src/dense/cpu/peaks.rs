@@ -89,7 +89,7 @@ fn bytes(threads: usize, numbers: usize, duration: Duration) -> f64 {
     rate(threads, duration, read).max(rate(threads, duration, copy))
 }
 
-/// What is done in a second: every thread makes its work and repeats it for so long, at the same
+/// Work per second: every thread makes its work and repeats it for so long, at the same
 /// time as the others. Each counts with the median of its calls, so that what interrupts some of
 /// them does not matter. A call returns how much was done.
 fn rate<W: FnMut() -> usize>(threads: usize, duration: Duration, make: impl Fn() -> W + Sync) -> f64 {

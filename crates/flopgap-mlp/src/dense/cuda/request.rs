@@ -43,7 +43,7 @@ impl Request<'_> {
         Source::new(name, body, network, precision, options.accumulate, architecture, plan, constants)
     }
 
-    /// Why there are no kernels for this request, and what there is instead.
+    /// Why there are no kernels for this request, and the alternative.
     pub(super) fn unsupported(&self, reason: impl Into<String>) -> MlpError {
         MlpError::Unsupported {
             implementation: self.options.implementation.to_string(),

@@ -97,7 +97,7 @@ fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
 
 /// Every batch of one network on one implementation. What it does not have is said.
 fn every_batch<T: Element>(context: &Context, options: Options, network: &Network) {
-    // Blocks that go through several tiles, and their warpgroups by turns, where the 64-bit
+    // Blocks that go through several tiles, and their warpgroups alternately, where the 64-bit
     // reference does not take long.
     let many = match network.parameters() {
         0..10_000 => Some(40_000),

@@ -104,7 +104,7 @@ fn read_log(source: &str, log: &str, most_spilled: u32) -> Result<Tally, String>
 }
 
 impl Job {
-    /// Compiles, and holds that nothing spills. What there is no kernel for says so.
+    /// Compiles, and checks that nothing spills. A network without a kernel is reported.
     fn run(&self, compiler: &Compiler) -> Result<Tally, String> {
         let architecture: Architecture = self.capability.parse().unwrap();
         let target = Target::nominal(architecture.capability);

@@ -155,7 +155,7 @@ fn a_model_works_on_the_context_and_stream_of_the_program() {
     let mut y = stream.zeros::<f32>(100 * 8).unwrap();
     model.forward(&stream, &x, &mut y).unwrap();
     assert!(stream.download(&y).unwrap() == expected[0]);
-    // A stream of ours, which waits for theirs.
+    // Our own stream, which waits for theirs.
     let other = ours.stream().unwrap();
     model.forward(&other, &x, &mut y).unwrap();
     assert!(other.download(&y).unwrap() == expected[0]);

@@ -40,7 +40,7 @@ fn an_optimizer_that_cannot_work_is_refused_on_cores() {
 /// The widest and the deepest networks, and what there are no kernels for at all: an answer,
 /// without a GPU.
 #[test]
-fn networks_at_the_limits_are_compiled_or_refused_with_what_there_is_instead() {
+fn networks_at_the_limits_are_compiled_or_refused_with_the_alternative() {
     let compiler = match flopgap_gpu::compile::Compiler::without_cache() {
         Ok(compiler) => compiler,
         Err(error) => return flopgap_skip::skip("nvrtc", error),

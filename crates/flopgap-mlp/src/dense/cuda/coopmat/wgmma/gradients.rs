@@ -35,7 +35,7 @@ const MOST_STAGES: usize = 8;
 const MOST_LAYERS: usize = 14;
 
 /// Layers of so many rows are computed by two warpgroups alternately, and leave two sums.
-const BY_TURNS: usize = 64;
+const ALTERNATING: usize = 64;
 
 /// What is compiled, and how it is launched.
 #[derive(Debug, Clone)]
@@ -130,8 +130,8 @@ fn layers(widths: &[usize]) -> Vec<Layer> {
 }
 
 impl Layer {
-    fn by_turns(self) -> bool {
-        self.outputs <= BY_TURNS
+    fn alternates(self) -> bool {
+        self.outputs <= ALTERNATING
     }
 
     /// Tiles along the outputs, and along the inputs.
@@ -160,7 +160,7 @@ impl Layer {
 
     /// Boxes of a stage: of the gradients before the activation, and of the inputs.
     fn boxes(self) -> usize {
-        let rows = if self.by_turns() { 1 } else { 2 };
+        let rows = if self.alternates() { 1 } else { 2 };
         rows + self.inputs.min(PART).div_ceil(CHUNK)
     }
 
@@ -168,7 +168,7 @@ impl Layer {
     fn clocks(self, cluster: usize) -> usize {
         let columns = self.inputs.min(PART);
         let [rows, parts, _] = self.shares(cluster);
-        let turns = self.by_turns();
+        let turns = self.alternates();
         let products = columns * if turns { 2 } else { 4 };
         let copies = 150 * if turns { 1 } else { 2 } / parts + 150 * columns.div_ceil(CHUNK) / rows;
         products.max(copies)
@@ -176,7 +176,7 @@ impl Layer {
 
     /// Sums that are added up at last.
     fn addends(self, ranges: usize) -> usize {
-        if self.by_turns() { 2 * ranges } else { ranges }
+        if self.alternates() { 2 * ranges } else { ranges }
     }
 }
 
@@ -184,7 +184,7 @@ impl Layer {
 /// parity of its use, which distinguishes a use from the next only: the use before must have been
 /// the same warpgroup's.
 fn stages(layers: &[Layer], fit: usize) -> usize {
-    if layers.iter().any(|layer| layer.by_turns()) { fit / 2 * 2 } else { fit }
+    if layers.iter().any(|layer| layer.alternates()) { fit / 2 * 2 } else { fit }
 }
 
 /// Blocks of a cluster: several where nearly all tiles share an operand with another. The others
