@@ -117,7 +117,7 @@ pub(super) enum Role {
     Rate(u8),
     /// The cycles that rates are over (`smsp__cycles_elapsed.avg`), of a clock domain.
     Cycles(Clock),
-    /// Such cycles in a second (`sm__cycles_elapsed.avg.per_second`).
+    /// These cycles per second (`sm__cycles_elapsed.avg.per_second`).
     CyclesPerSecond(Clock),
     /// A part of a source type's operations (`op_hgmma`): it shows that the type matters, not how
     /// much.

@@ -422,7 +422,7 @@ fn damaged_results_alone_are_an_error_at_the_first() {
 }
 
 #[test]
-fn what_is_no_report_says_so() {
+fn other_files_are_not_reports() {
     for (bytes, at) in
         [(&b""[..], 0), (b"NV", 2), (b"ID,Process ID", 0), (b"NVR\0", 4), (b"NVR\0\x02\0\0\0\x08", 9)]
     {

@@ -81,7 +81,7 @@ pub(super) struct Block {
     pub(super) ranges: Vec<Proto>,
     pub(super) cmdlists: Vec<Proto>,
     pub(super) graphs: Vec<Proto>,
-    /// Payload after the results, and how many graph descriptions it is said to be.
+    /// Payload after the results, and the number of graph descriptions recorded for it.
     pub(super) rest: (Vec<u8>, u64),
 }
 
