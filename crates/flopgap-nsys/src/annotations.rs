@@ -121,7 +121,7 @@ impl Iterator for Annotations {
 impl Trace {
     /// Every range and mark with its texts, in the order of the file.
     ///
-    /// [`Trace::nvtx_ranges`] has the ranges alone, all at once, for what is asked of them
+    /// [`Trace::nvtx_ranges`] has the ranges alone, all at once, for questions about them
     /// together.
     ///
     /// # Errors

@@ -99,7 +99,7 @@ fn numbered(number: impl Into<Option<i64>>) -> Value {
     number.into().filter(|number| *number != 0).into()
 }
 
-/// Bytes in a second; nothing for an operation that took no time.
+/// Bytes per second; nothing for an operation that took no time.
 fn throughput(bytes: i64, duration: i64) -> Value {
     if duration > 0 { Value::Real(bytes as f64 * 1e9 / duration as f64) } else { Value::Absent }
 }

@@ -91,7 +91,7 @@ impl Traffic {
         self.moving += other.moving;
     }
 
-    /// Bytes in a second while the page moved; `None` when it did not, or took no time.
+    /// Bytes per second while the page moved; `None` when it did not, or took no time.
     fn throughput(&self) -> Option<f64> {
         let bytes = self.to_device.unwrap_or(0) + self.to_host.unwrap_or(0);
         (self.moving > 0).then(|| bytes as f64 * 1e9 / self.moving as f64)

@@ -33,7 +33,7 @@ pub struct Gpu {
     pub multiprocessors: Option<i64>,
     /// Its memory, in bytes.
     pub memory: Option<i64>,
-    /// The rate of its memory as nsys exports it, in bytes in a second.
+    /// The rate of its memory as nsys exports it, in bytes per second.
     pub memory_bandwidth: Option<i64>,
     /// The size of its L2 cache, in bytes.
     pub l2_cache: Option<i64>,

@@ -123,7 +123,7 @@ fn reports_equal_those_of_nsys() {
 
 /// nsys divides 10⁹ by the duration in integers before it multiplies with the bytes. Every other
 /// cell of this report is compared above; here each throughput of nsys must be that integer
-/// division, and each of ours the quotient.
+/// division, and each of these the quotient.
 #[test]
 fn throughput_is_not_rounded_down() {
     let mut wrong = 0;
