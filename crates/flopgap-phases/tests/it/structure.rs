@@ -201,7 +201,7 @@ fn other_sizes_than_those_that_ran_are_refused_with_the_cause() {
     );
 }
 
-/// What is refused can be looked at, and says in JSON that it was.
+/// A refused phase can be inspected, and says in JSON that it was refused.
 #[test]
 fn forced_results_carry_the_reason() {
     let setup =
