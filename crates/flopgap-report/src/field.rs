@@ -11,7 +11,7 @@ const MOST_POINTS: usize = 250_000;
 /// What is known of a place of the grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Place {
-    /// Nobody asked for it: the grid has the place because its row and its column have others.
+    /// It was not requested: the grid has the place because its row and its column have others.
     Unasked,
     /// It was planned and not measured.
     Missing,

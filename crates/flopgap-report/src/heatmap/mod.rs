@@ -33,7 +33,7 @@ pub struct Panel {
 ///
 /// Every value of an axis has cells of the same size, in increasing order. The colors change at
 /// round values ([`Scale`]), so that a jump between neighbors is seen; what was planned and not
-/// measured is hatched and counted, what nobody asked for is blank.
+/// measured is hatched and counted, what was not requested is blank.
 ///
 /// ```
 /// use flopgap_report::heatmap::{Heatmaps, Panel, WIDTH};

@@ -1,4 +1,4 @@
-//! SVG and PNG from one drawing routine, with a bundled font: nothing is asked of the machine.
+//! SVG and PNG from one drawing routine, with a bundled font: the machine needs no fonts.
 
 pub(crate) mod canvas;
 pub(crate) mod frame;

@@ -2,7 +2,7 @@
 //!
 //! [`Surface::from_points`] takes what was measured, in any order and with gaps;
 //! [`Surface::to_svg`] and [`Surface::to_png`] draw it with the same code and a bundled font:
-//! nothing is asked of the machine.
+//! the machine needs no fonts.
 
 pub(crate) mod axis;
 mod line;

@@ -47,7 +47,7 @@ fn cells_have_the_color_of_their_value() {
 }
 
 #[test]
-fn what_was_not_measured_is_hatched_and_counted_and_what_nobody_asked_for_is_blank() {
+fn unmeasured_points_are_hatched_and_counted_and_others_are_blank() {
     let hole = |d: f64, m: f64| (!(1000.0..1100.0).contains(&d)).then(|| above(d, m));
     let whole = heatmaps(vec![padding(2), padding(4)]).unwrap();
     let holed = heatmaps(vec![padding(2), panel(4, hole)]).unwrap();
