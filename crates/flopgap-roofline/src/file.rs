@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_ceilings_is_refused_with_the_reason() {
+    fn other_files_are_refused_with_the_reason() {
         let good = ceilings().to_json().unwrap();
         assert!(message("").contains("EOF while parsing a value at line 1 column 0"));
         assert!(message("{}").contains("the field `format` is missing"));

@@ -83,7 +83,7 @@ impl Part {
 /// Bytes of a line of the cache, and of the widest vectors.
 const LINE: usize = 64;
 
-/// Bytes in a second of all threads; those of a copy count as read and as written.
+/// Bytes per second of all threads; those of a copy count as read and as written.
 fn rate(threads: usize, part: u64, way: Walk) -> Result<Option<Quantity>, ProbeError> {
     let prepare = |_| Part::new(usize::try_from(part / 8).unwrap_or(usize::MAX / 16));
     let guess = u32::try_from(MIB / part).unwrap_or(1).max(1);

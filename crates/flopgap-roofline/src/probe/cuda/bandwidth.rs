@@ -114,7 +114,7 @@ fn bandwidth(
     Ok(Some(Bandwidth { bytes, read, write, copy }))
 }
 
-/// Bytes in a second of a walk: whole passes of so many steps. What is moved is counted in every
+/// Bytes per second of a walk: whole passes of so many steps. What is moved is counted in every
 /// half.
 fn rate(
     kernels: &Kernels,

@@ -145,7 +145,7 @@ fn check(
     }
 }
 
-/// Operations in a second, and the clock in kHz meanwhile.
+/// Operations per second, and the clock in kHz meanwhile.
 fn time(
     kernels: &Kernels,
     stream: &Stream,
