@@ -16,11 +16,11 @@ use crate::SquareError;
 #[non_exhaustive]
 pub enum Products {
     /// cuBLAS, in the layout of `PyTorch`, so that both have the same kernels to choose from; the
-    /// activations are kernels of ours. Products, split-K reductions and activations are launches
+    /// activations are our own kernels. Products, split-K reductions and activations are launches
     /// of their own, and what each costs can be counted.
     #[default]
     Cublas,
-    /// A kernel of ours for each layer, which applies the activation to the product while it is on
+    /// Our own kernel for each layer, which applies the activation to the product while it is on
     /// the chip; cuBLAS for the gradients of the weights, in one launch for all layers. It is meant
     /// for speed: activations and products cannot be separated by their launches.
     Fused,
