@@ -124,7 +124,7 @@ fn place() -> [Column<Work>; 4] {
         maybe_int("device", "The GPU.", |work: &Work| work.it().device),
         maybe_int("context", "The CUDA context.", |work: &Work| work.it().context),
         maybe_int("stream", "The stream.", |work: &Work| work.it().stream),
-        maybe_int("correlation", "Ties it to the call that asked for it.", |work: &Work| {
+        maybe_int("correlation", "Links it to the call that launched it.", |work: &Work| {
             work.it().correlation
         }),
     ]
