@@ -14,7 +14,7 @@ __all__ = ["Peaks", "peaks_of"]
 
 @dataclass(frozen=True)
 class Peaks:
-    """The most operations of each kind, and the most bytes, in a second."""
+    """The most operations of each kind, and the most bytes, per second."""
 
     #: By the names of :attr:`flopgap.Counts.flops`: ``tensor bf16``, ``fp32``. What is unknown is not there.
     flops_per_second: Mapping[str, float]

@@ -18,7 +18,7 @@ use crate::errors::{AbsentError, InputError, of_timings};
 use crate::read::Input;
 use crate::table::Table;
 
-/// What of a trace is looked at, as Python says it: ranges, ranges of warming up, how many first
+/// The part of a trace to analyze, as Python gives it: ranges, ranges of warming up, how many first
 /// instances to leave out, whether to leave nothing out, whether ranges own the work of their own
 /// thread alone, whether all processes and GPUs are put together.
 type Look = (Vec<String>, Vec<String>, Option<u64>, bool, bool, bool);

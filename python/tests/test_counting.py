@@ -1,4 +1,4 @@
-"""Counting without PyTorch and without a GPU: what runs, what is asked of the counters, what the result says."""
+"""Counting without PyTorch and without a GPU: what runs, which counters are requested, what the result contains."""
 
 import json
 import os

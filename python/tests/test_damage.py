@@ -43,7 +43,7 @@ def damaged(tmp_path):
     raise AssertionError("no page matters")
 
 
-def test_damage_is_an_exception_of_ours(damaged):
+def test_damage_is_an_exception_of_flopgap(damaged):
     with pytest.raises(flopgap.InputError, match="broken.sqlite: damaged: page") as caught:
         flopgap.read(damaged).kernels.to_dicts()
     assert caught.value.hint == "export the trace again"

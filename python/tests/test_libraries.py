@@ -1,4 +1,4 @@
-"""The same table in four libraries, each by its own way in, without a copy of ours in between."""
+"""The same table in four libraries, each imported in its own way, without a copy in between."""
 
 import flopgap
 import pytest

@@ -188,7 +188,7 @@ def test_operators_without_a_formula_are_listed(gpu):
     assert "linalg_qr" in str(counts)
 
 
-def test_formulas_of_what_is_no_product(gpu):
+def test_formulas_of_operators_other_than_products(gpu):
     x = torch.randn(6, 10)
     functional = torch.nn.functional
 
