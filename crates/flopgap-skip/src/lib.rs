@@ -4,6 +4,9 @@ use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flopgap_hint::Hint;
 
 /// Skips the calling test for lack of `what`, such as `gpu`: the caller returns.
 ///
@@ -34,6 +37,27 @@ pub fn none<T>(what: &str, reason: impl Display) -> Option<T> {
     None
 }
 
+/// Opens what only one test of a process may use at a time, such as a GPU, and skips the calling
+/// test where it is absent. Other tests wait until the guard is dropped; a test takes one turn.
+///
+/// # Panics
+/// If it is there and cannot be opened; as [`skip`].
+pub fn turn<T, E: Hint>(
+    what: &str,
+    open: impl FnOnce() -> Result<T, E>,
+) -> Option<(T, MutexGuard<'static, ()>)> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    // A test that failed in its turn says nothing about the next.
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    match open() {
+        Ok(opened) => Some((opened, guard)),
+        Err(error) => {
+            assert!(error.is_absence(), "{}", flopgap_hint::chain(&error));
+            none(what, error)
+        }
+    }
+}
+
 /// Whether a list such as `nvrtc,gpu` names `what`.
 fn is_required(what: &str, required: &str) -> bool {
     required.split(',').any(|entry| entry.trim() == what)
@@ -52,6 +76,10 @@ fn append(file: &Path, line: &str) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use flopgap_hint::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -59,6 +87,41 @@ mod tests {
         assert!(is_required("gpu", "nvrtc,gpu"));
         assert!(!is_required("gpu", "gpus,second gpu"));
         assert!(!is_required("gpu", ""));
+    }
+
+    #[derive(Debug)]
+    struct Refusal(ErrorKind);
+
+    impl std::fmt::Display for Refusal {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("no device")
+        }
+    }
+
+    impl std::error::Error for Refusal {}
+
+    impl Hint for Refusal {
+        fn kind(&self) -> ErrorKind {
+            self.0
+        }
+    }
+
+    #[test]
+    fn tests_take_turns_also_after_one_that_failed() {
+        let failed = std::thread::spawn(|| drop(turn("device", || Err::<(), _>(Refusal(ErrorKind::Failed)))));
+        assert!(failed.join().is_err(), "what is there and cannot be opened fails the test");
+        let inside = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let _turn = turn("device", || Ok::<_, Refusal>(())).unwrap();
+                    assert!(!inside.swap(true, Ordering::SeqCst));
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                    inside.store(false, Ordering::SeqCst);
+                });
+            }
+        });
+        assert!(turn("device", || Err::<(), _>(Refusal(ErrorKind::Absent))).is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The engines `cuda` and `fused` on a GPU.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use flopgap_engines::cuda::{Cuda, Fused};
@@ -10,17 +10,10 @@ use flopgap_graph::op::{
     Conv, Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction, Pool, PoolFunction,
 };
 use flopgap_graph::{Epilogue, FileSpec, MlpSpec, Mode, Op, ResnetSpec, Step, Workload};
-use flopgap_hint::Hint as _;
 
 /// The engine, for one test at a time: a GPU has one counter session.
 fn engine<E>(open: impl FnOnce(usize) -> Result<E, EngineError>) -> Option<(E, MutexGuard<'static, ()>)> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    match open(0) {
-        Ok(engine) => Some((engine, guard)),
-        Err(EngineError::Gpu(error)) if error.is_absence() => flopgap_skip::none("gpu", error),
-        Err(error) => panic!("{error}"),
-    }
+    flopgap_skip::turn("gpu", || open(0))
 }
 
 fn step(op: Op, epilogue: Epilogue) -> Workload {

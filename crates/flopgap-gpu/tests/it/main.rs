@@ -14,13 +14,12 @@ mod products;
 mod tracing;
 mod work;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::library::{Library, probe};
-use flopgap_hint::Hint as _;
-use flopgap_skip::none;
+use flopgap_skip::{none, turn};
 
 fn compiler() -> Option<Compiler> {
     Compiler::without_cache().map_or_else(|error| none("nvrtc", error), Some)
@@ -32,13 +31,5 @@ fn has_cupti() -> bool {
 
 /// The first GPU, for one test at a time: a GPU has one counter session.
 fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    match Context::new(0) {
-        Ok(context) => Some((context, guard)),
-        Err(error) => {
-            assert!(error.is_absence(), "{error}");
-            none("gpu", error)
-        }
-    }
+    turn("gpu", || Context::new(0))
 }

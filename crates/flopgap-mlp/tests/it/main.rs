@@ -5,20 +5,11 @@
 
 mod dense;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use flopgap_gpu::Context;
-use flopgap_hint::Hint as _;
 
 /// The first GPU, for one test at a time: the tests measure memory against each other otherwise.
 fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    match Context::new(0) {
-        Ok(context) => Some((context, guard)),
-        Err(error) => {
-            assert!(error.is_absence(), "{error}");
-            flopgap_skip::none("gpu", error)
-        }
-    }
+    flopgap_skip::turn("gpu", || Context::new(0))
 }

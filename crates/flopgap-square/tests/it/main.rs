@@ -8,7 +8,7 @@ mod rules;
 
 use std::num::NonZero;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use flopgap_gpu::Context;
 use flopgap_hint::Hint as _;
@@ -33,15 +33,7 @@ impl Deref for Turn {
 
 /// The first GPU, for one test at a time: otherwise one test's memory counts against another's.
 fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    match Context::new(0) {
-        Ok(context) => Some((context, guard)),
-        Err(error) => {
-            assert!(error.is_absence(), "{error}");
-            flopgap_skip::none("gpu", error)
-        }
-    }
+    flopgap_skip::turn("gpu", || Context::new(0))
 }
 
 /// The first GPU made ready.
