@@ -13,11 +13,11 @@ struct Storage {
 #if STORAGE == STORAGE_F16
 __device__ __forceinline__ float widen(Storage x) { return widen_f16(x.bits); }
 __device__ __forceinline__ Storage narrow(float x) { return Storage{narrow_f16(x)}; }
-__device__ __forceinline__ u32 narrow2(float low, float high) { return narrow2_f16(low, high); }
+__device__ __forceinline__ u32 narrow2(float low, float high) { return narrow_pair<false>(low, high); }
 #else
 __device__ __forceinline__ float widen(Storage x) { return widen_bf16(x.bits); }
 __device__ __forceinline__ Storage narrow(float x) { return Storage{narrow_bf16(x)}; }
-__device__ __forceinline__ u32 narrow2(float low, float high) { return narrow2_bf16(low, high); }
+__device__ __forceinline__ u32 narrow2(float low, float high) { return narrow_pair<true>(low, high); }
 #endif
 __device__ __forceinline__ float widen_low(u32 pair) { return widen(Storage{(u16)pair}); }
 __device__ __forceinline__ float widen_high(u32 pair) { return widen(Storage{(u16)(pair >> 16)}); }

@@ -31,22 +31,16 @@ __device__ __forceinline__ u16 narrow_bf16(float x) {
 }
 
 // Two of them in one register, the first in the low half: what the tensor cores take.
-__device__ __forceinline__ u32 narrow2_f16(float low, float high) {
+template <bool BF16>
+__device__ __forceinline__ u32 narrow_pair(float low, float high) {
 #if ARCHITECTURE >= 800
     u32 pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    if constexpr (BF16)
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    else
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 #else
-    return (u32)narrow_f16(low) | (u32)narrow_f16(high) << 16;
-#endif
-}
-
-__device__ __forceinline__ u32 narrow2_bf16(float low, float high) {
-#if ARCHITECTURE >= 800
-    u32 pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-#else
-    return (u32)narrow_bf16(low) | (u32)narrow_bf16(high) << 16;
+    return (u32)(BF16 ? narrow_bf16(low) : narrow_f16(low)) | (u32)(BF16 ? narrow_bf16(high) : narrow_f16(high)) << 16;
 #endif
 }
