@@ -8,17 +8,17 @@ use crate::failure;
 /// The part of a trace to analyze.
 #[derive(clap::Args)]
 pub(crate) struct FilterArguments {
-    /// Only what was going on between two times, such as `1.5s/2s` or `100ms/`; without a unit,
+    /// Only events that overlap this time, such as `1.5s/2s` or `100ms/`; without a unit,
     /// nanoseconds.
     #[arg(long, value_name = "START/END", allow_hyphen_values = true)]
     filter_time: Option<Filter>,
-    /// Only what was going on during a range on its thread; the instances count from 0.
+    /// Only events that overlap a range, on its thread; instances are numbered from 0.
     #[arg(long, value_name = "RANGE[@DOMAIN][/INDEX]", conflicts_with = "filter_time")]
     filter_nvtx: Option<String>,
 }
 
 impl FilterArguments {
-    /// The trace, without what is left out.
+    /// The trace with this filter applied.
     ///
     /// # Errors
     /// When it has no such range.

@@ -29,14 +29,14 @@ use opening::{ExportTo, Opener};
 
 pub use summary::{PageOptions, page};
 
-/// The name that errors and warnings begin with.
+/// The prefix of errors and warnings.
 const PROGRAM: &str = "nsys-analyze";
 
 /// Answers from Nsight Systems exports (`nsys export --type sqlite`).
 #[derive(Parser)]
 #[command(version, max_term_width = 110, after_help = scope::RANGE_GRAMMAR)]
 struct Arguments {
-    /// Where a recording (.nsys-rep) is given, have nsys export it first.
+    /// Export recordings (.nsys-rep) with nsys first.
     #[arg(
         long,
         global = true,
@@ -55,31 +55,30 @@ struct Arguments {
 enum Command {
     /// The reports of `nsys stats`: same names, columns, rows, order and digits.
     Stats(stats::Arguments),
-    /// The expert rules of `nsys analyze`: what could be faster.
+    /// The expert rules of `nsys analyze`, which suggest what could be faster.
     Rules(rules::Arguments),
-    /// How long steps and passes took: on the host, on the GPU, and against times measured outside.
+    /// Times of steps and passes: on the host, on the GPU, and compared with outside measurements.
     Passes(passes::Arguments),
-    /// Where the GPU time of a trace or a range went: kernel, class, calls, time, share; or of two
-    /// traces side by side.
+    /// GPU time of a trace or a range by kernel: class, calls, time, share; two traces are shown
+    /// side by side.
     Kernels(kernels::Arguments),
-    /// The GPU time of two traces by kind of work, such as inference and training.
+    /// GPU time of two traces by kind of work, for example inference and training.
     Compare(compare::Arguments),
-    /// Attention: the time of its products and its softmax against their FLOPs.
+    /// Attention: times and FLOPs of its products and its softmax.
     Attention(attention::Arguments),
-    /// What got slower and what faster between two traces; for CI with --fail-if-slower.
+    /// What became slower or faster between two traces; for CI with --fail-if-slower.
     Diff(diff::Arguments),
-    /// Everything that traces answer, on one page: passes, kernels, shares, attention, memory, idle
-    /// times.
+    /// Everything on one page: passes, kernels, shares, attention, memory, idle times.
     Summary(summary::Arguments),
-    /// A summary page and CSV reports of every trace below a folder, with an index.
+    /// A summary page and CSV reports of every trace below a directory, with an index.
     Batch(batch::Arguments),
     /// Record a program with nsys, export the trace and summarize it.
     Capture(capture::Arguments),
-    /// The trace in a format that other tools open: a timeline for Perfetto, or plain CSV tables.
+    /// Convert the trace for other tools: a timeline for Perfetto, or plain CSV tables.
     Export(export::Arguments),
 }
 
-/// The whole program: reads the command line, answers, says how it ended.
+/// Runs the program and returns its exit code.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let Arguments { export, command } = arguments;
@@ -101,7 +100,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// How an error of the library ends this program, with what its options can do about it.
+/// The exit code and message for an error of the library, with the options that help.
 fn failure(error: &Error) -> Failure {
     let failure = Failure::of(error);
     match error {
@@ -114,7 +113,7 @@ fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Shows what was odd in a trace.
+/// Prints the warnings of a trace.
 fn warn_all(trace: &Trace) {
     for warning in trace.warnings() {
         flopgap_cli::warn(PROGRAM, format!("{}: {warning}", trace.path().display()));

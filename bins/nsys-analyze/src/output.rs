@@ -15,7 +15,7 @@ use crate::{PROGRAM, failure};
 /// The options of every command that prints reports.
 #[derive(clap::Args)]
 pub(crate) struct OutputArguments {
-    /// How to print.
+    /// The output format.
     #[arg(long, value_enum, default_value_t)]
     format: FormatArg,
     /// Write each report to `DIR/TRACE_REPORT.csv` (.txt, .json, .md) instead of standard output.
@@ -51,16 +51,16 @@ impl From<TimeUnitArg> for TimeUnit {
     }
 }
 
-/// What it means that a report has no rows.
+/// The meaning of a report without rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nothing {
     /// The trace did not record it.
     IsAbsence,
-    /// There is nothing to find fault with.
+    /// No problem was found.
     IsAnswer,
 }
 
-/// Passes rows on, and the header before the first of them: a report without rows prints nothing.
+/// Forwards rows, and the header before the first one: a report without rows prints nothing.
 struct NonEmpty<'a> {
     inner: &'a mut dyn Sink,
     columns: &'static [Column],
@@ -94,12 +94,12 @@ struct Reported {
 pub(crate) struct Output<'a> {
     arguments: &'a OutputArguments,
     units: Units,
-    /// How many reports were asked for.
+    /// The number of requested reports.
     asked: usize,
     printed: usize,
-    /// Whether something was answered with nothing.
+    /// Whether a rule found nothing, which is an answer, too.
     answered: bool,
-    /// What one JSON document will hold.
+    /// The parts of the JSON document.
     json: Vec<Reported>,
     written: Vec<PathBuf>,
 }
@@ -121,8 +121,8 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Makes one report of one trace and says whether it has rows. What the trace does not hold is
-    /// reported as skipped on standard error.
+    /// Prints one report of one trace and returns whether it has rows. A report whose data the
+    /// trace lacks is named as skipped on standard error.
     pub(crate) fn report(
         &mut self,
         trace: &Trace,
@@ -216,7 +216,7 @@ impl<'a> Output<'a> {
     /// Exit code 3 when nothing could be reported.
     pub(crate) fn end(self) -> Result<(), Failure> {
         if self.printed == 0 && !self.answered {
-            return Err(Failure::new("nothing that was asked for is in the trace").exit(Exit::Absent));
+            return Err(Failure::new("the trace has none of the requested data").exit(Exit::Absent));
         }
         if !self.json.is_empty() {
             let text =
@@ -246,7 +246,7 @@ pub(crate) fn table(title: &str, report: &ReportTable, units: Units) -> Result<T
     Ok(table)
 }
 
-/// Either a failure, or nothing when the report was skipped.
+/// A failure, or nothing if the report was skipped.
 trait OrSkip {
     fn or_skip(self, skip: impl FnOnce(&str)) -> Option<Failure>;
 }
@@ -265,7 +265,7 @@ impl OrSkip for Error {
     }
 }
 
-/// Makes a report and counts its rows.
+/// Runs a report and counts its rows.
 fn rows_of(
     inner: &mut dyn Sink,
     make: impl FnOnce(&mut dyn Sink) -> Result<(), Error>,
@@ -275,7 +275,7 @@ fn rows_of(
     Ok(sink.rows)
 }
 
-/// Writes a separator before the first byte, and nothing when there is none.
+/// Writes a separator before the first byte; without output, nothing.
 struct Prefixed<'a, W> {
     out: &'a mut W,
     prefix: &'static [u8],

@@ -5,7 +5,7 @@ use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
 
 use crate::attribution::AttributeArg;
 
-/// How ranges are written, for every option that takes them; the end of `nsys-analyze --help`.
+/// The syntax of ranges for every option that takes them; the end of `nsys-analyze --help`.
 pub(crate) const RANGE_GRAMMAR: &str = "\
 How ranges are written (RANGE), in every option that takes them:
   forward         ranges of this name, in any NVTX domain; upper and lower case differ
@@ -17,7 +17,7 @@ How ranges are written (RANGE), in every option that takes them:
   'a\\*b'          `\\*` is a star in a name, `\\\\` a backslash
 --filter-nvtx of `stats` and `rules` is nsys's own option and written as nsys has it: NAME[@DOMAIN][/INDEX].";
 
-/// Whose ranges own GPU work, for every command that measures passes: by process, because the
+/// Attribution of GPU work for every command that measures passes: by process, because the
 /// questions are about whole passes.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct OwnerArguments {
@@ -34,14 +34,15 @@ impl OwnerArguments {
     }
 }
 
-/// What is warming up, for every command that measures.
+/// The warm-up, for every command that measures.
 #[derive(Clone, Debug, clap::Args)]
 struct WarmUpArguments {
     /// Leave out the first N instances of each range [default: 0 if warm-up is marked, otherwise
     /// 1].
     #[arg(long, value_name = "N")]
     skip_warmup: Option<u64>,
-    /// Leave out these ranges with all within them; those called `warmup` are always left out.
+    /// Leave out these ranges with everything within them; those named `warmup` are always left
+    /// out.
     #[arg(long, value_name = "RANGE")]
     warmup: Vec<RangePattern>,
     /// Leave nothing out.
@@ -55,25 +56,25 @@ impl WarmUpArguments {
     }
 }
 
-/// The ranges that were asked for; nothing when none were.
+/// The requested ranges; nothing if there are none.
 pub(crate) fn named(patterns: &[RangePattern]) -> Option<Ranges> {
     (!patterns.is_empty()).then(|| Ranges::Named(patterns.to_vec()))
 }
 
-/// Both, as every command takes them that measures ranges.
+/// The options that every command for ranges takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ScopeArguments {
     #[command(flatten)]
     warm_up: WarmUpArguments,
     #[command(flatten)]
     owner: OwnerArguments,
-    /// Put all processes and GPUs together; without, each process on each GPU has its own numbers.
+    /// Combine all processes and GPUs; by default each process on each GPU has its own numbers.
     #[arg(long)]
     pool: bool,
 }
 
 impl ScopeArguments {
-    /// As if these had been given: without them, GPU work belongs to ranges by process.
+    /// The effective options: by default, GPU work belongs to ranges by process.
     pub(crate) fn new(warm_up: WarmUp, attribute: AttributeBy, pool: bool) -> ScopeArguments {
         let WarmUp { names, skip, keep } = warm_up;
         let attribute = match attribute {
@@ -101,7 +102,7 @@ impl ScopeArguments {
         self.owner.attribute == AttributeArg::Process
     }
 
-    /// Whether all processes and GPUs are put together.
+    /// Whether all processes and GPUs are combined.
     pub(crate) fn pool(&self) -> bool {
         self.pool
     }

@@ -21,7 +21,7 @@ pub(crate) struct OfTrace {
     pub(super) reported: Vec<Problem>,
     /// In sentences.
     pub(crate) answers: Vec<String>,
-    /// Why steps and passes, or the ranges that were asked for, were not measured; nothing when
+    /// Why steps and passes, or the requested ranges, were not measured; nothing when
     /// they were.
     pub(super) unmeasured: Option<String>,
     /// What could not be answered, and why.

@@ -75,7 +75,7 @@ pub(super) fn all(
 }
 
 impl Look {
-    /// The ranges that were asked for; else the steps of a trace, else its forward pass, else
+    /// The requested ranges; else the steps of a trace, else its forward pass, else
     /// everything.
     fn whole(&self, passes: Option<&Passes>) -> Scope {
         if let Some(ranges) = named(&self.range) {
@@ -115,7 +115,7 @@ fn passes_section(
         return Ok(None);
     };
     page.answers.extend(page_sentences::passes(&found));
-    page.heading(if look.range.is_empty() { "Steps and passes" } else { "The ranges that were asked for" });
+    page.heading(if look.range.is_empty() { "Steps and passes" } else { "The requested ranges" });
     for table in passes_command::tables_of(&page.name, &found).map_err(|error| report(&error))? {
         page.push(Block::Table(table));
     }

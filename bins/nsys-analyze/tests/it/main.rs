@@ -145,7 +145,7 @@ fn what_is_not_there_is_skipped_and_nothing_at_all_is_exit_3() {
     assert!(
         none.stderr.contains("nvtx_startend_sum: ") && none.stderr.contains("recorded nothing of the kind")
     );
-    assert!(none.stderr.ends_with("error: nothing that was asked for is in the trace\n"), "{}", none.stderr);
+    assert!(none.stderr.ends_with("error: the trace has none of the requested data\n"), "{}", none.stderr);
 }
 
 #[test]

@@ -197,7 +197,7 @@ fn programs_of_language_models_and_ranges_by_name() {
     assert_eq!((&row("blocks.*")["n"], &row("blocks.*")["n_gpu"]), (&24.into(), &24.into()));
 
     let found = json(&[&path, "--range", "blocks.*", "--range", "computing_softmax"]);
-    let passes = rows(section(&found, "The ranges that were asked for"), "Passes");
+    let passes = rows(section(&found, "The requested ranges"), "Passes");
     let names: Vec<&str> = passes.iter().map(|row| row["pass"].as_str().unwrap()).collect();
     assert_eq!((names[0], names[names.len() - 1]), ("blocks.*", "computing_softmax"));
     // Softmax lies within attention: its kernels count once.
