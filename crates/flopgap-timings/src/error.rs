@@ -38,7 +38,7 @@ pub enum Error {
         /// How many instances it has.
         instances: u64,
     },
-    /// The ranges that were asked for launched nothing.
+    /// The requested ranges launched nothing.
     #[error("{}: no GPU work was launched within `{ranges}`{}", path.display(), unlaunched_in_words(unlaunched))]
     NoWork {
         /// The trace.
@@ -48,7 +48,7 @@ pub enum Error {
         /// The work that belongs to no range.
         unlaunched: Unlaunched,
     },
-    /// No kernel was recorded, or none launched by the ranges that were asked for.
+    /// No kernel was recorded, or none launched by the requested ranges.
     #[error("{}: no kernel was {}", path.display(), within.as_ref().map_or("recorded".to_owned(), |range| format!("launched within `{range}`")))]
     NoKernels {
         /// The trace.
