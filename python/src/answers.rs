@@ -55,12 +55,12 @@ impl Wanted {
         Scope { ranges, warm_up: self.warm_up.clone(), attribution: self.attribution, pool: self.pool }
     }
 
-    /// The ranges that were asked for.
+    /// The requested ranges.
     fn named(&self) -> Option<Scope> {
         (!self.ranges.is_empty()).then(|| self.scope(Ranges::Named(self.ranges.clone())))
     }
 
-    /// For two traces: the ranges that were asked for, else the steps where both mark some, else
+    /// For two traces: the requested ranges, else the steps where both mark some, else
     /// everything.
     fn of_both(&self, a: &Trace, b: &Trace, all: bool) -> Result<Scope, flopgap_timings::Error> {
         match self.named() {
