@@ -18,6 +18,7 @@ mod scope;
 pub mod sentences;
 mod stats;
 mod summary;
+mod unpacking;
 
 use std::process::ExitCode;
 
@@ -32,7 +33,7 @@ pub use summary::{PageOptions, page};
 /// The prefix of errors and warnings.
 const PROGRAM: &str = "nsys-analyze";
 
-/// Answers from Nsight Systems exports (`nsys export --type sqlite`).
+/// Answers from Nsight Systems exports (`nsys export --type sqlite`), also compressed (.gz, .zst).
 #[derive(Parser)]
 #[command(version, max_term_width = 110, after_help = scope::RANGE_GRAMMAR)]
 struct Arguments {

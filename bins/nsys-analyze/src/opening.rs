@@ -1,5 +1,6 @@
-//! Opening a trace: an export, or with `--export` a recording that nsys exports first.
+//! Opening a trace: an export, which may be compressed, or with `--export` a recording that nsys exports first.
 
+use std::borrow::Cow;
 use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use flopgap_nsys::{Error, Trace};
 use tempfile::TempDir;
 
 use crate::capture::find;
+use crate::unpacking::{Unpacked, unpack};
 use crate::{PROGRAM, failure};
 
 /// Where the export of a recording goes.
@@ -30,11 +32,13 @@ pub(crate) struct Opener {
     /// What `--export` said.
     export: Option<ExportTo>,
     temporary: Mutex<Vec<TempDir>>,
+    /// The compressed exports that were unpacked: each once, although it may be opened twice.
+    unpacked: Mutex<Vec<Unpacked>>,
 }
 
 impl Opener {
     pub(crate) fn new(export: Option<ExportTo>) -> Self {
-        Opener { export, temporary: Mutex::default() }
+        Opener { export, temporary: Mutex::default(), unpacked: Mutex::default() }
     }
 
     /// Opens a trace and shows what nsys itself reported about its recording, before any answer or
@@ -51,6 +55,7 @@ impl Opener {
 
     /// Opens a trace that [`Opener::open`] has opened before: what nsys reported was shown then.
     pub(crate) fn open_again(&self, path: &Path) -> Result<Trace, Failure> {
+        let path = &*self.unpack(path)?;
         match (Trace::open(path), self.export) {
             (Ok(trace), _) => Ok(trace),
             (Err(Error::NotExported { .. }), Some(to)) => {
@@ -66,6 +71,33 @@ impl Opener {
             }
             (Err(error), _) => Err(failure(&error)),
         }
+    }
+
+    /// Unpacks a compressed export; the file that holds it then. Other files are opened as they are.
+    fn unpack<'a>(&self, path: &'a Path) -> Result<Cow<'a, Path>, Failure> {
+        let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(unpacked) = unpacked.iter().find(|unpacked| unpacked.packed == path) {
+            return Ok(Cow::Owned(unpacked.export.clone()));
+        }
+        let found = unpack(path).map_err(|error| {
+            let failure = Failure::new(format!(
+                "{}: cannot be unpacked in {}: {error}",
+                path.display(),
+                env::temp_dir().display()
+            ));
+            match error.kind() {
+                io::ErrorKind::FileTooLarge => failure.hint(flopgap_unpack::HINT),
+                _ => failure.hint("decompress the file yourself and pass the result"),
+            }
+        })?;
+        Ok(match found {
+            Some(found) => {
+                let export = found.export.clone();
+                unpacked.push(found);
+                Cow::Owned(export)
+            }
+            None => Cow::Borrowed(path),
+        })
     }
 
     /// Exports a recording; the file that holds it then.
