@@ -55,8 +55,8 @@ impl Opener {
 
     /// Opens a trace that [`Opener::open`] has opened before: what nsys reported was shown then.
     pub(crate) fn open_again(&self, path: &Path) -> Result<Trace, Failure> {
-        let path = &*self.unpack(path)?;
-        match (Trace::open(path), self.export) {
+        let file = self.unpack(path)?;
+        match (Trace::open_unpacked(&file, path), self.export) {
             (Ok(trace), _) => Ok(trace),
             (Err(Error::NotExported { .. }), Some(to)) => {
                 let exported = self.export(path, to)?;

@@ -1,7 +1,7 @@
 //! Where reports go: standard output or a folder, in one of four formats.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure, FormatArg};
@@ -10,6 +10,7 @@ use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, U
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column as Heading, Table, TextOptions};
 
+use crate::answer::name_of;
 use crate::{PROGRAM, failure};
 
 /// The options of every command that prints reports.
@@ -307,7 +308,7 @@ pub(crate) fn in_a_file_name(name: &str) -> String {
 }
 
 fn stem(trace: &Trace) -> String {
-    trace.path().file_stem().unwrap_or(Path::new("trace").as_os_str()).to_string_lossy().into_owned()
+    name_of(trace.path())
 }
 
 fn cell(units: Units, unit: Unit, value: &Value) -> Cell {

@@ -337,7 +337,7 @@ impl Trace {
     /// How many rows a table (a name that the export has) has, whatever the filter.
     pub(crate) fn count(&self, table: &str) -> Result<u64, Error> {
         let Some((database, root)) = self.plain(table) else {
-            let connection = connect(self.path())?;
+            let connection = connect(self.file())?;
             let count = connection
                 .query_row(&format!("SELECT count(*) FROM \"{table}\""), [], |row| row.get::<_, i64>(0));
             return Ok(count.map_err(|source| self.sqlite(source))?.cast_unsigned());
@@ -367,7 +367,7 @@ impl Trace {
         }
         let _ = write!(sql, " FROM \"{name}\"");
         let sqlite = |source| self.sqlite(source);
-        let connection = connect(self.path())?;
+        let connection = connect(self.file())?;
         let mut statement = connection.prepare(&sql).map_err(sqlite)?;
         let rows = statement.query_map([], |row| Held::of(row, columns.len())).map_err(sqlite)?;
         rows.collect::<rusqlite::Result<_>>().map_err(sqlite)

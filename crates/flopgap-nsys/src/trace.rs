@@ -82,6 +82,9 @@ impl Memory {
 /// What all filtered views of one file share.
 #[derive(Debug)]
 struct Opened {
+    /// The file that is read.
+    file: PathBuf,
+    /// The file that messages name.
     path: PathBuf,
     /// Identity of the file when it was opened.
     stamp: Stamp,
@@ -104,20 +107,30 @@ impl Trace {
     /// [`Error::Journal`]; later, [`Error::Changed`]), or was not written by nsys
     /// ([`Error::NotAnExport`]).
     pub fn open(path: impl AsRef<Path>) -> Result<Trace, Error> {
-        let path = path.as_ref();
-        let stamp = Stamp::of(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        check_file(path)?;
+        Trace::open_unpacked(path.as_ref(), path.as_ref())
+    }
+
+    /// Opens an export that was unpacked from another file. Messages and [`Trace::path`] name that
+    /// one.
+    ///
+    /// # Errors
+    /// As [`Trace::open`].
+    pub fn open_unpacked(file: impl AsRef<Path>, packed: impl AsRef<Path>) -> Result<Trace, Error> {
+        let (file, path) = (file.as_ref(), packed.as_ref());
+        let stamp = Stamp::of(file).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        check_file(file)?;
         let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
-        let schema = Schema::probe(&connect(path)?).map_err(sqlite)?;
+        let schema = Schema::probe(&connect(file)?).map_err(sqlite)?;
         if !schema.is_export() {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
-        let database = match Database::open(path) {
+        let database = match Database::open(file) {
             Ok(database) => Some(database),
             Err(flopgap_sqlite::Error::Unsupported { .. }) => None,
             Err(error) => return Err(Error::of_pages(error, "sqlite_schema")),
         };
         let file = Opened {
+            file: file.to_owned(),
             path: path.to_owned(),
             stamp,
             schema,
@@ -143,7 +156,12 @@ impl Trace {
         self.filter
     }
 
-    /// The file.
+    /// The file that is read.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file.file
+    }
+
+    /// The file: of an unpacked export, the one that it was unpacked from.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
@@ -204,7 +222,7 @@ impl Trace {
     /// # Errors
     /// [`Error::Changed`] when it is not.
     pub(crate) fn unchanged(&self) -> Result<(), Error> {
-        match Stamp::of(&self.file.path) {
+        match Stamp::of(self.file()) {
             Ok(stamp) if stamp != self.file.stamp => Err(Error::Changed { path: self.file.path.clone() }),
             // A file that was moved or deleted is still open, and unchanged.
             _ => Ok(()),

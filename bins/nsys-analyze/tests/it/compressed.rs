@@ -12,7 +12,10 @@ fn a_compressed_export_gives_what_the_export_gives() {
     assert_eq!((expected.code, expected.stderr.as_str()), (0, ""));
 
     let zst = fixtures().join("small_forward.sqlite.zst");
-    assert_eq!(run(&["passes", zst.to_str().unwrap()]).stdout, expected.stdout);
+    let zst = zst.to_str().unwrap();
+    assert_eq!(run(&["passes", zst]).stdout, expected.stdout);
+    let summary = run(&["summary", zst]).stdout;
+    assert!(summary.contains(&format!("- file: {zst}\n")), "{summary}");
 
     // Without its name: the content decides.
     let gz = folder.path().join("small_forward.xz");

@@ -33,7 +33,7 @@ impl Trace {
         let mut fallback = self.strings_fallback().lock().unwrap_or_else(PoisonError::into_inner);
         let connection = match &mut *fallback {
             Some(connection) => connection,
-            none => none.insert(connect(self.path())?),
+            none => none.insert(connect(self.file())?),
         };
         let sql = format!("SELECT \"{TEXT}\" FROM \"{table}\" WHERE \"{ID}\" = ?1");
         let mut statement = connection.prepare_cached(&sql).map_err(sqlite)?;
