@@ -16,7 +16,7 @@ use crate::unique;
 /// Never.
 pub(crate) fn render(results: &Results, format: Format) -> Result<String, ReportError> {
     let options = TextOptions::for_stdout();
-    if matches!(format, Format::Csv | Format::Json) {
+    if format.is_csv() || format == Format::Json {
         return lines(results)?.render(format, &options);
     }
     let mut text = heading(results);

@@ -62,8 +62,8 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) 
     let sentences = findings::of(&comparison).map_err(error)?;
     let result = match arguments.format {
         FormatArg::Json => json(&comparison, &sentences).map_err(error)?,
-        FormatArg::Csv => rows(&comparison)
-            .and_then(|table| Ok(table.to_csv()?))
+        format if format.is_csv() => rows(&comparison)
+            .and_then(|table| Ok(table.render(format.into(), &TextOptions::default())?))
             .map_err(|error| Failure::from_error(&*error))?,
         format => {
             text(&comparison, &sentences, format.into()).map_err(|error| Failure::from_error(&*error))?

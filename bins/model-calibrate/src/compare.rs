@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::new(message).exit(Exit::Absent).hint("compare sweeps of the same workloads"));
     }
     let format: Format = arguments.format.into();
-    let whole = arguments.all || matches!(format, Format::Json | Format::Csv);
+    let whole = arguments.all || format.is_csv() || format == Format::Json;
     let shown = if whole { comparison.changes.len() } else { SHOWN };
     let table = table(&comparison, shown)?;
     let text = table.render(format, &TextOptions::for_stdout())?;

@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn print(tables: Vec<Table>, format: Format) -> Result<String, ReportError> {
     match format {
         // A table is one file, so only the most informative table is printed.
-        Format::Csv => tables[0].render(format, &TextOptions::default()),
+        Format::Csv | Format::CsvEscaped => tables[0].render(format, &TextOptions::default()),
         Format::Json => {
             let blocks = tables.into_iter().map(Block::Table).collect();
             Document { title: "Fit".to_owned(), blocks, ..Document::default() }.to_json()

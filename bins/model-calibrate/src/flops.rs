@@ -125,7 +125,7 @@ fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
     ];
     // Layers that only change shapes neither compute nor move anything, so their rows would be all
     // zeros.
-    let views = |layer: &&Layer| format == FormatArg::Csv || layer.op != Some(Op::View);
+    let views = |layer: &&Layer| format.is_csv() || layer.op != Some(Op::View);
     let shown: Vec<&Layer> = graph.layers.iter().filter(views).collect();
     let hidden = graph.layers.len() - shown.len();
     let title = match hidden {

@@ -53,9 +53,10 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
     let shown = |by: By| Ok::<_, FlopError>(groups(profile, by)?.top(arguments.top));
     match arguments.format {
         FormatArg::Json => Ok(in_json(selected, arguments)?),
-        FormatArg::Csv => {
+        format if format.is_csv() => {
             let by = arguments.by.unwrap_or(By::Kernel);
-            Ok(columns::table("", by, &shown(by)?, &profile.totals)?.to_csv()?)
+            Ok(columns::table("", by, &shown(by)?, &profile.totals)?
+                .render(format.into(), &TextOptions::default())?)
         }
         format => {
             let reader = Reader { width: terminal_width() };

@@ -57,8 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         FormatArg::Json => {
             serde_json::to_string_pretty(&analysis).map_err(|error| Failure::from_error(&error))?
         }
-        FormatArg::Csv => rows(&analysis)
-            .and_then(|table| Ok(table.to_csv()?))
+        format if format.is_csv() => rows(&analysis)
+            .and_then(|table| Ok(table.render(format.into(), &TextOptions::default())?))
             .map_err(|error| Failure::from_error(&*error))?,
         format => tables(&analysis, format.into()).map_err(|error| Failure::from_error(&*error))?,
     };

@@ -60,7 +60,7 @@ impl Answer {
                 table.render(format.into(), &TextOptions::for_stdout()).map_err(|error| report(&error))?;
             parts.push(text.trim_end().to_owned());
         }
-        if format != FormatArg::Csv && !self.sentences.is_empty() {
+        if !format.is_csv() && !self.sentences.is_empty() {
             let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
             parts.push(self.sentences.join(between));
         }

@@ -9,6 +9,7 @@ use flopgap_fs::{WriteError, create_folder, write_atomic_with};
 use flopgap_hint::Hint as _;
 use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
+use flopgap_report::table::WithoutFormulas;
 
 use crate::opening::Opener;
 use crate::{PROGRAM, failure, warn_all};
@@ -36,6 +37,9 @@ enum To {
     Perfetto,
     /// Plain tables.
     Csv,
+    /// As csv, for spreadsheet programs: an apostrophe before text that they would take for a
+    /// formula.
+    CsvEscaped,
 }
 
 /// Either side of a copy from a trace to a file can fail.
@@ -73,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         (To::Perfetto, Some(_), _) => {
             return usage("--table is for --to csv: a timeline has everything in it");
         }
-        (To::Csv, None, None) => return usage("csv needs --table or --output"),
+        (To::Csv | To::CsvEscaped, None, None) => return usage("csv needs --table or --output"),
         _ => {}
     }
     let trace = opener.open(&arguments.trace)?;
@@ -84,9 +88,9 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             })?;
             flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
         }
-        (To::Csv, Some(folder)) => all_tables(&trace, folder)?,
-        (_, None) => match arguments.table {
-            Some(table) => to_stdout(|out| csv(&trace, table, out).map(drop))?,
+        (to, Some(folder)) => all_tables(&trace, folder, to)?,
+        (to, None) => match arguments.table {
+            Some(table) => to_stdout(|out| write_table(&trace, table, to, out).map(drop))?,
             None => to_stdout(|out| perfetto(&trace, out).map(drop))?,
         },
     }
@@ -108,14 +112,26 @@ fn counted(rows: u64) -> String {
     if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
 }
 
+/// Writes a table in either kind of CSV; how many rows it has.
+fn write_table(trace: &Trace, table: CsvTable, to: To, out: &mut impl Write) -> Result<u64, Error> {
+    if to != To::CsvEscaped {
+        return csv(trace, table, out);
+    }
+    let mut escaped = WithoutFormulas::new(BufWriter::new(out));
+    let rows = csv(trace, table, &mut escaped)?;
+    let flushed = escaped.finish().and_then(|mut out| out.flush());
+    flushed.map_err(|source| Error::Output { source }).map(|()| rows)
+}
+
 /// One file for each table that the trace has.
-fn all_tables(trace: &Trace, folder: &Path) -> Result<(), Failure> {
+fn all_tables(trace: &Trace, folder: &Path, to: To) -> Result<(), Failure> {
     create_folder(folder).map_err(Either::Write)?;
     let mut written = 0;
     for table in CsvTable::ALL {
         let path = folder.join(format!("{}.csv", table.name()));
-        let rows =
-            write_atomic_with(&path, |file| csv(trace, table, file).map_err(|error| either(&path, error)));
+        let rows = write_atomic_with(&path, |file| {
+            write_table(trace, table, to, file).map_err(|error| either(&path, error))
+        });
         match rows {
             Ok(rows) => {
                 flopgap_cli::note(PROGRAM, format!("{} in {}", counted(rows), path.display()));

@@ -111,7 +111,7 @@ pub(crate) enum Names {
 
 impl Names {
     pub(crate) fn of(format: FormatArg) -> Names {
-        if format == FormatArg::Csv { Names::Full } else { Names::Short }
+        if format.is_csv() { Names::Full } else { Names::Short }
     }
 
     /// The names of some kernels, given their full and their short ones.

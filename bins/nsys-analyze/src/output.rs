@@ -8,7 +8,7 @@ use flopgap_cli::{Exit, Failure, FormatArg};
 use flopgap_hint::Hint as _;
 use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Unit, Units, Value};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column as Heading, Table, TextOptions};
+use flopgap_report::table::{Cell, Column as Heading, Table, TextOptions, WithoutFormulas};
 
 use crate::answer::name_of;
 use crate::{PROGRAM, failure};
@@ -132,12 +132,20 @@ impl<'a> Output<'a> {
         make: impl FnOnce(&mut dyn Sink) -> Result<(), Error>,
     ) -> Result<bool, Failure> {
         let skip = |reason: &str| flopgap_cli::note(PROGRAM, format!("SKIPPED: {name}: {reason}"));
-        let rows = if self.arguments.format == FormatArg::Csv && self.arguments.output.is_none() {
+        let rows = if self.arguments.format.is_csv() && self.arguments.output.is_none() {
             // Row by row: a trace of millions of rows is never held as text.
             let mut out = io::BufWriter::new(io::stdout().lock());
             let separator: &[u8] = if self.printed > 0 { b"\n" } else { b"" };
-            let mut csv = CsvSink::new(Prefixed { out: &mut out, prefix: separator }, self.units);
-            let rows = rows_of(&mut csv, make).map_err(|error| error.or_skip(skip));
+            let prefixed = Prefixed { out: &mut out, prefix: separator };
+            let rows = if self.arguments.format == FormatArg::CsvEscaped {
+                let mut csv = CsvSink::new(WithoutFormulas::new(prefixed), self.units);
+                let rows = rows_of(&mut csv, make);
+                csv.into_inner().finish().map_err(Failure::output)?;
+                rows
+            } else {
+                rows_of(&mut CsvSink::new(prefixed, self.units), make)
+            };
+            let rows = rows.map_err(|error| error.or_skip(skip));
             out.flush().map_err(Failure::output)?;
             rows
         } else {
@@ -183,6 +191,12 @@ impl<'a> Output<'a> {
         if let Some(folder) = &self.arguments.output {
             let (extension, text) = match format {
                 FormatArg::Csv => ("csv", csv(report, self.units)?),
+                FormatArg::CsvEscaped => {
+                    let mut escaped = WithoutFormulas::new(Vec::new());
+                    escaped.write_all(csv(report, self.units)?.as_bytes()).map_err(Failure::output)?;
+                    let bytes = escaped.finish().map_err(Failure::output)?;
+                    ("csv", String::from_utf8_lossy(&bytes).into_owned())
+                }
                 FormatArg::Json => ("json", table.to_json().map_err(error)?),
                 FormatArg::Markdown => ("md", table.to_markdown()),
                 FormatArg::Table => ("txt", table.to_text(&TextOptions::default())),

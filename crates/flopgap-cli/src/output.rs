@@ -1,7 +1,8 @@
 //! Standard output and standard error.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
 use flopgap_report::table::Format;
@@ -19,6 +20,9 @@ pub enum FormatArg {
     Json,
     /// Comma-separated values with a header, numbers unformatted.
     Csv,
+    /// As csv, for spreadsheet programs: an apostrophe before text that they would take for a
+    /// formula.
+    CsvEscaped,
     /// Tables for a Markdown document.
     Markdown,
 }
@@ -29,8 +33,16 @@ impl From<FormatArg> for Format {
             FormatArg::Table => Format::Table,
             FormatArg::Json => Format::Json,
             FormatArg::Csv => Format::Csv,
+            FormatArg::CsvEscaped => Format::CsvEscaped,
             FormatArg::Markdown => Format::Markdown,
         }
+    }
+}
+
+impl FormatArg {
+    /// Whether it is CSV of either kind: one table of exact values.
+    pub fn is_csv(self) -> bool {
+        Format::from(self).is_csv()
     }
 }
 
@@ -40,15 +52,21 @@ impl fmt::Display for FormatArg {
     }
 }
 
-/// Writes a result to standard output, with a line end if it has none.
+/// Writes a result to standard output, with a line end if it has none. A terminal gets no control
+/// characters: names in a result come from files.
 ///
 /// # Errors
 /// When standard output is closed or full.
 pub fn print(result: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
+    let result = for_output(result, stdout.is_terminal());
     let end: &[u8] = if result.ends_with('\n') { b"" } else { b"\n" };
     let written = stdout.write_all(result.as_bytes()).and_then(|()| stdout.write_all(end));
     written.and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+fn for_output(result: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal { printable(result).into() } else { result.into() }
 }
 
 /// Writes a warning to standard error.
@@ -78,4 +96,16 @@ pub fn note(program: &str, message: impl fmt::Display) {
 /// the result, as `eprintln!` would by panicking.
 pub(crate) fn to_stderr(line: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        let name = "step \u{1b}]0;title\u{7}\u{1b}[2J\n";
+        assert_eq!(for_output(name, true), "step \u{FFFD}]0;title\u{FFFD}\u{FFFD}[2J\n");
+        assert_eq!(for_output(name, false), name);
+    }
 }

@@ -80,7 +80,7 @@ impl Output<'_> {
         }
         let table = layers(&document)?;
         let text = table.render(format, &TextOptions::for_stdout())?;
-        Ok(if format == Format::Csv { text } else { self.heading(&document) + &text })
+        Ok(if format.is_csv() { text } else { self.heading(&document) + &text })
     }
 
     fn document(&self) -> Result<Document<'_>, FlopError> {

@@ -10,7 +10,7 @@ use flopgap_roofline::{Bandwidth, Ceilings, Instruction, Peak, Quantity};
 pub(super) fn render(ceilings: &Ceilings, format: FormatArg) -> Result<String, Failure> {
     let tables = match format {
         FormatArg::Json => return ceilings.to_json().map_err(|error| Failure::from_error(&error)),
-        FormatArg::Csv => list(ceilings).map(|list| vec![list]),
+        FormatArg::Csv | FormatArg::CsvEscaped => list(ceilings).map(|list| vec![list]),
         FormatArg::Table | FormatArg::Markdown => for_readers(ceilings),
     };
     let options = TextOptions { width: terminal_width(), ..TextOptions::default() };

@@ -5,6 +5,7 @@ mod batch;
 mod browser;
 mod capture;
 mod compressed;
+mod hostile;
 mod summary;
 
 use std::fs;

@@ -1,8 +1,10 @@
 //! Raw values for machines: CSV and JSON.
 
+use std::io::Write as _;
+
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{Cell, Column, Table};
+use super::{Cell, Column, Table, WithoutFormulas};
 use crate::ReportError;
 
 impl Table {
@@ -15,6 +17,13 @@ impl Table {
         }
         let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
         String::from_utf8(bytes).map_err(|error| std::io::Error::other(error).into())
+    }
+
+    /// As [`Table::to_csv`], [`WithoutFormulas`].
+    pub fn to_escaped_csv(&self) -> Result<String, ReportError> {
+        let mut writer = WithoutFormulas::new(Vec::new());
+        writer.write_all(self.to_csv()?.as_bytes())?;
+        String::from_utf8(writer.finish()?).map_err(|error| std::io::Error::other(error).into())
     }
 
     /// JSON: an array with one object for each row, keyed by column key in column order. Absent

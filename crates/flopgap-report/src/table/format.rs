@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 /// assert_eq!("md".parse::<Format>()?, Format::Markdown);
 /// assert_eq!(Format::Json.to_string(), "json");
 /// let error = "yaml".parse::<Format>().unwrap_err();
-/// assert_eq!(error.to_string(), "unknown output format `yaml`; expected table, json, csv or markdown");
+/// assert_eq!(error.to_string(), "unknown output format `yaml`; expected table, json, csv, csv-escaped or markdown");
 /// # Ok::<(), flopgap_report::table::ParseFormatError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,13 +19,15 @@ pub enum Format {
     Json,
     /// RFC 4180 with a header line.
     Csv,
+    /// The same for spreadsheet programs: no text that they would take for a formula.
+    CsvEscaped,
     /// A GitHub Markdown table.
     Markdown,
 }
 
 impl Format {
     /// Every format, in the order in which help texts list them.
-    pub const ALL: [Self; 4] = [Self::Table, Self::Json, Self::Csv, Self::Markdown];
+    pub const ALL: [Self; 5] = [Self::Table, Self::Json, Self::Csv, Self::CsvEscaped, Self::Markdown];
 
     /// The word that selects the format.
     pub fn name(self) -> &'static str {
@@ -33,8 +35,16 @@ impl Format {
             Self::Table => "table",
             Self::Json => "json",
             Self::Csv => "csv",
+            Self::CsvEscaped => "csv-escaped",
             Self::Markdown => "markdown",
         }
+    }
+}
+
+impl Format {
+    /// Whether it is CSV of either kind: one table of exact values.
+    pub fn is_csv(self) -> bool {
+        matches!(self, Self::Csv | Self::CsvEscaped)
     }
 }
 
@@ -46,7 +56,7 @@ impl fmt::Display for Format {
 
 /// An unknown name of a [`Format`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown output format `{found}`; expected table, json, csv or markdown")]
+#[error("unknown output format `{found}`; expected table, json, csv, csv-escaped or markdown")]
 pub struct ParseFormatError {
     /// The name.
     pub found: String,

@@ -6,11 +6,13 @@
 mod cell;
 mod data;
 mod format;
+mod formulas;
 mod markdown;
 mod text;
 
 pub use cell::Cell;
 pub use format::{Format, ParseFormatError};
+pub use formulas::WithoutFormulas;
 pub(crate) use markdown::escape as escape_markdown;
 pub use text::{TextOptions, terminal_width};
 
@@ -163,13 +165,14 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table in one of the four formats, with a newline at its end. `options` concerns
+    /// The table in one of the formats, with a newline at its end. `options` concerns
     /// [`Format::Table`] alone.
     pub fn render(&self, format: Format, options: &TextOptions) -> Result<String, ReportError> {
         match format {
             Format::Table => Ok(self.to_text(options)),
             Format::Markdown => Ok(self.to_markdown()),
             Format::Csv => self.to_csv(),
+            Format::CsvEscaped => self.to_escaped_csv(),
             Format::Json => self.to_json(),
         }
     }
