@@ -9,6 +9,7 @@ pub mod judge;
 pub mod report;
 mod row;
 pub mod run;
+pub mod shards;
 pub mod sheet;
 pub mod split;
 mod spread;

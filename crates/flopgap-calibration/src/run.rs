@@ -3,12 +3,13 @@
 //! What is outstanding is the plan without the rows that are whole in the calibration file; it is
 //! computed whenever it is requested and stored nowhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use flopgap_cluster::Shard;
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Workload};
 use flopgap_hint::{ErrorKind, Hint, Text};
@@ -64,6 +65,12 @@ pub struct PlannedRow {
     /// Whether its FLOPs are counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub count: bool,
+}
+
+impl PlannedRow {
+    fn key(&self) -> Key<'_> {
+        (&self.point.workload, &self.engine, self.point.mode, self.point.precision)
+    }
 }
 
 /// An error of the plan of a sweep.
@@ -196,17 +203,50 @@ impl RunPlan {
         for row in measured {
             *times.entry((&row.workload, &row.engine, row.mode, row.precision)).or_default() += 1;
         }
-        let is_outstanding = |&place: &usize| {
-            let PlannedRow { engine, point, .. } = &self.rows[place];
-            match times.get_mut(&(&point.workload, engine.as_str(), point.mode, point.precision)) {
-                Some(left) if *left > 0 => {
-                    *left -= 1;
-                    false
-                }
-                _ => true,
+        let is_outstanding = |&place: &usize| match times.get_mut(&self.rows[place].key()) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
             }
+            _ => true,
         };
         (0..self.rows.len()).filter(is_outstanding).collect()
+    }
+
+    /// The places in [`RunPlan::rows`] that a shard measures, in order. All measurements of a row
+    /// that is planned twice are in one shard: their difference is the noise of one device.
+    pub fn part(&self, shard: Shard) -> Vec<usize> {
+        let mut places: HashMap<Key<'_>, Vec<usize>> = HashMap::new();
+        let mut keys = Vec::new();
+        for (place, row) in self.rows.iter().enumerate() {
+            let of_key = places.entry(row.key()).or_default();
+            if of_key.is_empty() {
+                keys.push(row.key());
+            }
+            of_key.push(place);
+        }
+        let mut part: Vec<usize> =
+            shard.deal(keys).flat_map(|key| places.get(&key).into_iter().flatten().copied()).collect();
+        part.sort_unstable();
+        part
+    }
+
+    /// Measured rows in the order of the plan, whoever measured them and when, and how many there
+    /// are beyond it: these are left out.
+    pub fn in_order(&self, measured: &[Row]) -> (Vec<Row>, usize) {
+        let mut free: HashMap<Key<'_>, VecDeque<usize>> = HashMap::new();
+        for (place, row) in self.rows.iter().enumerate() {
+            free.entry(row.key()).or_default().push_back(place);
+        }
+        let mut placed: Vec<(usize, &Row)> = Vec::with_capacity(measured.len());
+        for row in measured {
+            let key = (&row.workload, row.engine.as_str(), row.mode, row.precision);
+            let place = free.get_mut(&key).and_then(VecDeque::pop_front);
+            placed.extend(place.map(|place| (place, row)));
+        }
+        placed.sort_unstable_by_key(|(place, _)| *place);
+        let beyond = measured.len() - placed.len();
+        (placed.into_iter().map(|(_, row)| row.clone()).collect(), beyond)
     }
 
     /// The engines, each once, in the order of their first rows.

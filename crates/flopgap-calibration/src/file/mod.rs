@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use error::FileError;
 pub use origin::OriginDifference;
 pub use writer::Writer;
+pub(crate) use writer::lock_shared;
 
 use crate::row::{Origin, Row};
 
@@ -60,6 +61,20 @@ impl Header {
         let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let references = BTreeMap::new();
         Header { format: FORMAT.to_owned(), version: VERSION, created, origin, ceilings, references }
+    }
+
+    /// Checks that rows of this origin may be added to a file with this header. `path` is for
+    /// errors.
+    ///
+    /// # Errors
+    /// [`FileError::OtherOrigin`].
+    pub fn expect_origin(&self, ours: &Origin, path: &Path) -> Result<(), FileError> {
+        let theirs = &self.origin;
+        let differences = theirs.machine_differences(ours);
+        match differences.into_iter().chain(theirs.version_differences(ours)).next() {
+            Some(difference) => Err(FileError::OtherOrigin { path: path.to_owned(), difference }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -46,11 +46,7 @@ impl Writer {
             return Err(FileError::Packed { path: path.to_owned() });
         }
         let contents = Contents::parse(&bytes, path)?;
-        let (theirs, ours) = (&contents.header.origin, &header.origin);
-        let differences = theirs.machine_differences(ours);
-        if let Some(difference) = differences.into_iter().chain(theirs.version_differences(ours)).next() {
-            return Err(FileError::OtherOrigin { path: path.to_owned(), difference });
-        }
+        contents.header.expect_origin(&header.origin, path)?;
         if contents.torn {
             file.set_len(contents.whole).map_err(|source| write_error(path, source))?;
             file.seek(SeekFrom::End(0)).map_err(io)?;
@@ -86,7 +82,16 @@ fn write_error(path: &Path, source: io::Error) -> FileError {
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), FileError> {
-    match file.try_lock() {
+    locked(file.try_lock(), path)
+}
+
+/// Keeps others from writing to a file, together with all that call this.
+pub(crate) fn lock_shared(file: &File, path: &Path) -> Result<(), FileError> {
+    locked(file.try_lock_shared(), path)
+}
+
+fn locked(result: Result<(), TryLockError>, path: &Path) -> Result<(), FileError> {
+    match result {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(FileError::Locked { path: path.to_owned() }),
         // On a file system without locks, other writers cannot be detected.

@@ -49,7 +49,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),
     (
         "flopgap-calibration",
-        &["flopgap-flops", "flopgap-fs", "flopgap-graph", "flopgap-report", "flopgap-roofline"],
+        &[
+            "flopgap-cluster",
+            "flopgap-flops",
+            "flopgap-fs",
+            "flopgap-graph",
+            "flopgap-report",
+            "flopgap-roofline",
+        ],
     ),
     (
         "flopgap-engines",
