@@ -10,8 +10,7 @@ use flopgap_hint::{Hint as _, chain};
 use flopgap_report::numbers;
 use flopgap_report::progress::Progress;
 use flopgap_sweep::{
-    Backend, Config, Event, Filled, Grid, Manifest, MeterError, RunError, Session, Shard, ShardError, Sizes,
-    Worker,
+    Backend, Config, Event, Filled, Grid, Manifest, MeterError, RunError, Session, Sizes, Worker,
 };
 
 use crate::hardware::{Hardware, InProcess};
@@ -119,15 +118,6 @@ impl WorkerArguments {
         }
     }
 
-    fn shard(&self) -> Result<Shard, Failure> {
-        let shard = match self.shard.as_deref() {
-            None => Ok(Shard::WHOLE),
-            Some("slurm") => Shard::of_slurm_task(|name| std::env::var(name).ok()),
-            Some(text) => text.parse(),
-        };
-        shard.map_err(|error: ShardError| Failure::new(format!("--shard: {error}")).exit(Exit::Usage))
-    }
-
     /// The job array that fills a run, which the tasks name in this way.
     fn job_array(&self, run: &Path, configs: usize, accept_driver: bool) -> Result<JobArray, Failure> {
         let (run, name) = flopgap_cli::absolute(run)?;
@@ -149,7 +139,8 @@ impl WorkerArguments {
     }
 
     fn worker(&self, backend: &dyn Backend, name: &str) -> Result<Worker, Failure> {
-        Worker::new(backend, name, &self.devices()?, self.shard()?).map_err(|error| failure::of_run(&error))
+        Worker::new(backend, name, &self.devices()?, flopgap_cli::shard(self.shard.as_deref())?)
+            .map_err(|error| failure::of_run(&error))
     }
 }
 

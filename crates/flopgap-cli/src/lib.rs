@@ -10,6 +10,6 @@ mod value;
 pub use exit::Exit;
 pub use failure::{Failure, run};
 pub use output::{FormatArg, note, print, warn, warn_all};
-pub use submit::{Scheduler, Submission, SubmitArgs, absolute, this_program};
+pub use submit::{Scheduler, Submission, SubmitArgs, absolute, shard, this_program};
 pub use termination::Termination;
 pub use value::{percentage, time_stamp};

@@ -4,6 +4,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use flopgap_cluster::Shard;
 use flopgap_cluster::slurm::{JobArray, Sbatch, Submitted, local_file_system};
 
 use crate::{Exit, Failure, note, print};
@@ -103,6 +104,20 @@ impl Submission {
 
 fn folder(array: &JobArray) -> PathBuf {
     flopgap_cluster::slurm::folder(&array.run)
+}
+
+/// The shard of `--shard`: `I/K`, or `slurm` for that of a task of a job array; all where the
+/// option is absent.
+///
+/// # Errors
+/// When it is neither, or this is not such a task.
+pub fn shard(option: Option<&str>) -> Result<Shard, Failure> {
+    let shard = match option {
+        None => Ok(Shard::WHOLE),
+        Some("slurm") => Shard::of_slurm_task(|name| std::env::var(name).ok()),
+        Some(text) => text.parse(),
+    };
+    shard.map_err(|error| Failure::new(format!("--shard: {error}")).exit(Exit::Usage))
 }
 
 /// This program, under the path that it has here and must have on the nodes.

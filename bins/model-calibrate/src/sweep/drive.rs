@@ -1,5 +1,6 @@
 //! Measures the rows of a plan, one after the other.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use flopgap_calibration::Writer;
@@ -23,6 +24,8 @@ pub(super) struct Driver<'a> {
     pub(super) repetition: Repetition,
     /// When to stop.
     pub(super) until: Option<Instant>,
+    /// Set when the process is asked to stop.
+    pub(super) stop: &'a AtomicBool,
 }
 
 /// The outcome of the rows.
@@ -30,8 +33,10 @@ pub(super) struct Driver<'a> {
 pub(super) struct Filled {
     pub(super) measured: usize,
     pub(super) failed: usize,
-    /// Not reached within the time limit.
+    /// Not reached within the time limit, or before the process was asked to stop.
     pub(super) left: usize,
+    /// Whether the process was asked to stop.
+    pub(super) stopped: bool,
 }
 
 impl Driver<'_> {
@@ -44,8 +49,10 @@ impl Driver<'_> {
         let mut filled = Filled::default();
         let mut in_a_row = 0;
         for (done, &place) in places.iter().enumerate() {
-            if self.until.is_some_and(|until| Instant::now() >= until) {
+            let stopped = self.stop.load(Ordering::Relaxed);
+            if stopped || self.until.is_some_and(|until| Instant::now() >= until) {
                 filled.left = places.len() - done;
+                filled.stopped = stopped;
                 break;
             }
             let planned = &self.plan.rows[place];
@@ -218,6 +225,7 @@ mod tests {
             monitor: Box::new(Unwatched),
             repetition: Repetition::default(),
             until: None,
+            stop: &AtomicBool::new(false),
         };
         driver.fill(&(0..count).collect::<Vec<_>>())
     }
@@ -227,7 +235,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("calibration.jsonl");
         let filled = fill(&path, 30, |row| row % 10 == 3).unwrap();
-        assert_eq!(filled, Filled { measured: 27, failed: 3, left: 0 });
+        assert_eq!(filled, Filled { measured: 27, failed: 3, ..Filled::default() });
         assert_eq!(Calibration::read(&path).unwrap().rows.len(), 27);
     }
 

@@ -4,8 +4,11 @@ mod arguments;
 mod drive;
 mod engines;
 mod models;
+mod shard;
+mod submit;
 mod summary;
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -13,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
-use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer};
-use flopgap_cli::{Exit, Failure};
+use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer, shards};
+use flopgap_cli::{Exit, Failure, Termination};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
 use flopgap_hint::chain;
@@ -35,17 +38,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let begin = Instant::now();
+    if arguments.submit.submit.is_some() {
+        return submit::run(arguments);
+    }
+    if arguments.resume && arguments.dry_run {
+        let message = "--dry-run shows the plan of a new run, and --resume has one";
+        return Err(Failure::new(message).exit(Exit::Usage));
+    }
+    if let (Some(run), Some(shard)) = (&arguments.output, &arguments.shard) {
+        return shard::run(arguments, run, flopgap_cli::shard(Some(shard))?, begin);
+    }
     if arguments.resume {
         return resume(arguments, begin);
     }
-    let mut options = arguments.options.clone();
-    let device = options.device.take().map_or_else(Device::find, Ok)?;
-    options.device = Some(device);
-    // The engines are opened first: if none works, no directory is created.
-    let models = models::read(&options)?;
-    let engines = Engines::open(&options, device, &models, None)?;
-    let rows = plan(&options, device, &engines, &models)?;
-    let plan = RunPlan::new(options.words(), rows);
+    let Begun { plan, options, device, engines } = Begun::new(arguments)?;
     if arguments.dry_run {
         return summary::of_plan(&plan);
     }
@@ -56,68 +62,153 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), ceilings) };
     let path = run::calibration_path(&run);
     let writer = Writer::create(&path, &header).map_err(|error| of_file(&error))?;
-    let open = Open { run: &run, plan: &plan, engines: &engines, device, options: &options };
-    open.fill(writer, &[], arguments.limit.map(|limit| begin + limit), begin)
+    let open = Open { plan: &plan, engines: &engines, device, options: &options };
+    let filled = open.fill(writer, &plan.outstanding(&[]), arguments, begin)?;
+    conclude_run(&filled, &run, begin.elapsed())
 }
 
-/// Measures what is missing in a run directory.
+/// A new plan, and the engines that it is for.
+struct Begun {
+    plan: RunPlan,
+    options: Options,
+    device: Device,
+    engines: Engines,
+}
+
+impl Begun {
+    fn new(arguments: &Arguments) -> Result<Begun, Failure> {
+        let mut options = arguments.options.clone();
+        let device = options.device.take().map_or_else(Device::find, Ok)?;
+        options.device = Some(device);
+        // The engines are opened first: if none works, no directory is created.
+        let models = models::read(&options)?;
+        let engines = Engines::open(&options, device, &models, None)?;
+        let rows = plan(&options, device, &engines, &models)?;
+        Ok(Begun { plan: RunPlan::new(options.words(), rows), options, device, engines })
+    }
+}
+
+/// The plan of a run directory, as it was asked for.
+struct Planned {
+    plan: RunPlan,
+    options: Options,
+    device: Device,
+}
+
+impl Planned {
+    /// Reads the plan, which must be what the arguments ask for.
+    fn read(arguments: &Arguments, run: &Path) -> Result<Planned, Failure> {
+        let plan = RunPlan::read(run).map_err(|error| run_failure(&error))?;
+        let options = Options::of_words(&plan.options).map_err(|error| {
+            let message = format!("{}: invalid options in the plan: {error}", run.display());
+            Failure::new(message).hint("use the flopgap version that started the run, or start another run")
+        })?;
+        if let Some(other) = arguments.options.beyond(&options) {
+            let planned = plan.options.join(" ");
+            let message = format!("{}: planned with `{planned}`, not `{other}`", run.display());
+            let hint = "omit the options to continue, or start another run";
+            return Err(Failure::new(message).exit(Exit::Usage).hint(hint));
+        }
+        let device = options.device.map_or_else(Device::find, Ok)?;
+        Ok(Planned { plan, options, device })
+    }
+
+    /// Opens the engines of the plan.
+    fn engines(&self, references: Option<BTreeMap<String, f64>>) -> Result<Engines, Failure> {
+        let names = self.plan.engines().into_iter().map(str::to_owned).collect();
+        let models = models::read(&self.options)?;
+        let asked = Options { engine: names, ..self.options.clone() };
+        Engines::open(&asked, self.device, &models, references)
+    }
+
+    fn open<'a>(&'a self, engines: &'a Engines) -> Open<'a> {
+        Open { plan: &self.plan, engines, device: self.device, options: &self.options }
+    }
+}
+
+/// Measures what is missing in a run directory, and joins the rows of its shards.
 fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
     let Some(run) = &arguments.output else {
         let hint = "model-calibrate sweep --resume --output RUN";
         return Err(Failure::new("--resume needs --output").exit(Exit::Usage).hint(hint));
     };
-    let plan = RunPlan::read(run).map_err(|error| run_failure(&error))?;
-    let options = Options::of_words(&plan.options).map_err(|error| {
-        let message = format!("{}: invalid options in the plan: {error}", run.display());
-        Failure::new(message).hint("use the flopgap version that started the run, or start another run")
-    })?;
-    if let Some(other) = arguments.options.beyond(&options) {
-        let message = format!("{}: planned with `{}`, not `{other}`", run.display(), plan.options.join(" "));
-        let hint = "omit the options to continue, or start another run";
-        return Err(Failure::new(message).exit(Exit::Usage).hint(hint));
-    }
-    let device = options.device.map_or_else(Device::find, Ok)?;
+    let planned = Planned::read(arguments, run)?;
     let path = run::calibration_path(run);
     // A sweep that was killed between its plan and its file has measured nothing.
-    let is_begun = path.exists();
-    let references = if is_begun {
-        Some(Calibration::read(&path).map_err(|error| of_file(&error))?.header.references)
-    } else {
-        None
-    };
-    let names = plan.engines().into_iter().map(str::to_owned).collect();
-    let models = models::read(&options)?;
-    let asked = Options { engine: names, ..options.clone() };
-    let engines = Engines::open(&asked, device, &models, references)?;
+    if !path.exists() {
+        let engines = planned.engines(None)?;
+        let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), None) };
+        let writer = Writer::create(&path, &header).map_err(|error| of_file(&error))?;
+        let outstanding = planned.plan.outstanding(&[]);
+        let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin)?;
+        return conclude_run(&filled, run, begin.elapsed());
+    }
+    let gathered = shards::gather(run, &planned.plan).map_err(|error| of_file(&error))?;
+    let header = gathered.calibration.header;
+    if gathered.files > 0 && planned.plan.outstanding(&gathered.calibration.rows).is_empty() {
+        // Joining needs no device.
+        let (_writer, rows) = joined(run, &planned.plan, &header)?;
+        let all = rows.len();
+        flopgap_cli::note(PROGRAM, format_args!("{all} of {all} rows are done"));
+        return conclude_run(&Filled::default(), run, begin.elapsed());
+    }
+    let engines = planned.engines(Some(header.references))?;
     let ours = Header::new(engines.origin.clone(), None);
-    let (writer, measured) = if is_begun {
-        let (writer, found) = reopened(&path, &ours)?;
-        if found.torn {
-            flopgap_cli::note(PROGRAM, "the last row is incomplete and is measured again");
-        }
-        (writer, found.rows)
-    } else {
-        let header = Header { references: engines.references(), ..ours };
-        (Writer::create(&path, &header).map_err(|error| of_file(&error))?, Vec::new())
-    };
-    let open = Open { run, plan: &plan, engines: &engines, device, options: &options };
-    open.fill(writer, &measured, arguments.limit.map(|limit| begin + limit), begin)
+    let (writer, measured) = joined(run, &planned.plan, &ours)?;
+    let outstanding = planned.plan.outstanding(&measured);
+    note_done(planned.plan.rows.len() - outstanding.len(), planned.plan.rows.len(), "");
+    let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin)?;
+    if gathered.files > 0 {
+        drop(joined(run, &planned.plan, &ours)?);
+    }
+    conclude_run(&filled, run, begin.elapsed())
+}
+
+/// Opens the run's file and brings the rows of all shards into it, in the order of the plan.
+fn joined(run: &Path, plan: &RunPlan, ours: &Header) -> Result<(Writer, Vec<Row>), Failure> {
+    let path = run::calibration_path(run);
+    let (writer, found) = reopened(|| Writer::resume(&path, ours))?;
+    if found.torn {
+        flopgap_cli::note(PROGRAM, "the last row is incomplete and is measured again");
+    }
+    let gathered = shards::gather(run, plan).map_err(|error| of_file(&error))?;
+    if gathered.surplus > 0 {
+        let surplus = gathered.surplus;
+        flopgap_cli::warn(
+            PROGRAM,
+            format_args!("{surplus} rows were measured more often than planned and are left out"),
+        );
+    }
+    if gathered.calibration.rows == found.rows {
+        return Ok((writer, found.rows));
+    }
+    gathered.calibration.write(&path).map_err(|error| of_file(&error))?;
+    // The file is a new one, and so is its lock.
+    drop(writer);
+    let (writer, found) = reopened(|| Writer::resume(&path, ours))?;
+    Ok((writer, found.rows))
 }
 
 /// Opens a file again. A process that was just killed may hold its lock for a moment longer.
-fn reopened(path: &Path, header: &Header) -> Result<(Writer, Calibration), Failure> {
+fn reopened<T>(open: impl Fn() -> Result<T, FileError>) -> Result<T, Failure> {
     let begin = Instant::now();
     loop {
-        match Writer::resume(path, header) {
+        match open() {
             Err(FileError::Locked { .. }) if begin.elapsed() < PATIENCE => thread::sleep(PATIENCE / 20),
             opened => return opened.map_err(|error| of_file(&error)),
         }
     }
 }
 
+/// What is done before the first row is measured; nothing in a new run.
+fn note_done(done: usize, all: usize, of: &str) {
+    if done > 0 {
+        flopgap_cli::note(PROGRAM, format_args!("{done} of {all} rows{of} are done"));
+    }
+}
+
 /// A run that is open for measuring.
 struct Open<'a> {
-    run: &'a Path,
     plan: &'a RunPlan,
     engines: &'a Engines,
     device: Device,
@@ -125,45 +216,52 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Measures outstanding rows and reports the result.
+    /// Measures the rows at these places of the plan.
     fn fill(
         &self,
         writer: Writer,
-        measured: &[Row],
-        until: Option<Instant>,
+        places: &[usize],
+        arguments: &Arguments,
         begin: Instant,
-    ) -> Result<(), Failure> {
-        let outstanding = self.plan.outstanding(measured);
-        if !measured.is_empty() {
-            let all = self.plan.rows.len();
-            let done = all - outstanding.len();
-            flopgap_cli::note(PROGRAM, format_args!("{done} of {all} rows are done"));
-        }
+    ) -> Result<Filled, Failure> {
+        let termination = Termination::catch()
+            .map_err(|error| Failure::new(format!("SIGTERM cannot be handled: {error}")))?;
         let mut driver = Driver {
             engine: &|name| self.engines.get(name),
             plan: self.plan,
             writer,
             monitor: engines::monitor(self.device, self.options.energy() > 0),
             repetition: self.options.repetition(self.device),
-            until,
+            until: arguments.limit.map(|limit| begin + limit),
+            stop: termination.flag(),
         };
-        let filled = driver.fill(&outstanding)?;
+        let filled = driver.fill(places)?;
         driver.writer.sync().map_err(|error| of_file(&error))?;
-        drop(driver);
-        let path = run::calibration_path(self.run);
-        let calibration = Calibration::read(&path).map_err(|error| of_file(&error))?;
-        summary::of_rows(&calibration.rows)?;
-        conclude(&filled, self.run, begin.elapsed())
+        Ok(filled)
     }
 }
 
-/// How the sweep ended.
-fn conclude(filled: &Filled, run: &Path, took: Duration) -> Result<(), Failure> {
+/// Reports all rows of a run, and how the sweep ended.
+fn conclude_run(filled: &Filled, run: &Path, took: Duration) -> Result<(), Failure> {
+    let path = run::calibration_path(run);
+    let again = format!("model-calibrate sweep --resume --output {}", run.display());
+    let next = format!("model-calibrate fit {}", path.display());
+    conclude(filled, &path, &again, &next, took)
+}
+
+/// Reports the rows of a file, and how the sweep ended: with `again` it continues, `next` is what
+/// can be done when it is complete.
+fn conclude(filled: &Filled, path: &Path, again: &str, next: &str, took: Duration) -> Result<(), Failure> {
+    let calibration = Calibration::read(path).map_err(|error| of_file(&error))?;
+    summary::of_rows(&calibration.rows)?;
     let seconds = took.as_secs_f64();
     flopgap_cli::note(PROGRAM, format_args!("{} rows in {seconds:.1} s", filled.measured));
-    let again = format!("model-calibrate sweep --resume --output {}", run.display());
-    if filled.left > 0 {
-        let left = filled.left;
+    let left = filled.left;
+    if filled.stopped {
+        let message = format!("stopped by SIGTERM with {left} rows left");
+        return Err(Failure::new(message).hint(format!("`{again}` continues")));
+    }
+    if left > 0 {
         flopgap_cli::note(
             PROGRAM,
             format_args!("the limit was reached with {left} rows left; continue with: {again}"),
@@ -171,8 +269,7 @@ fn conclude(filled: &Filled, run: &Path, took: Duration) -> Result<(), Failure> 
     }
     match filled.failed {
         0 => {
-            let path = run::calibration_path(run);
-            flopgap_cli::note(PROGRAM, format_args!("next: model-calibrate fit {}", path.display()));
+            flopgap_cli::note(PROGRAM, format_args!("next: {next}"));
             Ok(())
         }
         failed => {

@@ -5,5 +5,6 @@ mod estimate;
 mod flops;
 mod probe;
 mod report;
+mod shard;
 mod support;
 mod sweep;

@@ -32,7 +32,7 @@ pub struct JobArray {
     pub program: PathBuf,
     /// Tasks of the array; each measures a shard.
     pub tasks: NonZero<u32>,
-    /// GPUs of a task.
+    /// GPUs of a task; with 0, it gets a whole node.
     pub gpus: u32,
     /// Arguments of the program in a task; `--shard I/K` is added.
     pub task: Vec<String>,

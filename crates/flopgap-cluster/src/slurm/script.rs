@@ -64,8 +64,10 @@ fi
         evidence = quoted(evidence),
     );
     let common = ["--ntasks=1", "--requeue", "--open-mode=append"].map(str::to_owned);
-    let gpus = (array.gpus > 0).then(|| format!("--gres=gpu:{}", array.gpus));
-    let common: Vec<String> = gpus.into_iter().chain(common).chain(array.options.iter().cloned()).collect();
+    // Without a GPU, the cores are measured, which nothing else may use meanwhile.
+    let device = if array.gpus > 0 { format!("--gres=gpu:{}", array.gpus) } else { "--exclusive".to_owned() };
+    let common: Vec<String> =
+        [device].into_iter().chain(common).chain(array.options.iter().cloned()).collect();
     let job = |title: &str, own: &[String], command: &str| {
         let directives = own.iter().chain(&common).map(|text| format!("#SBATCH {}\n", directive(text)));
         let directives = directives.collect::<Vec<String>>().concat();
@@ -254,9 +256,9 @@ exec "$program" resume '/scratch/run 1' --no-analysis --shard "$((SLURM_ARRAY_TA
     }
 
     #[test]
-    fn a_sweep_of_the_cores_asks_for_no_gpu() {
+    fn a_sweep_of_the_cores_asks_for_whole_nodes_and_no_gpu() {
         let text = scripts(&JobArray { gpus: 0, ..array() }).unwrap().array;
-        assert!(!text.contains("gres") && text.contains("--ntasks=1"), "{text}");
+        assert!(!text.contains("gres") && text.contains("#SBATCH --exclusive\n"), "{text}");
     }
 
     #[test]

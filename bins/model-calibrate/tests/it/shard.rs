@@ -1,0 +1,182 @@
+//! Sweeps that several processes measure, and job arrays of them.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flopgap_calibration::Calibration;
+use flopgap_calibration::run::{RunPlan, calibration_path};
+use flopgap_private_slurm::Slurm;
+
+/// Few rows, each measured shortly.
+const SHORT: [&str; 9] =
+    ["--device", "cpu", "--quick", "--rows", "12", "--row-limit", "5ms", "--repeats", "2"];
+
+fn sweep(run: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
+    command.arg("sweep").args(arguments).arg("--output").arg(run);
+    command
+}
+
+#[track_caller]
+fn expect(output: &Output, code: i32) -> String {
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{error}");
+    error
+}
+
+/// The run's own file has the rows of the plan, in its order, and nothing else.
+#[track_caller]
+fn assert_complete(run: &Path) {
+    let plan = RunPlan::read(run).unwrap();
+    let rows = Calibration::read(&calibration_path(run)).unwrap().rows;
+    let planned: Vec<_> = plan.rows.iter().map(|row| (&row.engine, &row.point.workload)).collect();
+    let measured: Vec<_> = rows.iter().map(|row| (&row.engine, &row.workload)).collect();
+    assert_eq!(measured, planned);
+}
+
+/// How many rows of the plan are in a shard.
+fn rows(run: &Path, shard: &str) -> usize {
+    RunPlan::read(run).unwrap().part(shard.parse().unwrap()).len()
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+#[test]
+fn shards_are_joined_in_the_order_of_the_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    // Two at once, and one later with less to say.
+    let child = |shard| {
+        let mut command = sweep(&run, &[&SHORT[..], &["--shard", shard]].concat());
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = ["1/3", "2/3"].map(child);
+    for (shard, child) in ["1/3", "2/3"].into_iter().zip(both) {
+        let error = expect(&child.wait_with_output().unwrap(), 0);
+        let measured = format!("{} rows in ", rows(&run, shard));
+        let next = format!(
+            "next: when all shards are measured, model-calibrate sweep --resume --output {}",
+            run.display()
+        );
+        assert!(error.contains(&measured) && error.contains(&next), "{error}");
+    }
+    // Nobody joins the rows while a shard is measured.
+    let claim = fs::File::open(calibration_path(&run)).unwrap();
+    claim.lock_shared().unwrap();
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
+    assert!(error.contains("another process is writing to the file"), "{error}");
+    drop(claim);
+
+    // The whole measures what is missing of the third.
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
+    let third = rows(&run, "3/3");
+    let done = format!("{} of 12 rows are done", 12 - third);
+    assert!(error.contains(&done) && error.contains(&format!("{third} rows in ")), "{error}");
+    assert_complete(&run);
+    let before = fs::read(calibration_path(&run)).unwrap();
+    // A shard that comes late finds nothing to do, and joining again changes nothing.
+    let error = expect(&sweep(&run, &["--resume", "--shard", "3/3"]).output().unwrap(), 0);
+    assert!(error.contains(&format!("{third} of {third} rows of shard 3/3 are done")), "{error}");
+    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
+    assert!(error.contains("12 of 12 rows are done"), "{error}");
+    assert!(fs::read(calibration_path(&run)).unwrap() == before);
+
+    let other = ["--shard", "1/3", "--device", "cpu", "--batch-sizes", "3"];
+    let error = expect(&sweep(&run, &other).output().unwrap(), 2);
+    assert!(error.contains("not `--batch-sizes 3`"), "{error}");
+}
+
+#[test]
+fn a_shard_that_is_stopped_or_killed_continues() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let file = run.join("shards/1-of-2.jsonl");
+    let shard = ["--device", "cpu", "--quick", "--rows", "40", "--row-limit", "20ms", "--shard", "1/2"];
+    let start = || sweep(&run, &shard).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let wait_for = |count: usize| {
+        let begin = Instant::now();
+        while lines(&file) < count {
+            assert!(begin.elapsed() < Duration::from_mins(2), "{} lines", lines(&file));
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let child = start();
+    wait_for(3);
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    let error = expect(&child.wait_with_output().unwrap(), 1);
+    let all = rows(&run, "1/2");
+    let left = all - (lines(&file) - 1);
+    assert!(error.contains(&format!("error: stopped by SIGTERM with {left} rows left")), "{error}");
+    assert!(
+        error.contains(&format!("--resume --output {} --shard 1/2` continues", run.display())),
+        "{error}"
+    );
+
+    let mut child = start();
+    wait_for(6);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // As if it had been killed within the last row.
+    let length = fs::metadata(&file).unwrap().len();
+    OpenOptions::new().write(true).open(&file).unwrap().set_len(length - 10).unwrap();
+    let kept = lines(&file) - 2;
+    let error = expect(&start().wait_with_output().unwrap(), 0);
+    assert!(error.contains("the last row is incomplete and is measured again"), "{error}");
+    assert!(error.contains(&format!("{kept} of {all} rows of shard 1/2 are done")), "{error}");
+    assert_eq!(Calibration::read(&file).unwrap().rows.len(), all);
+}
+
+#[test]
+fn an_array_of_slurm_measures_the_plan() {
+    let Some(slurm) = Slurm::for_test("model-calibrate sweep --submit slurm").unwrap() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("a run");
+    let submit = [&SHORT[..], &["--submit", "slurm", "--tasks", "2"]].concat();
+    let error = expect(&slurm.enter(&mut sweep(&run, &submit)).output().unwrap(), 0);
+    assert!(error.contains("submitted job array 1 of 2 tasks, and then job "), "{error}");
+    slurm.wait_for_all_jobs(Duration::from_mins(1)).unwrap();
+    let log = |name: &str| fs::read_to_string(run.join("slurm").join(name)).unwrap();
+    for (name, shard) in [("task-0.log", "1/2"), ("task-1.log", "2/2")] {
+        assert!(log(name).contains(&format!("{} rows in ", rows(&run, shard))), "{}", log(name));
+    }
+    assert!(log("aggregate.log").contains("12 of 12 rows are done"), "{}", log("aggregate.log"));
+    assert_complete(&run);
+    // What is submitted again has nothing left to do.
+    let error = expect(&slurm.enter(&mut sweep(&run, &submit)).output().unwrap(), 1);
+    assert!(error.contains("already holds a sweep"), "{error}");
+}
+
+#[test]
+fn a_sweep_of_a_gpu_is_submitted_without_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let dry = |options: &[&str]| {
+        let mut command = sweep(&run, &[&["--submit", "slurm", "--dry-run"], options].concat());
+        command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap()
+    };
+    let output = dry(&["--full", "--engine", "cuda,fused", "--limit", "50m"]);
+    let error = expect(&output, 0);
+    assert!(error.contains("scripts in "), "{error}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let run = run.display();
+    for line in [
+        "#SBATCH --array=0-7",
+        "#SBATCH --gres=gpu:1",
+        &format!(
+            "exec \"$program\" sweep --full --device cuda:0 --engine cuda,fused --limit 50m --output {run} \
+             --shard \"$((SLURM_ARRAY_TASK_ID + 1))/8\""
+        ),
+        &format!("exec \"$program\" sweep --resume --output {run}"),
+    ] {
+        assert!(text.lines().any(|found| found == line), "`{line}` is not in\n{text}");
+    }
+    let error = expect(&dry(&["--device", "cuda:1"]), 2);
+    assert!(error.contains("a task of a job array has one GPU, which is cuda:0"), "{error}");
+    let error = expect(&dry(&["--model", "/none.onnx"]), 3);
+    assert!(error.contains("/none.onnx"), "{error}");
+}
