@@ -231,8 +231,8 @@ impl RunPlan {
         part
     }
 
-    /// Measured rows in the order of the plan, whoever measured them and when, and how many there
-    /// are beyond it: these are left out.
+    /// Measured rows in the order of the plan, in whatever order they were measured, and how many
+    /// there are beyond it: these are left out.
     pub fn in_order(&self, measured: &[Row]) -> (Vec<Row>, usize) {
         let mut free: HashMap<Key<'_>, VecDeque<usize>> = HashMap::new();
         for (place, row) in self.rows.iter().enumerate() {
