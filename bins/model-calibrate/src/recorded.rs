@@ -2,9 +2,9 @@
 
 /// Names for `--device`, and the files.
 const RECORDED: &[(&str, &[u8])] = &[
-    ("h200", include_bytes!("../../../fixtures/calibration/h200.jsonl.zst")),
-    ("xeon-ort", include_bytes!("../../../fixtures/calibration/xeon-ort.jsonl.zst")),
-    ("xeon-native", include_bytes!("../../../fixtures/calibration/xeon-native.jsonl.zst")),
+    ("h200", include_bytes!("../recorded/h200.jsonl.zst")),
+    ("xeon-ort", include_bytes!("../recorded/xeon-ort.jsonl.zst")),
+    ("xeon-native", include_bytes!("../recorded/xeon-native.jsonl.zst")),
 ];
 
 /// The calibration of a name, ignoring case.

@@ -5,3 +5,4 @@ mod comments;
 mod dependencies;
 mod errors;
 mod language;
+mod publishing;
