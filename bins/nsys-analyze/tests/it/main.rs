@@ -1,5 +1,6 @@
 //! The built `nsys-analyze` on recorded traces.
 
+mod action;
 mod answers;
 mod batch;
 mod browser;

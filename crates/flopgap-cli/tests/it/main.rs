@@ -6,3 +6,4 @@ mod dependencies;
 mod errors;
 mod language;
 mod publishing;
+mod workflows;
