@@ -9,11 +9,9 @@ use serde_json::Value;
 
 /// How an error of the library ends this program, with what its options can do about it.
 pub(crate) fn unanswered(error: &Error) -> Failure {
-    let failure = match error {
-        Error::Trace(error) => return crate::failure(error),
-        error => Failure::of(error),
-    };
+    let failure = Failure::of(error);
     match error {
+        Error::NoRange { .. } => failure.hint(crate::NO_RANGE),
         Error::NoPasses { .. } | Error::NoSteps { .. } => failure
             .hint("name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them"),
         Error::OnlyWarmUp { .. } => failure
@@ -80,9 +78,9 @@ pub(crate) fn ms(ns: f64) -> Cell {
 /// The name that distinguishes a trace from others.
 pub(crate) fn name_of(path: &std::path::Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    // `step.sqlite.zst` has more endings than a path knows.
+    // `rank0.pt.trace.json.gz` has more endings than a path knows.
     let mut stem = name.as_ref();
-    for ending in [".gz", ".zst", ".sqlite"] {
+    for ending in [".gz", ".zst", ".sqlite", ".json", ".trace", ".pt"] {
         stem = stem.strip_suffix(ending).filter(|stem| !stem.is_empty()).unwrap_or(stem);
     }
     if stem.len() < name.len() {

@@ -13,11 +13,12 @@ use flopgap_timings::attention::{AttentionTimes, Names, Options, attention};
 use crate::answer::{Answer, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::ScopeArguments;
-use crate::{sentences, warn_all};
+use crate::sentences;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// An export of `nsys export --type sqlite`.
+    /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
+    /// directory with those of all ranks of a job.
     trace: PathBuf,
     /// Sequences in a batch.
     #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(1..))]
@@ -71,8 +72,9 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         attribution: arguments.scope.attribution(),
         pool: arguments.scope.pool(),
     };
-    let found = attention(&trace, &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
-    warn_all(&trace);
+    let found =
+        attention(trace.recording(), &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
+    trace.warn_all();
     let tables = [parts(&found), ratios(&found), contents(&found)];
     let tables =
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use flopgap_cli::{Exit, Failure};
 use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
+use flopgap_kineto::is_trace;
 use flopgap_nsys::{Report, ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
@@ -87,7 +88,10 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     found.traces.sort();
     found.recordings.sort();
     if found.traces.is_empty() {
-        let message = format!("{}: no .sqlite export is in it", arguments.folder.display());
+        let message = format!(
+            "{}: no .sqlite export and no trace of torch.profiler is in it",
+            arguments.folder.display()
+        );
         let hint = "export recordings with `nsys export --type sqlite`";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
@@ -133,6 +137,7 @@ fn search(folder: &Path, found: &mut Found) {
         match path.extension().and_then(|extension| extension.to_str()) {
             _ if is_folder => search(&path, found),
             Some("sqlite") => found.traces.push(path),
+            Some("json" | "gz" | "zst") if is_trace(&path).unwrap_or(false) => found.traces.push(path),
             Some("nsys-rep" | "qdrep" | "qdstrm") if !path.with_extension("sqlite").exists() => {
                 found.recordings.push(path);
             }
@@ -181,9 +186,11 @@ fn analyze(arguments: &Arguments, path: &Path, trace: &Path, opener: &Opener) ->
     if let Some(folder) = base.parent() {
         flopgap_fs::create_folder(folder)?;
     }
-    let export = opener.open_again(path)?;
+    let trace_again = opener.open_again(path)?;
     let reports = if arguments.report.is_empty() { REPORTS.as_slice() } else { arguments.report.as_slice() };
-    for wanted in reports {
+    // The reports are of exports of nsys alone.
+    let export = trace_again.nsys();
+    for (wanted, export) in reports.iter().filter_map(|wanted| Some((wanted, export?))) {
         let mut table = ReportTable::default();
         match export.report(*wanted, &mut table) {
             Ok(()) if table.rows.is_empty() => answers.skip_report(*wanted, "recorded nothing of the kind"),

@@ -14,11 +14,12 @@ use flopgap_timings::{RangePattern, Ranges};
 use crate::answer::{Answer, ms, name_of, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::{sentences, warn_all};
+use crate::sentences;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// An export of `nsys export --type sqlite`.
+    /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
+    /// directory with those of all ranks of a job.
     a: PathBuf,
     /// The one to compare with it.
     b: PathBuf,
@@ -52,14 +53,15 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         (Some(a), Some(b)) => [scope(a), scope(b)],
         _ if arguments.all => [scope(Ranges::All), scope(Ranges::All)],
         _ => {
-            let both = scopes(&a, &b, &scope(Ranges::Steps)).map_err(|error| unanswered(&error))?;
+            let both = scopes(a.recording(), b.recording(), &scope(Ranges::Steps))
+                .map_err(|error| unanswered(&error))?;
             [both.clone(), both]
         }
     };
-    let found =
-        compare((&a, &scopes[0]), (&b, &scopes[1]), &classifier).map_err(|error| unanswered(&error))?;
-    warn_all(&a);
-    warn_all(&b);
+    let found = compare((a.recording(), &scopes[0]), (b.recording(), &scopes[1]), &classifier)
+        .map_err(|error| unanswered(&error))?;
+    a.warn_all();
+    b.warn_all();
     let tables = tables(&found).map_err(|error| report(&error))?;
     let mut said = vec![format!(
         "A is {} of {}, B {} of {}.",

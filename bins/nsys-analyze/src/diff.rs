@@ -17,7 +17,7 @@ use crate::answer::{Answer, report, unanswered};
 use crate::kernels::Names;
 use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::{PROGRAM, sentences, warn_all};
+use crate::{PROGRAM, sentences};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -101,13 +101,14 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let scope = match named(&arguments.range) {
         Some(ranges) => scope(ranges),
         None if arguments.all => scope(Ranges::All),
-        None => scopes(&before, &after, &scope(Ranges::Steps)).map_err(|error| unanswered(&error))?,
+        None => scopes(before.recording(), after.recording(), &scope(Ranges::Steps))
+            .map_err(|error| unanswered(&error))?,
     };
     let options = diff::Options { keep_layers: arguments.keep_layers };
-    let mut found = diff((&before, &scope), (&after, &scope), options, &classifier)
+    let mut found = diff((before.recording(), &scope), (after.recording(), &scope), options, &classifier)
         .map_err(|error| unanswered(&error))?;
-    warn_all(&before);
-    warn_all(&after);
+    before.warn_all();
+    after.warn_all();
 
     let by = By::from(arguments.by);
     if by == By::Wall && found.places.iter().all(|place| place.wall_ns.difference().is_none()) {

@@ -11,12 +11,12 @@ use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
 use flopgap_report::table::WithoutFormulas;
 
-use crate::opening::Opener;
+use crate::opening::{Opener, is_kineto};
 use crate::{PROGRAM, failure, warn_all};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The trace: an sqlite export.
+    /// The trace: an sqlite export of nsys.
     trace: PathBuf,
     /// What to write.
     #[arg(long, value_enum)]
@@ -80,7 +80,10 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         (To::Csv | To::CsvEscaped, None, None) => return usage("csv needs --table or --output"),
         _ => {}
     }
-    let trace = opener.open(&arguments.trace)?;
+    if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
+        return kineto(arguments);
+    }
+    let trace = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.to, &arguments.output) {
         (To::Perfetto, Some(path)) => {
             write_atomic_with(path, |file| {
@@ -105,6 +108,19 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     }
     warn_all(&trace);
     Ok(())
+}
+
+/// What of a trace of `torch.profiler` is exported.
+fn kineto(arguments: &Arguments) -> Result<(), Failure> {
+    let path = arguments.trace.display();
+    let (message, hint) = match arguments.to {
+        To::Perfetto => ("is a timeline for Perfetto as it is", "open the file at ui.perfetto.dev"),
+        To::Csv | To::CsvEscaped => (
+            "is a trace of torch.profiler, and these CSV tables are of exports of nsys",
+            "`kernels` and `passes` print CSV with --format csv; `flopgap.read` in Python gives every table",
+        ),
+    };
+    Err(Failure::new(format!("{path} {message}")).hint(hint).exit(Exit::Absent))
 }
 
 /// A number of rows.

@@ -15,11 +15,12 @@ use serde::Serialize;
 use crate::answer::{Answer, name_of, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
-use crate::{sentences, warn_all};
+use crate::sentences;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// An export of `nsys export --type sqlite`; or two of them, to be shown side by side.
+    /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
+    /// directory with those of all ranks of a job; or two of them, to be shown side by side.
     #[arg(required = true, num_args = 1..=2, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Only kernels launched within these NVTX ranges, such as `forward` or `step_*`; `nsys-analyze
@@ -53,8 +54,8 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let mut found: Vec<Kernels> = Vec::new();
     for path in &arguments.traces {
         let trace = opener.open(path)?;
-        found.push(kernels(&trace, &scope, &classifier).map_err(|error| unanswered(&error))?);
-        warn_all(&trace);
+        found.push(kernels(trace.recording(), &scope, &classifier).map_err(|error| unanswered(&error))?);
+        trace.warn_all();
     }
     let names: Vec<String> = arguments.traces.iter().map(|path| name_of(path)).collect();
     match found.as_slice() {

@@ -101,14 +101,15 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// What to do about a range that is not there.
+const NO_RANGE: &str = "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; give that, or RANGE alone \
+                        in the default domain (for --filter-nvtx, RANGE@DOMAIN)";
+
 /// The exit code and message for an error of the library, with the options that help.
 fn failure(error: &Error) -> Failure {
     let failure = Failure::of(error);
     match error {
-        Error::NoRange { .. } => failure.hint(
-            "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; give that, or \
-             RANGE alone in the default domain (for --filter-nvtx, RANGE@DOMAIN)",
-        ),
+        Error::NoRange { .. } => failure.hint(NO_RANGE),
         Error::NotADatabase { found: Found::ComputeReport, .. } => failure.hint("read it with `ncu-analyze`"),
         _ => failure,
     }

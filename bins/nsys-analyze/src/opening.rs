@@ -1,6 +1,8 @@
-//! Opening a trace: an export, which may be compressed, or with `--export` a recording that nsys exports first.
+//! Opening a trace: an export of nsys, which may be compressed, with `--export` a recording that
+//! nsys exports first, or traces of `torch.profiler`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,9 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
-use flopgap_nsys::{Error, Trace};
+use flopgap_kineto::{Job, Trace, is_json, is_trace};
+use flopgap_nsys::{Error, Trace as Export};
+use flopgap_trace::Recording;
 use tempfile::TempDir;
 
 use crate::capture::find;
@@ -41,39 +45,100 @@ impl Opener {
         Opener { export, temporary: Mutex::default(), unpacked: Mutex::default() }
     }
 
-    /// Opens a trace and shows what nsys itself reported about its recording, before any answer or
-    /// guess.
-    pub(crate) fn open(&self, path: &Path) -> Result<Trace, Failure> {
-        let trace = self.open_again(path)?;
-        let problems = trace.problems().map_err(|error| failure(&error))?;
-        flopgap_cli::warn_all(
-            PROGRAM,
-            problems.iter().map(|problem| format!("{}: {problem}", trace.path().display())),
-        );
-        Ok(trace)
+    /// Opens a trace, and shows what nsys itself reported about its recording, before any answer or
+    /// guess. A folder of `torch.profiler` traces is one job.
+    pub(crate) fn open(&self, path: &Path) -> Result<Opened, Failure> {
+        let opened = self.open_again(path)?;
+        if let Opened::Nsys(trace) = &opened {
+            show_problems(trace)?;
+        }
+        Ok(opened)
     }
 
     /// Opens a trace that [`Opener::open`] has opened before: what nsys reported was shown then.
-    pub(crate) fn open_again(&self, path: &Path) -> Result<Trace, Failure> {
+    pub(crate) fn open_again(&self, path: &Path) -> Result<Opened, Failure> {
+        if path.is_dir() {
+            return job_of(path).map(Opened::Kineto);
+        }
+        if is_kineto(path) {
+            let job = Job::open(&[path]).map_err(|error| Failure::of(&error))?;
+            return Ok(Opened::Kineto(job));
+        }
+        self.open_export(path).map(Opened::Nsys)
+    }
+
+    /// Opens some traces. Those of `torch.profiler` that are of several ranks of one job are one.
+    pub(crate) fn open_jobs(&self, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Opened)>, Failure> {
+        self.open_each(paths, Opener::open)
+    }
+
+    fn open_each(
+        &self,
+        paths: &[PathBuf],
+        open: fn(&Opener, &Path) -> Result<Opened, Failure>,
+    ) -> Result<Vec<(PathBuf, Opened)>, Failure> {
+        let mut found: Vec<(PathBuf, Opened)> = Vec::new();
+        let mut ranks: Vec<(PathBuf, Trace)> = Vec::new();
+        for path in paths {
+            if path.is_dir() || !is_kineto(path) {
+                found.push((path.clone(), open(self, path)?));
+                continue;
+            }
+            let trace = Trace::options().without_shapes(true).open(path);
+            ranks.push((path.clone(), trace.map_err(|error| Failure::of(&error))?));
+        }
+        if is_one_job(ranks.iter().map(|(_, trace)| trace)) {
+            let path = ranks.first().map(|(path, _)| path.clone()).unwrap_or_default();
+            let traces = ranks.into_iter().map(|(_, trace)| trace).collect();
+            found.push((path, Opened::Kineto(Job::of(traces).map_err(|error| Failure::of(&error))?)));
+        } else {
+            for (path, trace) in ranks {
+                found
+                    .push((path, Opened::Kineto(Job::of(vec![trace]).map_err(|error| Failure::of(&error))?)));
+            }
+        }
+        // In the order in which they were given.
+        found.sort_by_key(|(path, _)| paths.iter().position(|given| given == path));
+        Ok(found)
+    }
+
+    /// [`Opener::open_jobs`] without a word.
+    pub(crate) fn open_quietly(&self, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Opened)>, Failure> {
+        self.open_each(paths, Opener::open_again)
+    }
+
+    /// Opens an export of nsys for what only such an export answers.
+    pub(crate) fn open_nsys(&self, path: &Path, what: &str) -> Result<Export, Failure> {
+        if path.is_dir() || is_kineto(path) {
+            let message =
+                format!("{}: a trace of torch.profiler, and {what} are of exports of nsys", path.display());
+            return Err(Failure::new(message)
+                .hint("`passes`, `kernels`, `compare`, `attention`, `diff`, `summary` and `batch` take such traces")
+                .exit(Exit::Absent));
+        }
+        let trace = self.open_export(path)?;
+        show_problems(&trace)?;
+        Ok(trace)
+    }
+
+    fn open_export(&self, path: &Path) -> Result<Export, Failure> {
         let file = self.unpack(path)?;
-        match (Trace::open_unpacked(&file, path), self.export) {
+        match (Export::open_unpacked(&file, path), self.export) {
             (Ok(trace), _) => Ok(trace),
             (Err(Error::NotExported { .. }), Some(to)) => {
                 let exported = self.export(path, to)?;
-                Trace::open(&exported).map_err(|error| failure(&error))
+                Export::open(&exported).map_err(|error| failure(&error))
             }
             (Err(error @ Error::NotExported { .. }), None) => Err(Failure::from_error(&error).hint(
                 "add --export where nsys is installed, or export it first: \
                  `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`",
             )),
-            (Err(error), _) if path.is_dir() => {
-                Err(Failure::from_error(&error).hint("`nsys-analyze batch` takes a directory of traces"))
-            }
             (Err(error), _) => Err(failure(&error)),
         }
     }
 
-    /// Unpacks a compressed export; the file that holds it then. Other files are opened as they are.
+    /// Unpacks a compressed export; the file that holds it then. Other files are opened as they
+    /// are.
     fn unpack<'a>(&self, path: &'a Path) -> Result<Cow<'a, Path>, Failure> {
         let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(unpacked) = unpacked.iter().find(|unpacked| unpacked.packed == path) {
@@ -143,4 +208,100 @@ impl Opener {
         Err(Failure::new(message)
             .hint("what it said is above; a recording needs an nsys that is not older than it"))
     }
+}
+
+/// A trace, by whichever profiler.
+pub(crate) enum Opened {
+    /// An export of nsys.
+    Nsys(Export),
+    /// A trace of `torch.profiler`, or those of all ranks of a job.
+    Kineto(Job),
+}
+
+impl Opened {
+    /// What all traces answer.
+    pub(crate) fn recording(&self) -> &dyn Recording {
+        match self {
+            Opened::Nsys(trace) => trace,
+            Opened::Kineto(job) => job,
+        }
+    }
+
+    /// The export, for what only that holds.
+    pub(crate) fn nsys(&self) -> Option<&Export> {
+        match self {
+            Opened::Nsys(trace) => Some(trace),
+            Opened::Kineto(_) => None,
+        }
+    }
+
+    /// What was odd in it, each with the name of its file.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        match self {
+            Opened::Nsys(trace) => {
+                let of = |warning| format!("{}: {warning}", trace.path().display());
+                trace.warnings().iter().map(of).collect()
+            }
+            Opened::Kineto(job) => {
+                let processes = job.processes().iter().flat_map(|process| {
+                    process.warnings.iter().map(|warning| format!("{}: {warning}", process.path.display()))
+                });
+                processes.collect()
+            }
+        }
+    }
+
+    /// Shows what was odd in it.
+    pub(crate) fn warn_all(&self) {
+        for warning in self.warnings() {
+            flopgap_cli::warn(PROGRAM, warning);
+        }
+    }
+}
+
+fn show_problems(trace: &Export) -> Result<(), Failure> {
+    let problems = trace.problems().map_err(|error| failure(&error))?;
+    flopgap_cli::warn_all(
+        PROGRAM,
+        problems.iter().map(|problem| format!("{}: {problem}", trace.path().display())),
+    );
+    Ok(())
+}
+
+/// Whether a file is a trace of `torch.profiler`, by its content. One that cannot be read is
+/// reported by the reader of exports, as any other.
+pub(crate) fn is_kineto(path: &Path) -> bool {
+    path.is_file() && is_json(path).unwrap_or(false)
+}
+
+/// Whether traces are of several ranks of one job.
+fn is_one_job<'a>(traces: impl Iterator<Item = &'a Trace> + Clone) -> bool {
+    let sizes = traces.clone().map(|trace| {
+        let distributed = trace.distributed.as_ref()?;
+        distributed.rank.and(Some(distributed.world_size))
+    });
+    let sizes: Vec<Option<Option<u64>>> = sizes.collect();
+    let ranks = traces.filter_map(|trace| trace.distributed.as_ref()?.rank);
+    let ranks: BTreeSet<u64> = ranks.collect();
+    sizes.len() > 1 && ranks.len() == sizes.len() && sizes.iter().all(|size| *size == sizes[0])
+}
+
+/// The traces of `torch.profiler` in a folder as one job.
+fn job_of(folder: &Path) -> Result<Job, Failure> {
+    let io = |error: io::Error| Failure::new(format!("{}: {error}", folder.display()));
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.is_file() && is_trace(&path).unwrap_or(false) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    if paths.is_empty() {
+        let message = format!("{}: no trace of torch.profiler is in this directory", folder.display());
+        return Err(Failure::new(message)
+            .hint("`nsys-analyze batch` takes a directory of traces, each for itself")
+            .exit(Exit::Absent));
+    }
+    Job::open(&paths).map_err(|error| Failure::of(&error))
 }

@@ -14,11 +14,12 @@ use serde::Serialize;
 use crate::answer::{Answer, ms, name_of, report, unanswered};
 use crate::opening::Opener;
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, sentences, warn_all};
+use crate::{PROGRAM, sentences};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Exports of `nsys export --type sqlite`.
+    /// Traces: exports of `nsys export --type sqlite`, or traces of `torch.profiler`. Those of
+    /// several ranks of one job are answered together; a directory is a job.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     #[command(flatten)]
@@ -81,8 +82,9 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let measured = arguments.measured.times(traces)?;
     let mut data = Data { traces: Vec::new() };
     let (mut tables, mut said) = (Vec::new(), Vec::new());
-    for (at, path) in arguments.traces.iter().enumerate() {
-        let trace = opener.open(path)?;
+    let jobs = opener.open_jobs(&arguments.traces)?;
+    let several = jobs.len() > 1;
+    for (at, (path, trace)) in jobs.iter().enumerate() {
         let options = Options {
             ranges: arguments.range.clone(),
             warm_up: arguments.scope.warm_up(),
@@ -91,14 +93,14 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             no_instances: false,
             pool: arguments.scope.pool(),
         };
-        let found = passes(&trace, &options).map_err(|error| unanswered(&error))?;
-        warn_all(&trace);
+        let found = passes(trace.recording(), &options).map_err(|error| unanswered(&error))?;
+        trace.warn_all();
         if let Some(reason) = &found.no_gpu {
             flopgap_cli::warn(PROGRAM, format!("no GPU times: {reason}"));
         }
         let name = name_of(path);
         tables.extend(tables_of(&name, &found).map_err(|error| report(&error))?);
-        if traces > 1 {
+        if several {
             said.push(format!("{name}:"));
         }
         said.extend(sentences::passes(&found));
@@ -142,9 +144,17 @@ fn by_process(passes: &Passes) -> bool {
     passes.passes.iter().any(|pass| pass.process.is_some())
 }
 
+/// The process of a pass, or its rank in its job.
+pub(crate) fn process_cell(pass: &Pass) -> Cell {
+    match (pass.rank, pass.process) {
+        (Some(rank), _) => Cell::text(format!("rank {rank}")),
+        (None, process) => Cell::optional(process, |process| Cell::text(process.to_string())),
+    }
+}
+
 /// The process of a pass, where there are several.
 fn process(passes: &Passes, pass: &Pass) -> Option<Cell> {
-    by_process(passes).then(|| Cell::optional(pass.process, |process| Cell::text(process.to_string())))
+    by_process(passes).then(|| process_cell(pass))
 }
 
 /// The work of a pass on each of its GPUs, with what distinguishes one from the others.

@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     };
     let mut output = Output::new(&arguments.output, rules.len() * arguments.traces.len())?;
     for path in &arguments.traces {
-        let trace = arguments.filter.apply(opener.open(path)?)?;
+        let trace = arguments.filter.apply(opener.open_nsys(path, "expert rules of nsys")?)?;
         for applied in &rules {
             let rule = applied.rule;
             let found = output.report(&trace, &applied.to_string(), Nothing::IsAnswer, |sink| {

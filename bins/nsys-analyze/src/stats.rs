@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     }
     let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
     for path in &arguments.traces {
-        let trace = arguments.filter.apply(opener.open(path)?)?;
+        let trace = arguments.filter.apply(opener.open_nsys(path, "reports of `nsys stats`")?)?;
         // Summaries are made together and held; what has a row for every event is written as it is
         // read.
         let summaries = reports.iter().filter(|report| !report.kind.is_trace());

@@ -62,6 +62,38 @@ pub enum Error {
         /// Operators in the trace.
         operators: usize,
     },
+    /// Nothing ran on a GPU, or nothing was recorded of it.
+    #[error("{}: no kernel, copy or memset of a GPU{}", path.display(), unread.as_ref().map(|category| format!(
+        "; events of the category `{category}`, of another accelerator or tool, are not read"
+    )).unwrap_or_default())]
+    NoGpuWork {
+        /// The file.
+        path: PathBuf,
+        /// A category of events that are not read.
+        unread: Option<String>,
+    },
+    /// There are neither annotations nor operators.
+    #[error("{}: neither annotations nor operators", path.display())]
+    NoRanges {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Calls of the runtime and driver were not recorded.
+    #[error("{}: no calls of the GPU's runtime or driver", path.display())]
+    NoCalls {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Two traces are of the same process of a job.
+    #[error("{}: of rank {rank}, as {}", other.display(), path.display())]
+    SameRank {
+        /// The first file.
+        path: PathBuf,
+        /// The second.
+        other: PathBuf,
+        /// Their rank.
+        rank: u64,
+    },
     /// A sum exceeds the range of exact integers.
     #[error("the FLOPs of `{operator}` exceed 64 bits")]
     Overflow {
@@ -77,6 +109,14 @@ impl Hint for Error {
             Error::Json { .. } | Error::NotATrace { .. } => {
                 "pass the file that torch.profiler's export_chrome_trace wrote (.json, also .gz or .zst)"
             }
+            Error::NoGpuWork { unread: None, .. } | Error::NoCalls { .. } => {
+                "record with ProfilerActivity.CUDA among the activities"
+            }
+            Error::NoGpuWork { .. } => "record on a GPU with CUDA or ROCm",
+            Error::NoRanges { .. } => {
+                "record with ProfilerActivity.CPU among the activities, and mark ranges with record_function"
+            }
+            Error::SameRank { .. } => "give one trace for each rank",
             Error::NoOperators { .. } => "record with ProfilerActivity.CPU among the activities",
             Error::NoShapes { .. } => "record with profile(..., record_shapes=True, with_flops=True)",
             Error::Io { source, .. } => match source.kind() {
@@ -93,7 +133,13 @@ impl Hint for Error {
 
     fn kind(&self) -> ErrorKind {
         match self {
-            Error::NotATrace { .. } | Error::NoOperators { .. } | Error::NoShapes { .. } => ErrorKind::Absent,
+            Error::NotATrace { .. }
+            | Error::NoOperators { .. }
+            | Error::NoShapes { .. }
+            | Error::NoGpuWork { .. }
+            | Error::NoRanges { .. }
+            | Error::NoCalls { .. } => ErrorKind::Absent,
+            Error::SameRank { .. } => ErrorKind::Usage,
             Error::Io { .. } | Error::Truncated { .. } | Error::Json { .. } | Error::Overflow { .. } => {
                 ErrorKind::Failed
             }

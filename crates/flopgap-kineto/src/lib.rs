@@ -4,6 +4,7 @@ mod error;
 mod event;
 pub mod formula;
 mod host;
+mod job;
 mod json;
 mod part;
 mod reader;
@@ -11,8 +12,9 @@ mod recorded;
 mod trace;
 
 pub use error::Error;
+pub use job::{Job, Process};
 pub use part::Part;
-pub use reader::Options;
+pub use reader::{Options, is_json, is_trace};
 pub use trace::{
     Annotation, AnnotationKind, Call, Device, Distributed, GpuKind, GpuWork, Operator, OperatorTotal, Source,
     Thread, Trace, Warning, WarningKind,

@@ -93,6 +93,43 @@ impl Trace {
     }
 }
 
+/// Whether a file is JSON by its first bytes, also if it is compressed: all that a trace of
+/// `torch.profiler` begins with.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn is_json(path: impl AsRef<Path>) -> io::Result<bool> {
+    let head = head(path.as_ref(), 256)?;
+    Ok(matches!(head.first(), Some(b'{' | b'[')))
+}
+
+/// Whether a file is a Chrome trace by what it begins with, to find traces among other files of
+/// JSON.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn is_trace(path: impl AsRef<Path>) -> io::Result<bool> {
+    const KEYS: [&[u8]; 4] =
+        [b"\"traceEvents\"", b"\"schemaVersion\"", b"\"deviceProperties\"", b"\"distributedInfo\""];
+    let head = head(path.as_ref(), 1 << 12)?;
+    let has = |key: &[u8]| memchr::memmem::find(&head, key).is_some();
+    Ok(match head.first() {
+        Some(b'{') => KEYS.into_iter().any(has),
+        Some(b'[') => has(b"\"ph\""),
+        _ => false,
+    })
+}
+
+/// How a file begins, unpacked, without what stands before its first value.
+fn head(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let file = BufReader::with_capacity(1 << 12, File::open(path)?);
+    // What is damaged behind its first bytes is reported when it is read as what it is.
+    let _ = decompressed(file)?.take(bytes).read_to_end(&mut head);
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
+    Ok(text.to_vec())
+}
+
 fn decompressed<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let meter = Meter::default();
     let mut reader = BufReader::with_capacity(1 << 17, meter.packed(reader));

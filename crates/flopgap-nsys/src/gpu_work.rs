@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use flopgap_trace::Kinds;
 use rustc_hash::FxHashMap;
 
-use crate::kinds::Kinds;
-pub(crate) use crate::tables::gpu::{Backward, Kind, Work};
-use crate::tables::gpu::{IdentifiedWork, NamedWork, all_work, identified_work, named_work};
+pub(crate) use flopgap_trace::{Work, WorkKind as Kind};
+
+pub(crate) use crate::tables::gpu::Backward;
+use crate::tables::gpu::{IdentifiedWork, KERNEL, NamedWork, all_work, identified_work, named_work};
+use crate::trace::Tally;
+use crate::warning::Oddity;
 use crate::{Error, KernelName, Name, Names, Trace};
 
 impl Trace {
@@ -38,14 +42,18 @@ impl Trace {
         mut visit: impl FnMut(Work, u32),
     ) -> Result<Kinds, Error> {
         let mut kinds = Kinds::default();
+        let mut unnamed = Tally::default();
         for rows in recorded(Kind::all(whole_graphs), |kind| identified_work(self, kind))? {
             for work in rows {
                 let IdentifiedWork { work, id, row } = work?;
                 if id.is_none() && work.kind == Kind::Kernel {
-                    kinds.unnamed.add(row);
+                    unnamed.add(row);
                 }
                 visit(work, kinds.place(work.kind, id));
             }
+        }
+        if let Ok(table) = self.require(&KERNEL) {
+            self.warn(table, &unnamed, Oddity::Unusable);
         }
         Ok(kinds)
     }
@@ -98,7 +106,10 @@ pub(crate) fn graph_name(id: i64) -> Arc<str> {
 ///
 /// # Errors
 /// [`Error::NoTable`] of the first kind when none was.
-pub(crate) fn recorded<R>(kinds: &[Kind], open: impl Fn(Kind) -> Result<R, Error>) -> Result<Vec<R>, Error> {
+pub(crate) fn recorded<R>(
+    kinds: &[Kind],
+    mut open: impl FnMut(Kind) -> Result<R, Error>,
+) -> Result<Vec<R>, Error> {
     let (mut found, mut absence) = (Vec::new(), None);
     for kind in kinds {
         match open(*kind) {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use flopgap_trace::{Interval, Owners};
+
 use crate::GlobalId;
-use crate::owners::{Interval, Owners};
 
 /// An interval of time on one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Finds the call that launched a piece of GPU work.
 
+use flopgap_trace::{CorrelationIds as Ids, Correlations};
 use rustc_hash::FxHashSet;
 
-use crate::correlation::{Correlations, Ids};
 use crate::tables::host::api_calls;
 use crate::{ApiCall, Error, GlobalId, Trace};
 

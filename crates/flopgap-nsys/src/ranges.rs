@@ -1,136 +1,23 @@
 //! NVTX ranges.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
+use flopgap_trace::{Interval, Owners, OwnersByThread as Threads};
 use rustc_hash::FxHashMap;
 
-use crate::owners::{Interval, Owners, Threads};
 use crate::tables::nvtx::{NvtxRow, NvtxRows};
-use crate::{Error, GlobalId, Name, Names, NvtxKind, Trace, fold_name};
+use crate::{
+    Error, GlobalId, Name, Names, NvtxKind, NvtxRange, NvtxRanges, RangeName, RangeNames, RangeStyle, Trace,
+    fold_name,
+};
 
-/// How a range was marked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RangeStyle {
-    /// `nvtxRangePush` and `nvtxRangePop`: nested within one thread.
-    PushPop,
-    /// `nvtxRangeStart` and `nvtxRangeEnd`: may overlap others, and may end on another thread.
-    StartEnd,
-}
-
-impl RangeStyle {
-    /// The style of the range that an annotation is; `None` for other annotations.
-    pub fn of(kind: NvtxKind) -> Option<RangeStyle> {
-        match kind {
-            NvtxKind::PushPop => Some(RangeStyle::PushPop),
-            NvtxKind::StartEnd => Some(RangeStyle::StartEnd),
-            _ => None,
-        }
+/// The style of the range that an annotation is; `None` for other annotations.
+fn style_of(kind: NvtxKind) -> Option<RangeStyle> {
+    match kind {
+        NvtxKind::PushPop => Some(RangeStyle::PushPop),
+        NvtxKind::StartEnd => Some(RangeStyle::StartEnd),
+        _ => None,
     }
-
-    /// As nsys spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RangeStyle::PushPop => "PushPop",
-            RangeStyle::StartEnd => "StartEnd",
-        }
-    }
-}
-
-/// An NVTX range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NvtxRange {
-    /// Its row in `NVTX_EVENTS`, nsys's `RangeId`.
-    pub id: i64,
-    /// When it began, in nanoseconds since the recording began.
-    pub start: i64,
-    /// When it ended; `None` when it was still open at the end of the recording.
-    pub end: Option<i64>,
-    /// The thread that opened it.
-    pub thread: GlobalId,
-    /// Its domain and text, for [`NvtxRanges::names`].
-    pub name: Name,
-    /// How it was marked.
-    pub style: RangeStyle,
-    /// Whether another thread ended it than began it.
-    pub crosses_threads: bool,
-}
-
-/// What a range is called.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RangeName {
-    /// The name of its domain; none in the default domain.
-    pub domain: Option<Arc<str>>,
-    /// Its text.
-    pub text: Arc<str>,
-}
-
-impl RangeName {
-    /// Whether `wanted` names it: as it was marked (`forward`) where it is in the default domain,
-    /// or with its domain (`model:forward`, `:forward`).
-    pub fn is(&self, wanted: &str) -> bool {
-        let domain = self.domain.as_deref().unwrap_or_default();
-        let with_domain = wanted.strip_prefix(domain).and_then(|rest| rest.strip_prefix(':'));
-        with_domain == Some(&*self.text) || (self.domain.is_none() && wanted == &*self.text)
-    }
-}
-
-impl RangeName {
-    /// As answers show it: `domain:text`, or the text alone in the default domain.
-    pub fn shown(&self) -> Cow<'_, str> {
-        match &self.domain {
-            Some(domain) if !domain.is_empty() => Cow::Owned(format!("{domain}:{}", self.text)),
-            _ => Cow::Borrowed(&self.text),
-        }
-    }
-}
-
-impl fmt::Display for RangeName {
-    /// As nsys prints it: `domain:text`, or `:text` in the default domain.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.domain.as_deref().unwrap_or_default(), self.text)
-    }
-}
-
-/// The distinct names of ranges.
-#[derive(Clone, Debug, Default)]
-pub struct RangeNames(Vec<RangeName>);
-
-impl RangeNames {
-    /// The domain and text of a name of this collection.
-    pub fn get(&self, name: Name) -> &RangeName {
-        &self.0[name.index()]
-    }
-
-    /// The place of a name, which is added when it is new.
-    pub fn intern(&mut self, name: RangeName) -> Name {
-        let known = self.0.iter().position(|known| *known == name);
-        Name::at(known.unwrap_or_else(|| {
-            self.0.push(name);
-            self.0.len() - 1
-        }))
-    }
-
-    /// All names, in the order in which ranges first had them.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Name, &RangeName)> {
-        self.0.iter().enumerate().map(|(at, name)| (Name::at(at), name))
-    }
-}
-
-/// All NVTX ranges of a trace.
-#[derive(Clone, Debug, Default)]
-pub struct NvtxRanges {
-    /// The ranges, in the order of the file.
-    pub ranges: Vec<NvtxRange>,
-    /// What they are called.
-    pub names: RangeNames,
-    /// When the last NVTX event of any kind began or ended: where nsys's summaries end open ranges.
-    pub last_event: i64,
-    /// When the last range began or ended: where nsys's projections end open ranges.
-    pub last_range: i64,
-    /// When the last push/pop range began or ended: where nsys's list of these ends open ones.
-    pub last_push_pop: i64,
 }
 
 /// The ranges that can own GPU work and what reports need of them, in half the memory of
@@ -152,7 +39,7 @@ impl RangeTable {
     /// become one.
     pub(crate) fn printed(&mut self, fold_names: bool) -> Names {
         let mut texts = Names::default();
-        let printed = self.labels.0.iter().map(|label| {
+        let printed = self.labels.iter().map(|(_, label)| {
             let text = label.to_string();
             texts.intern(&if fold_names { fold_name(&text) } else { text.into() })
         });
@@ -202,7 +89,7 @@ impl NvtxNames {
         let end = row.end();
         let last = end.map_or(row.start, |end| end.max(row.start));
         self.last_event = self.last_event.max(last);
-        let style = RangeStyle::of(row.kind);
+        let style = style_of(row.kind);
         if style.is_none() && row.kind != NvtxKind::DomainCreate {
             return Ok(());
         }
@@ -294,10 +181,7 @@ impl Provisional {
         let mut names = RangeNames::default();
         let whole = provisional.into_iter().map(|((process, domain, text), _)| {
             let domain = read.domain(process, domain);
-            *known.entry((domain, text)).or_insert_with(|| {
-                names.0.push(read.label(domain, text));
-                Name::at(names.0.len() - 1)
-            })
+            *known.entry((domain, text)).or_insert_with(|| names.push(read.label(domain, text)))
         });
         let whole = whole.collect();
         (names, whole)
@@ -366,26 +250,5 @@ impl Trace {
     /// Every NVTX range, named by its text alone, and its domain, in the order of the file.
     pub(crate) fn range_rows(&self) -> Result<RangeRows<'_>, Error> {
         Ok(RangeRows { trace: self, rows: NvtxRows::open(self)?, names: NvtxNames::new() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_found_with_its_domain_and_in_the_default_domain_without() {
-        let name =
-            |domain: Option<&str>, text: &str| RangeName { domain: domain.map(Arc::from), text: text.into() };
-        let of_model = name(Some("model"), "a:b");
-        assert!(
-            of_model.is("model:a:b")
-                && !of_model.is("a:b")
-                && !of_model.is(":a:b")
-                && !of_model.is("model:a")
-        );
-        let plain = name(None, "forward");
-        assert!(plain.is("forward") && plain.is(":forward") && !plain.is("model:forward"));
-        assert_eq!([of_model.to_string(), plain.to_string()], ["model:a:b", ":forward"]);
     }
 }

@@ -1,6 +1,7 @@
 //! Calls that were recorded a second time to add their backtrace.
 
-use crate::correlation::Ids;
+use flopgap_trace::CorrelationIds as Ids;
+
 use crate::tables::host::{CallId, RUNTIME, call_ids};
 use crate::trace::Tally;
 use crate::warning::Oddity;

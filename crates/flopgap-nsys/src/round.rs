@@ -1,5 +1,7 @@
 //! Rounding as nsys prints it.
 
+use crate::Summary;
+
 /// `value` rounded to one decimal as the `SQLite` inside nsys does it, as text.
 ///
 /// A half goes up where the double is exactly one, so that 2.25 becomes 2.3 (Rust's formatting
@@ -34,6 +36,11 @@ fn tenths(value: f64) -> Option<i128> {
 /// [`one_decimal`] as a number.
 pub(crate) fn to_tenth(value: f64) -> f64 {
     tenths(value).map_or(value, |tenths| tenths as f64 / 10.0)
+}
+
+/// The share of a total in `sum`, in percent, rounded to a tenth.
+pub(crate) fn percent_of(summary: &Summary, sum: i128) -> Option<f64> {
+    (sum != 0).then(|| to_tenth(summary.total as f64 * 100.0 / sum as f64))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use flopgap_flops::ElementType;
 use flopgap_flops::transformer::Attention;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{Attribution, Trace};
+use flopgap_trace::{Attribution, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -109,9 +109,13 @@ const PRODUCTS: [KernelClass; 3] = [KernelClass::Matmul, KernelClass::Gemv, Kern
 /// The time of each part of attention and the FLOPs that it needs.
 ///
 /// # Errors
-/// [`flopgap_nsys::Error::NoRange`] when a part has no range, [`Error::NoWork`] when it launched
+/// [`Error::NoRange`] when a part has no range, [`Error::NoWork`] when it launched
 /// nothing, [`Error::Flops`] for sizes that overflow.
-pub fn attention(trace: &Trace, options: &Options, classifier: &Classifier) -> Result<AttentionTimes, Error> {
+pub fn attention(
+    trace: &dyn Recording,
+    options: &Options,
+    classifier: &Classifier,
+) -> Result<AttentionTimes, Error> {
     // FLOPs do not depend on the element type.
     let element = ElementType::Fp32;
     let part = |range: &RangePattern, flops: u64, own: &[KernelClass]| -> Result<Part, Error> {

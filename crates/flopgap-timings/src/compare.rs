@@ -2,7 +2,7 @@
 
 use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
-use flopgap_nsys::Trace;
+use flopgap_trace::Recording;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -48,7 +48,7 @@ impl Row {
 ///
 /// # Errors
 /// When a trace cannot be read; absent annotations are no error.
-pub fn scopes(a: &Trace, b: &Trace, steps: &Scope) -> Result<Scope, Error> {
+pub fn scopes(a: &dyn Recording, b: &dyn Recording, steps: &Scope) -> Result<Scope, Error> {
     for trace in [a, b] {
         match steps.instances(trace) {
             Ok(_) => {}
@@ -66,8 +66,8 @@ pub fn scopes(a: &Trace, b: &Trace, steps: &Scope) -> Result<Scope, Error> {
 /// # Errors
 /// As [`shares`].
 pub fn compare(
-    a: (&Trace, &Scope),
-    b: (&Trace, &Scope),
+    a: (&dyn Recording, &Scope),
+    b: (&dyn Recording, &Scope),
     classifier: &Classifier,
 ) -> Result<Comparison, Error> {
     let a = shares(a.0, a.1, classifier)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use flopgap_flops::FlopError;
 use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_trace::ReadError;
 
 use crate::unlaunched::Unlaunched;
 
@@ -13,9 +14,17 @@ use crate::unlaunched::Unlaunched;
 pub enum Error {
     /// The trace could not be read, or lacks what the question needs.
     #[error(transparent)]
-    Trace(#[from] flopgap_nsys::Error),
+    Trace(#[from] ReadError),
+    /// No range has the name that was asked for.
+    #[error("{}: no range is called `{range}`", path.display())]
+    NoRange {
+        /// The trace.
+        path: PathBuf,
+        /// The range.
+        range: String,
+    },
     /// No range is a step or pass, by its name.
-    #[error("{}: no NVTX range marks a step, forward, backward or optimizer pass by its name{}", path.display(), longest_in_words(longest))]
+    #[error("{}: no range marks a step, forward, backward or optimizer pass by its name{}", path.display(), longest_in_words(longest))]
     NoPasses {
         /// The trace.
         path: PathBuf,
@@ -23,7 +32,7 @@ pub enum Error {
         longest: Vec<String>,
     },
     /// No range is a whole step, by its name.
-    #[error("{}: no NVTX range marks a step", path.display())]
+    #[error("{}: no range marks a step", path.display())]
     NoSteps {
         /// The trace.
         path: PathBuf,
@@ -86,7 +95,10 @@ impl Hint for Error {
             Error::NoWork { .. } | Error::NoKernels { .. } => {
                 Some("ask for the range that launches the work; this one may only wait for it".into())
             }
-            Error::NoPasses { .. } | Error::NoSteps { .. } | Error::OnlyWarmUp { .. } => None,
+            Error::NoRange { .. }
+            | Error::NoPasses { .. }
+            | Error::NoSteps { .. }
+            | Error::OnlyWarmUp { .. } => None,
         }
     }
 
@@ -96,6 +108,7 @@ impl Hint for Error {
             Error::Flops(error) => error.kind(),
             Error::NoPasses { .. }
             | Error::NoSteps { .. }
+            | Error::NoRange { .. }
             | Error::OnlyWarmUp { .. }
             | Error::NoWork { .. }
             | Error::NoKernels { .. } => ErrorKind::Absent,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use flopgap_nsys::fold_name;
+use flopgap_trace::fold_name;
 
 use crate::kind::PassKind;
 

@@ -1,6 +1,6 @@
 //! Sets of intervals of time, thread by thread.
 
-use flopgap_nsys::{GlobalId, NvtxRange};
+use flopgap_trace::{GlobalId, Range as NvtxRange};
 use rustc_hash::FxHashMap;
 
 /// Intervals of time of each thread: added in any order, then put in order by [`Intervals::join`],
@@ -70,7 +70,7 @@ impl Intervals {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_nsys::RangeStyle;
+    use flopgap_trace::RangeStyle;
     use proptest::prelude::*;
 
     use super::*;
@@ -78,8 +78,8 @@ mod tests {
     const THREAD: GlobalId = GlobalId(1);
 
     fn range(start: i64, end: i64) -> NvtxRange {
-        let mut names = flopgap_nsys::RangeNames::default();
-        let name = names.intern(flopgap_nsys::RangeName { domain: None, text: "r".into() });
+        let mut names = flopgap_trace::RangeNames::default();
+        let name = names.intern(flopgap_trace::RangeName { domain: None, text: "r".into() });
         let (style, crosses_threads) = (RangeStyle::StartEnd, false);
         NvtxRange { id: 1, start, end: Some(end), thread: THREAD, name, style, crosses_threads }
     }

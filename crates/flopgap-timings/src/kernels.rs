@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{Summary, Trace};
+use flopgap_trace::{Recording, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -69,7 +69,7 @@ pub struct KernelTimes {
 /// # Errors
 /// [`Error::NoKernels`] when none were recorded or its ranges launched none, [`Error::NoWork`] when
 /// these launched nothing at all; when the trace has no table of kernels, or no range of its name.
-pub fn kernels(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Kernels, Error> {
+pub fn kernels(trace: &dyn Recording, scope: &Scope, classifier: &Classifier) -> Result<Kernels, Error> {
     let scoped = scope.times(trace)?;
     let whole = scoped.whole;
     if whole.kernels.is_empty() {

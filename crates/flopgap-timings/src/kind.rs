@@ -157,6 +157,12 @@ const VOCABULARY: [&[&str]; 13] =
 /// Words that make `execute` and `run` mean a step: `execute_model`, `run_graph`.
 const RUNNABLE: &[&str] = &["model", "graph", "batch", "context", "engine", "request"];
 
+/// A name without what `torch.autograd.profiler.emit_nvtx` adds to it: `step, seq = 3, op_id = 17`.
+fn without_numbers_of_pytorch(name: &str) -> &str {
+    let ends = [", seq = ", ", op_id = "].into_iter().filter_map(|added| name.find(added));
+    ends.min().map_or(name, |end| &name[..end])
+}
+
 /// How well the name of a step says that it is one: a smaller number is a better claim to be what a
 /// trace is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,11 +179,13 @@ impl PassKind {
     /// use flopgap_timings::PassKind;
     ///
     /// assert_eq!(PassKind::of("step_12"), Some(PassKind::Step));
+    /// assert_eq!(PassKind::of("ProfilerStep#3, op_id = 17"), Some(PassKind::Step));
     /// assert_eq!(PassKind::of("decode_step_3"), Some(PassKind::Decode));
     /// assert_eq!(PassKind::of("warmup_step 0"), Some(PassKind::WarmUp));
     /// assert_eq!(PassKind::of("aten::_softmax_backward_data"), None);
     /// ```
     pub fn of(name: &str) -> Option<PassKind> {
+        let name = without_numbers_of_pytorch(name);
         if name.starts_with("Optimizer.step#") {
             return Some(PassKind::Optimizer);
         }
@@ -221,6 +229,7 @@ impl PassKind {
     /// whole one before its parts (`micro_step`), and the program's purpose before checks
     /// (`validation_step`). Where nothing is a step, decoding is, and then prefilling.
     pub(crate) fn claim(name: &str) -> Option<Claim> {
+        let name = without_numbers_of_pytorch(name);
         let words = words(name.rsplit_once(": ").map_or(name, |(_, name)| name));
         let has = |any: &[&str]| words.iter().any(|word| is_one(word, any));
         Some(Claim(match PassKind::of(name)? {

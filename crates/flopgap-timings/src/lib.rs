@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod attention;
+pub mod communication;
 pub mod compare;
 pub mod diff;
 mod error;

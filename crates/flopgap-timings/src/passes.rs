@@ -1,7 +1,7 @@
 //! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
 use flopgap_hint::Hint as _;
-use flopgap_nsys::{Attribution, GlobalId, GpuWork, NvtxRange, NvtxRanges, Trace};
+use flopgap_trace::{Attribution, GlobalId, GpuWork, Range as NvtxRange, Ranges as NvtxRanges, Recording};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,6 +94,9 @@ pub struct Pass {
     pub kind: PassKind,
     /// The process; absent where one alone has steps and passes, and for all together.
     pub process: Option<i64>,
+    /// Its rank in its job, where the recording says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u64>,
     /// The instances that are measured, by time; none with [`Options::no_instances`].
     pub instances: Vec<Instance>,
     /// Those that are not, in all processes.
@@ -203,24 +206,24 @@ const AT_ONCE: usize = 1 << 16;
 /// # Errors
 /// [`Error::NoPasses`] when no range is one, [`Error::OnlyWarmUp`] when nothing is left of any; and
 /// when the trace has no NVTX annotations.
-pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
+pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error> {
     let (launched, no_gpu) = match trace.launched(options.attribution) {
         Ok(launched) => (Some(launched), None),
         Err(error) if error.is_absence() => (None, Some(error.to_string())),
         Err(error) => return Err(error.into()),
     };
-    let nvtx = trace.nvtx_ranges()?;
+    let nvtx = trace.ranges()?;
     let waits = match (!options.no_instances).then(|| Waits::read(trace)).transpose() {
         Ok(waits) => waits,
         Err(error) if error.is_absence() => None,
         Err(error) => return Err(error.into()),
     };
     let named = Named::new(&nvtx);
+    let gpus = Gpus::read(trace)?;
     let mut groups = groups(trace, &named, options)?;
     if !options.pool {
-        groups = by_process(groups, &nvtx);
+        groups = by_process(groups, &nvtx, &gpus);
     }
-    let gpus = Gpus::read(trace)?;
     let measured = Times::of(options.measured.iter().copied());
     let mut passes: Vec<Pass> = Vec::new();
     let mut groups = groups.into_iter().peekable();
@@ -272,7 +275,7 @@ pub fn passes(trace: &Trace, options: &Options) -> Result<Passes, Error> {
 }
 
 /// The groups that were requested, of which at least one has an instance left.
-fn groups(trace: &Trace, named: &Named<'_>, options: &Options) -> Result<Vec<Group>, Error> {
+fn groups(trace: &dyn Recording, named: &Named<'_>, options: &Options) -> Result<Vec<Group>, Error> {
     let path = || trace.path().to_owned();
     if options.ranges.is_empty() {
         let groups = named.passes(&options.warm_up);
@@ -291,7 +294,7 @@ fn groups(trace: &Trace, named: &Named<'_>, options: &Options) -> Result<Vec<Gro
 
 /// The groups of the ranges that patterns mean, in the order of the patterns, each once.
 pub(crate) fn called(
-    trace: &Trace,
+    trace: &dyn Recording,
     named: &Named<'_>,
     patterns: &[RangePattern],
     warm_up: &WarmUp,
@@ -302,7 +305,7 @@ pub(crate) fn called(
         let range = pattern.to_string();
         let mut groups = named.matching(pattern, warm_up);
         if groups.is_empty() {
-            return Err(flopgap_nsys::Error::NoRange { path: path(), range }.into());
+            return Err(Error::NoRange { path: path(), range });
         }
         let instances = groups.iter().map(|group| group.left_out.total()).sum();
         groups.retain(|group| !group.instances.is_empty());
@@ -316,7 +319,7 @@ pub(crate) fn called(
 }
 
 /// The groups of each process, where several have any.
-fn by_process(groups: Vec<Group>, nvtx: &NvtxRanges) -> Vec<Group> {
+fn by_process(groups: Vec<Group>, nvtx: &NvtxRanges, gpus: &Gpus) -> Vec<Group> {
     let process = |at: usize| nvtx.ranges[at].thread.process();
     let processes: BTreeSet<GlobalId> =
         groups.iter().flat_map(|group| &group.instances).map(|at| process(*at)).collect();
@@ -331,6 +334,7 @@ fn by_process(groups: Vec<Group>, nvtx: &NvtxRanges) -> Vec<Group> {
         }
         apart.extend(own.into_iter().map(|(process, instances)| Group {
             process: Some(process.pid()),
+            rank: gpus.rank(process),
             instances,
             ..group.clone()
         }));
@@ -349,10 +353,11 @@ fn spreads(passes: &[Pass]) -> Vec<PassSpread> {
     let mut spreads = Vec::new();
     for name in names {
         let own = || passes.iter().filter(|pass| pass.name == name);
-        let host = own()
-            .filter_map(|pass| Some((Place { process: Some(pass.process?), gpu: None }, pass.host.mean_ns)));
+        let host = own().filter_map(|pass| {
+            Some((Place { rank: pass.rank, process: Some(pass.process?), gpu: None }, pass.host.mean_ns))
+        });
         let busy = own().flat_map(|pass| {
-            let place = |gpu| Place { process: pass.process, gpu };
+            let place = |gpu| Place { rank: pass.rank, process: pass.process, gpu };
             let alone = pass.gpu.iter().filter(|_| pass.gpus.is_empty());
             let alone = alone.map(move |gpu| (place(None), gpu.busy.mean_ns));
             alone.chain(pass.gpus.iter().map(move |own| (place(Some(own.gpu)), own.times.busy.mean_ns)))
@@ -411,6 +416,7 @@ fn pass(
         name: group.name,
         kind: group.kind,
         process: group.process,
+        rank: group.rank,
         instances,
         left_out: group.left_out,
         host,

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use flopgap_hint::Hint as _;
-use flopgap_nsys::{CudaDevice, GlobalId, Trace};
+use flopgap_trace::{GlobalId, GpuNumber, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -11,6 +10,9 @@ use crate::error::Error;
 /// A process on a GPU: a rank of a distributed program, or one of the GPUs of a single process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
+    /// The rank of the process in its job; absent where a recording does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u64>,
     /// The process id; absent where an export does not say it, or where one process did everything.
     pub process: Option<i64>,
     /// The GPU as the machine numbers it, or where an export does not say that, as its process
@@ -22,6 +24,8 @@ pub struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.process, self.gpu) {
+            (_, Some(gpu)) if let Some(rank) = self.rank => write!(f, "rank {rank}, GPU {gpu}"),
+            (_, None) if let Some(rank) = self.rank => write!(f, "rank {rank}"),
             (Some(process), Some(gpu)) => write!(f, "process {process}, GPU {gpu}"),
             (Some(process), None) => write!(f, "process {process}"),
             (None, Some(gpu)) => write!(f, "GPU {gpu}"),
@@ -30,23 +34,27 @@ impl fmt::Display for Place {
     }
 }
 
-/// The GPUs of a machine by the numbers that its processes give them.
+/// The GPUs of a machine by the numbers that its processes give them, and the ranks of these.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gpus(Vec<CudaDevice>);
+pub(crate) struct Gpus {
+    numbers: Vec<GpuNumber>,
+    ranks: Vec<(GlobalId, u64)>,
+}
 
 impl Gpus {
-    pub(crate) fn read(trace: &Trace) -> Result<Gpus, Error> {
-        match trace.cuda_devices() {
-            Ok(devices) => Ok(Gpus(devices)),
-            Err(error) if error.is_absence() => Ok(Gpus::default()),
-            Err(error) => Err(error.into()),
-        }
+    pub(crate) fn read(trace: &dyn Recording) -> Result<Gpus, Error> {
+        Ok(Gpus { numbers: trace.gpu_numbers()?, ranks: trace.ranks() })
     }
 
     pub(crate) fn place(&self, process: Option<GlobalId>, device: i64) -> Place {
-        let process = process.map(GlobalId::pid);
-        let known = self.0.iter().find(|known| Some(known.pid) == process && known.device == device);
-        Place { process, gpu: Some(known.and_then(|known| known.gpu).unwrap_or(device)) }
+        let pid = process.map(GlobalId::pid);
+        let known = self.numbers.iter().find(|known| Some(known.pid) == pid && known.device == device);
+        let gpu = Some(known.map_or(device, |known| known.gpu));
+        Place { rank: process.and_then(|process| self.rank(process)), process: pid, gpu }
+    }
+
+    pub(crate) fn rank(&self, process: GlobalId) -> Option<u64> {
+        self.ranks.iter().find(|(known, _)| *known == process).map(|(_, rank)| *rank)
     }
 }
 
@@ -128,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_straggler_is_the_place_with_the_most_time() {
-        let place = |process: i64, gpu: i64| Place { process: Some(process), gpu: Some(gpu) };
+        let place = |process: i64, gpu: i64| Place { rank: None, process: Some(process), gpu: Some(gpu) };
         let times = [(place(7, 0), 4.0), (place(8, 1), 9.0), (place(9, 2), 5.0), (place(10, 3), 6.0)];
         let spread = Spread::of(times).unwrap();
         assert_eq!((spread.min_ns, spread.median_ns, spread.max_ns, spread.places), (4.0, 5.5, 9.0, 4));

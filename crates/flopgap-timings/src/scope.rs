@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flopgap_hint::Hint as _;
-use flopgap_nsys::{
-    Attribution, GlobalId, GpuActivity, NvtxRange, NvtxRanges, OperationTimes, PlaceTimes, Summary, Trace,
-    WorkSum,
+use flopgap_trace::{
+    Attribution, GlobalId, GpuActivity, OperationTimes, PlaceTimes, Range as NvtxRange, Ranges as NvtxRanges,
+    Recording, Summary, WorkSum,
 };
 
 use crate::error::Error;
@@ -164,17 +164,17 @@ impl Scope {
     /// # Errors
     /// [`Error::NoSteps`] when the trace marks none, [`Error::OnlyWarmUp`] when all instances are
     /// left out; and when it has no such range.
-    pub fn instances(&self, trace: &Trace) -> Result<Option<(String, u64)>, Error> {
+    pub fn instances(&self, trace: &dyn Recording) -> Result<Option<(String, u64)>, Error> {
         if self.ranges == Ranges::All {
             return Ok(None);
         }
-        let nvtx = trace.nvtx_ranges()?;
+        let nvtx = trace.ranges()?;
         let Selected { name, instances, .. } = self.select(trace, &nvtx)?;
         Ok(Some((name, instances.len() as u64)))
     }
 
     /// The instances of the ranges.
-    fn select(&self, trace: &Trace, nvtx: &NvtxRanges) -> Result<Selected, Error> {
+    fn select(&self, trace: &dyn Recording, nvtx: &NvtxRanges) -> Result<Selected, Error> {
         let named = Named::new(nvtx);
         let mut selection = named.selection(&self.warm_up);
         let groups: Vec<Group> = match &self.ranges {
@@ -185,7 +185,7 @@ impl Scope {
                 groups.retain(|group| group.name == *name);
                 if groups.is_empty() {
                     let path = trace.path().to_owned();
-                    return Err(flopgap_nsys::Error::NoRange { path, range: name.clone() }.into());
+                    return Err(Error::NoRange { path, range: name.clone() });
                 }
                 groups
             }
@@ -219,14 +219,14 @@ impl Scope {
     }
 
     /// The GPU work of the scope.
-    pub(crate) fn times(&self, trace: &Trace) -> Result<Scoped, Error> {
+    pub(crate) fn times(&self, trace: &dyn Recording) -> Result<Scoped, Error> {
         if self.ranges == Ranges::All {
             return self.all_times(trace);
         }
         let launched = trace.launched(self.attribution)?;
         let nvtx = launched.nvtx();
         let Selected { name: scope, instances, selection } = self.select(trace, nvtx)?;
-        let mut times = trace.operation_times(Some((nvtx, &instances)), self.attribution)?;
+        let mut times = trace.operation_times(Some(&instances), self.attribution)?;
         if times.kernels.is_empty() && times.copies.is_none() && times.sets.is_none() {
             let path = trace.path().to_owned();
             return Err(Error::NoWork { path, ranges: scope, unlaunched: launched.unlaunched().into() });
@@ -277,10 +277,10 @@ impl Scope {
     }
 
     /// The GPU work of a whole trace.
-    fn all_times(&self, trace: &Trace) -> Result<Scoped, Error> {
+    fn all_times(&self, trace: &dyn Recording) -> Result<Scoped, Error> {
         // First what holds the ranges: where there are optimizer passes the rest is answered from
         // it.
-        let nvtx = match trace.nvtx_ranges() {
+        let nvtx = match trace.ranges() {
             Ok(nvtx) => Some(nvtx),
             Err(error) if error.is_absence() => None,
             Err(error) => return Err(error.into()),
@@ -288,7 +288,7 @@ impl Scope {
         let marked = nvtx.as_deref().map(|nvtx| Named::new(nvtx).marked_as(PassKind::Optimizer));
         let _kept =
             marked.as_ref().filter(|marked| !marked.is_empty()).map(|_| trace.launched(self.attribution));
-        let activity = trace.gpu_activity(None, self.attribution)?;
+        let activity = trace.gpu_activity(self.attribution)?;
         let optimizer = nvtx.map(|nvtx| self.optimizer(trace, &nvtx, None)).transpose()?.flatten();
         let (optimizer, in_optimizer) = optimizer.unzip();
         let in_optimizer = in_optimizer.unwrap_or_default();
@@ -313,7 +313,7 @@ impl Scope {
         }
         let first = activity.iter().map(|gpu| gpu.start).min();
         let last = activity.iter().map(|gpu| gpu.end).max();
-        let recorded = trace.session()?.span;
+        let recorded = trace.span()?;
         let whole = Part {
             wall_ns: recorded.map(|(start, stop)| i128::from(stop) - i128::from(start)),
             projected_ns: first.zip(last).map_or(0, |(first, last)| i128::from(last) - i128::from(first)),
@@ -331,7 +331,7 @@ impl Scope {
     /// of additions and multiplications like any other.
     fn optimizer(
         &self,
-        trace: &Trace,
+        trace: &dyn Recording,
         nvtx: &NvtxRanges,
         within: Option<&[usize]>,
     ) -> Result<Option<Optimizer>, Error> {
@@ -351,7 +351,7 @@ impl Scope {
         names.sort_unstable();
         names.dedup();
         let ranges: Vec<usize> = passes.iter().map(|(_, at)| *at).collect();
-        match trace.operation_times(Some((nvtx, &ranges)), self.attribution) {
+        match trace.operation_times(Some(&ranges), self.attribution) {
             Ok(times) => Ok(Some((names.join(", "), times))),
             Err(error) if error.is_absence() => Ok(None),
             Err(error) => Err(error.into()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_nsys::{GlobalId, Name, NvtxRange, NvtxRanges, RangeName};
+use flopgap_trace::{GlobalId, Name, Range as NvtxRange, RangeName, RangeStyle, Ranges as NvtxRanges};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,8 @@ pub(crate) struct Group {
     pub(crate) kind: PassKind,
     /// The process, where instances of several are separated.
     pub(crate) process: Option<i64>,
+    /// Its rank in its job.
+    pub(crate) rank: Option<u64>,
     /// Its rank as a candidate for the step, if it is one.
     pub(crate) claim: Option<Claim>,
     /// Indices into [`NvtxRanges::ranges`], by time.
@@ -75,6 +77,34 @@ pub(crate) struct Named<'a> {
     nvtx: &'a NvtxRanges,
     /// Those that lie on one thread, in the order of their names.
     called: Vec<Called<'a>>,
+}
+
+/// Passes that nobody marked: those of a kind that somebody did are left out.
+struct Derived {
+    /// The kind of each name; empty where no range is derived.
+    kinds: Vec<Option<PassKind>>,
+    /// The kinds that were marked.
+    marked: Vec<PassKind>,
+}
+
+impl Derived {
+    fn of(nvtx: &NvtxRanges) -> Derived {
+        let mut found = Derived { kinds: Vec::new(), marked: Vec::new() };
+        if nvtx.ranges.iter().all(|range| range.style != RangeStyle::Derived) {
+            return found;
+        }
+        found.kinds = nvtx.names.iter().map(|(_, name)| PassKind::of(&name.text)).collect();
+        for range in nvtx.ranges.iter().filter(|range| range.style != RangeStyle::Derived) {
+            let kind = found.kinds[range.name.index()];
+            found.marked.extend(kind.filter(|kind| !found.marked.contains(kind)));
+        }
+        found
+    }
+
+    fn leaves_out(&self, range: &NvtxRange) -> bool {
+        range.style == RangeStyle::Derived
+            && self.kinds[range.name.index()].is_some_and(|kind| self.marked.contains(&kind))
+    }
 }
 
 /// All ranges of one name.
@@ -107,7 +137,11 @@ impl Called<'_> {
 impl<'a> Named<'a> {
     pub(crate) fn new(nvtx: &'a NvtxRanges) -> Named<'a> {
         let mut by_name: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
+        let derived = Derived::of(nvtx);
         for (at, range) in nvtx.ranges.iter().enumerate() {
+            if derived.leaves_out(range) {
+                continue;
+            }
             // A range that ends before it starts has no usable duration; the trace's warnings count
             // it.
             let backward = range.end.is_some_and(|end| end < range.start);
@@ -309,6 +343,7 @@ impl<'a> Named<'a> {
                 name,
                 kind: PassKind::Step,
                 process: None,
+                rank: None,
                 claim: PassKind::claim(called.text),
                 instances: Vec::new(),
                 left_out: LeftOut::default(),
@@ -398,7 +433,7 @@ impl<'a> Named<'a> {
         left_out.first =
             self.skip(&mut instances, skip, |name| apart.get(&name).copied().unwrap_or_default());
         let claim = called.first().and_then(|called| PassKind::claim(called.text));
-        Group { name, kind, process: None, claim, instances, left_out }
+        Group { name, kind, process: None, rank: None, claim, instances, left_out }
     }
 }
 
@@ -429,8 +464,6 @@ fn contains(outer: &NvtxRange, inner: &NvtxRange) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_nsys::RangeStyle;
-
     use super::*;
 
     /// Ranges by name, start, end and thread.

@@ -1,6 +1,6 @@
 //! What an answer is about: which ranges, without which of their instances, and whose work.
 
-use flopgap_nsys::AttributeBy;
+use flopgap_trace::AttributeBy;
 use serde::{Deserialize, Serialize};
 
 /// Which ranges an answer is about, and which of their instances were left out.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::Trace;
+use flopgap_trace::Recording;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -147,7 +147,7 @@ impl Shares {
 /// # Errors
 /// [`Error::NoWork`] when the ranges launched none; when there are no kernels, or no range of a
 /// name.
-pub fn shares(trace: &Trace, scope: &Scope, classifier: &Classifier) -> Result<Shares, Error> {
+pub fn shares(trace: &dyn Recording, scope: &Scope, classifier: &Classifier) -> Result<Shares, Error> {
     Ok(classified(&scope.times(trace)?, classifier))
 }
 

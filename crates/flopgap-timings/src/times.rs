@@ -1,6 +1,6 @@
 //! Statistics of durations.
 
-use flopgap_nsys::Summary;
+use flopgap_trace::Summary;
 use serde::{Deserialize, Serialize};
 
 /// Statistics of durations, in nanoseconds.

@@ -16,8 +16,8 @@ pub struct Unlaunched {
     pub total_ns: i128,
 }
 
-impl From<flopgap_nsys::Unlaunched> for Unlaunched {
-    fn from(found: flopgap_nsys::Unlaunched) -> Unlaunched {
+impl From<flopgap_trace::Unlaunched> for Unlaunched {
+    fn from(found: flopgap_trace::Unlaunched) -> Unlaunched {
         Unlaunched {
             kernels: found.kernels,
             kernel_ns: found.kernel_time,

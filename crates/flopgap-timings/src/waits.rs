@@ -1,9 +1,6 @@
 //! When the host waited for the GPU.
 
-use std::collections::hash_map::Entry;
-
-use flopgap_nsys::{Error, GlobalId, Trace};
-use rustc_hash::FxHashMap;
+use flopgap_trace::{GlobalId, ReadError, Recording};
 
 use crate::intervals::Intervals;
 
@@ -26,20 +23,13 @@ pub(crate) fn waits(name: &str) -> bool {
 
 impl Waits {
     /// Reads all calls.
-    pub(crate) fn read(trace: &Trace) -> Result<Waits, Error> {
-        let mut known: FxHashMap<i64, bool> = FxHashMap::default();
+    pub(crate) fn read(trace: &dyn Recording) -> Result<Waits, ReadError> {
         let mut intervals = Intervals::default();
-        for call in trace.api_calls()? {
-            let call = call?;
-            let Some(thread) = call.thread else { continue };
-            let waiting = match known.entry(call.name) {
-                Entry::Occupied(waiting) => *waiting.get(),
-                Entry::Vacant(new) => *new.insert(trace.string(call.name)?.is_some_and(|name| waits(&name))),
-            };
-            if waiting && call.end > call.start {
-                intervals.add(thread, call.start, call.end);
+        trace.each_call(&waits, &mut |thread, start, end| {
+            if end > start {
+                intervals.add(thread, start, end);
             }
-        }
+        })?;
         // A runtime call contains the driver call that it makes.
         intervals.join();
         Ok(Waits(intervals))

@@ -2,6 +2,7 @@
 //! the commands, the page and the Python package.
 
 mod attention;
+mod communication;
 mod compare;
 mod diff;
 mod kernels;
@@ -16,6 +17,7 @@ use flopgap_timings::{MeanOf, Spread, Unlaunched};
 
 pub use attention::attention;
 pub(crate) use attention::of_times as attention_times;
+pub use communication::communication;
 pub use compare::compare;
 pub(crate) use compare::{of_scope, of_times as compare_times};
 pub use diff::{diff, verdict};

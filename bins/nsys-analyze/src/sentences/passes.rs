@@ -70,7 +70,10 @@ fn host_and_gpu(pass: &Pass) -> Option<String> {
     let mut text = format!(
         "`{}`{} takes {} on the host and {} on the GPU",
         pass.name,
-        pass.process.map(|process| format!(" of process {process}")).unwrap_or_default(),
+        pass.rank
+            .map(|rank| format!(" of rank {rank}"))
+            .or_else(|| pass.process.map(|process| format!(" of process {process}")))
+            .unwrap_or_default(),
         time(host),
         time(projected)
     );

@@ -1,6 +1,8 @@
 //! `nsys-analyze summary TRACE…`: everything that the traces answer, on one page.
 
+mod memory;
 mod page;
+mod ranks;
 mod recorded;
 mod sections;
 mod timeline;
@@ -12,21 +14,23 @@ use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::transformer::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
-use flopgap_nsys::{AttributeBy, Trace};
 use flopgap_report::html::{Block, Document};
 use flopgap_timings::{RangePattern, WarmUp};
+use flopgap_trace::AttributeBy;
 
 pub(crate) use page::{OfTrace, Overview, Skipped};
 
 use crate::answer::report;
-use crate::opening::Opener;
+use crate::opening::{Opened, Opener};
 use crate::passes::Measured;
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, failure, warn_all};
+use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Exports of `nsys export --type sqlite`; two are compared, such as of inference and training.
+    /// Exports of `nsys export --type sqlite` or traces of `torch.profiler`; two are compared, such
+    /// as of inference and training. Traces of several ranks of one job, or a directory with them,
+    /// are one recording.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Write the page to a file instead of standard output.
@@ -143,12 +147,14 @@ fn write(
     opener: &Opener,
 ) -> Result<(), Failure> {
     let classifier = Classifier::new();
+    let jobs = opener.open_jobs(traces)?;
     let mut pages = Vec::new();
-    for (at, path) in traces.iter().enumerate() {
+    for (at, (path, trace)) in jobs.iter().enumerate() {
         let measured = measured.get(at).map(Vec::as_slice).unwrap_or_default();
-        pages.push(of_trace(path, &view.look, measured, &classifier, opener)?);
+        pages.push(of_opened(path, trace, &view.look, measured, &classifier)?);
+        trace.warn_all();
     }
-    let page = document(traces, pages, &view.look, &classifier, opener)?;
+    let page = document(&jobs, pages, &view.look, &classifier)?;
     let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Markdown);
     let text = format.write(&page)?;
     let Some(output) = output else { return flopgap_cli::print(&text) };
@@ -159,25 +165,23 @@ fn write(
 
 /// The page of some traces, two of which are compared.
 fn document(
-    traces: &[PathBuf],
+    traces: &[(PathBuf, Opened)],
     pages: Vec<OfTrace>,
     look: &Look,
     classifier: &Classifier,
-    opener: &Opener,
 ) -> Result<Document, Failure> {
     if pages.iter().all(OfTrace::is_empty) {
-        let paths: Vec<String> = traces.iter().map(|path| path.display().to_string()).collect();
+        let paths: Vec<String> = traces.iter().map(|(path, _)| path.display().to_string()).collect();
         let message = format!("{}: none of what a summary answers is in the trace", paths.join(", "));
         return Err(Failure::new(message)
-            .hint("record with `nsys profile -t cuda,nvtx`; `nsys-analyze stats TRACE` shows other reports")
+            .hint("record with `nsys profile -t cuda,nvtx`, or torch.profiler with ProfilerActivity.CUDA; `nsys-analyze stats TRACE` shows other reports of nsys")
             .exit(Exit::Absent));
     }
     // What was asked for by name is missed, not skipped.
     if !look.range.is_empty() && pages.iter().all(|page| page.unmeasured.is_some()) {
-        let why = pages
-            .iter()
-            .zip(traces)
-            .filter_map(|(page, path)| Some(format!("{}: {}", path.display(), page.unmeasured.as_ref()?)));
+        let why = pages.iter().zip(traces).filter_map(|(page, (path, _))| {
+            Some(format!("{}: {}", path.display(), page.unmeasured.as_ref()?))
+        });
         let message = why.collect::<Vec<_>>().join("; ");
         let hint = "without --range, the summary lists the ranges of the trace";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
@@ -185,7 +189,7 @@ fn document(
     let mut comparison = Vec::new();
     let mut compared = Vec::new();
     if let [one, other] = traces {
-        compared = sections::comparison([one, other], look, classifier, opener, &mut comparison)?;
+        compared = sections::comparison([one, other], look, classifier, &mut comparison)?;
     }
     Ok(join(pages, comparison, compared))
 }
@@ -220,7 +224,7 @@ impl Default for PageOptions {
     }
 }
 
-/// Everything that some exports of nsys answer, on one page; two are compared. Nothing is printed:
+/// Everything that some traces answer, on one page; two are compared. Nothing is printed:
 /// what was strange is on the page.
 ///
 /// # Errors
@@ -236,12 +240,14 @@ pub fn page(traces: &[PathBuf], options: &PageOptions) -> Result<Document, Failu
         head_dim: None,
         scope: ScopeArguments::new(options.warm_up.clone(), options.attribute, options.pool),
     };
+    // As long as it is there, so is what it unpacked.
+    let opener = Opener::default();
+    let jobs = opener.open_quietly(traces)?;
     let mut pages = Vec::new();
-    for path in traces {
-        let trace = Trace::open(path).map_err(|error| failure(&error))?;
-        pages.push(of_opened(path, &trace, &look, &options.measured, &classifier)?);
+    for (path, trace) in &jobs {
+        pages.push(of_opened(path, trace, &look, &options.measured, &classifier)?);
     }
-    document(traces, pages, &look, &classifier, &Opener::default())
+    document(&jobs, pages, &look, &classifier)
 }
 
 /// What one trace answers.
@@ -254,21 +260,32 @@ pub(crate) fn of_trace(
 ) -> Result<OfTrace, Failure> {
     let trace = opener.open(path)?;
     let page = of_opened(path, &trace, look, measured, classifier)?;
-    warn_all(&trace);
+    trace.warn_all();
     Ok(page)
 }
 
 fn of_opened(
     path: &Path,
-    trace: &Trace,
+    trace: &Opened,
     look: &Look,
     measured: &[i64],
     classifier: &Classifier,
 ) -> Result<OfTrace, Failure> {
     let mut page = OfTrace::new(path);
-    page.reported = trace.problems().map_err(|error| failure(&error))?;
+    if let Opened::Kineto(job) = trace
+        && job.processes().len() > 1
+    {
+        page.name = format!("{} ({} ranks)", page.name, job.processes().len());
+    }
+    if let Some(trace) = trace.nsys() {
+        page.reported = trace.problems().map_err(|error| failure(&error))?;
+    }
     sections::all(&mut page, trace, look, measured, classifier)?;
-    page.warnings(trace.warnings().iter().map(ToString::to_string));
+    let strip = format!("{}: ", path.display());
+    page.warnings(trace.warnings().into_iter().map(|warning| match warning.strip_prefix(&strip) {
+        Some(rest) => rest.to_owned(),
+        None => warning,
+    }));
     Ok(page)
 }
 

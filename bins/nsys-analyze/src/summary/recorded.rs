@@ -1,33 +1,43 @@
 //! What was recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
-use flopgap_nsys::{Error, GpuActivity, Report, ReportKind, ReportOptions, ReportTable, Trace, Value};
+use flopgap_kineto::{Device, Job};
+use flopgap_nsys::{Error, Report, ReportKind, ReportOptions, ReportTable, Trace, Value};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
+use flopgap_trace::{Attribution, GpuActivity, Recording as _};
 
 use super::page::OfTrace;
 use crate::failure;
+use crate::opening::Opened;
 use crate::sentences::time;
 
 /// Tool, machine, duration and counts; `calls` is `cuda_api_sum`.
 pub(super) fn section(
     page: &mut OfTrace,
-    trace: &Trace,
+    opened: &Opened,
     activity: &[GpuActivity],
-    calls: Option<&ReportTable>,
+    calls: Option<i128>,
 ) -> Result<(), Failure> {
-    let recording = Recording::read(trace).map_err(|error| failure(&error))?;
-    let mut facts = vec![("file".to_owned(), trace.path().display().to_string())];
+    let trace = opened.recording();
+    let recording = match opened {
+        Opened::Nsys(trace) => Recorded::of_export(trace).map_err(|error| failure(&error))?,
+        Opened::Kineto(job) => Recorded::of_job(job),
+    };
+    let duration = trace.span().map_err(|error| Failure::of(&error))?;
+    let duration = duration.and_then(|(start, stop)| stop.checked_sub(start));
+    let mut facts = vec![("file".to_owned(), recording.files)];
     let mut fact =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
     let gpus: Vec<String> = recording.gpus.iter().map(|(id, name)| format!("{name} ({id})")).collect();
     fact("GPU", (!gpus.is_empty()).then(|| gpus.join(", ")));
-    fact("exported by nsys", trace.schema().product.clone());
-    fact("schema", trace.schema().version.clone());
-    fact("recorded for", recording.duration.map(|ns| time(ns as f64)));
+    fact("exported by nsys", recording.product.clone());
+    fact("schema", recording.schema);
+    fact("ranks", recording.ranks);
+    fact("recorded for", duration.map(|ns| time(ns as f64)));
     fact("began (UTC)", recording.began);
     fact("program", recording.command);
     let sum = |count: fn(&GpuActivity) -> u64| {
@@ -38,38 +48,47 @@ pub(super) fn section(
     fact("CUDA graphs as a whole", sum(|gpu| gpu.graphs).map(group_thousands));
     fact("memory copies", sum(|gpu| gpu.copies).map(group_thousands));
     fact("memory sets", sum(|gpu| gpu.sets).map(group_thousands));
-    fact("CUDA API calls", calls.map(api_calls).map(group_thousands));
-    let ranges = match trace.nvtx_ranges() {
+    fact("CUDA API calls", calls.map(group_thousands));
+    let ranges = match trace.ranges() {
         Ok(nvtx) => Some(nvtx.ranges.len() as u64),
         Err(error) if error.is_absence() => None,
-        Err(error) => return Err(failure(&error)),
+        Err(error) => return Err(Failure::of(&error)),
     };
-    fact("NVTX ranges", ranges.map(group_thousands));
-    let tool = trace.schema().product.as_ref().map(|version| format!("exported by nsys {version}"));
-    let duration = recording.duration.map(|ns| format!("recorded for {}", time(ns as f64)));
+    fact("ranges", ranges.map(group_thousands));
+    let tool = match opened {
+        Opened::Nsys(_) => recording.product.map(|version| format!("exported by nsys {version}")),
+        Opened::Kineto(_) => Some("recorded by torch.profiler".to_owned()),
+    };
+    let lasted = duration.map(|ns| format!("recorded for {}", time(ns as f64)));
     let gpus = recording.gpus.iter().map(|(_, name)| name.clone());
-    page.machine = gpus.chain(tool).chain(duration).collect::<Vec<_>>().join(", ");
-    page.overview.recorded_ns = recording.duration;
+    page.machine = gpus.chain(tool).chain(lasted).collect::<Vec<_>>().join(", ");
+    page.overview.recorded_ns = duration;
     page.overview.kernels = kernels;
     page.heading("What was recorded");
     page.push(Block::Facts(facts));
     Ok(())
 }
 
-/// What a trace says about its recording; exports of different ages say different things.
-struct Recording {
+/// What a trace says about its recording; traces of different tools and ages say different things.
+#[derive(Default)]
+struct Recorded {
+    files: String,
     /// The machine's GPUs by number, with their names.
     gpus: Vec<(i64, String)>,
-    /// For how long nsys recorded, in nanoseconds.
-    duration: Option<i64>,
+    /// The version of nsys that exported it.
+    product: Option<String>,
+    /// The version of the export.
+    schema: Option<String>,
+    /// The ranks of a job.
+    ranks: Option<String>,
     /// When it began, in UTC.
     began: Option<String>,
     /// The program that was recorded, with its arguments.
     command: Option<String>,
 }
 
-impl Recording {
-    fn read(trace: &Trace) -> Result<Recording, Error> {
+impl Recorded {
+    fn of_export(trace: &Trace) -> Result<Recorded, Error> {
         let session = trace.session()?;
         let gpus = match trace.gpus() {
             Err(error) if error.is_absence() => Vec::new(),
@@ -89,17 +108,53 @@ impl Recording {
             }
         }
         let command = words.contains_key(&0).then(|| words.into_values().collect::<Vec<_>>().join(" "));
-        Ok(Recording {
+        Ok(Recorded {
+            files: trace.path().display().to_string(),
             gpus: gpus.into_iter().collect(),
-            duration: session.span.and_then(|(start, stop)| stop.checked_sub(start)),
+            product: trace.schema().product.clone(),
+            schema: trace.schema().version.clone(),
+            ranks: None,
             began: session.utc.map(|utc| utc.to_string()),
             command,
         })
     }
+
+    /// Of the GPUs of a machine, those that the job used.
+    fn of_job(job: &Job) -> Recorded {
+        let processes = job.processes();
+        let files: Vec<String> = processes.iter().map(|process| process.path.display().to_string()).collect();
+        let mut gpus: BTreeMap<i64, String> = BTreeMap::new();
+        for process in processes {
+            let named = |device: &Device| Some((device.id?, device.name.clone()?));
+            gpus.extend(process.devices.iter().filter_map(named));
+        }
+        let used: BTreeSet<i64> = job
+            .gpu_activity(Attribution::default())
+            .map(|activity| activity.iter().map(|gpu| gpu.device).collect())
+            .unwrap_or_default();
+        gpus.retain(|device, _| used.is_empty() || used.contains(device));
+        let ranks = processes.iter().filter_map(|process| {
+            let distributed = process.distributed.as_ref()?;
+            Some((distributed.rank?, distributed.world_size, distributed.backend.clone()))
+        });
+        let ranks: Vec<_> = ranks.collect();
+        let said = ranks.first().map(|(_, size, backend)| {
+            let numbers: Vec<String> = ranks.iter().map(|(rank, _, _)| rank.to_string()).collect();
+            let of = size.map(|size| format!(" of {size}")).unwrap_or_default();
+            let by = backend.as_ref().map(|backend| format!(", by {backend}")).unwrap_or_default();
+            format!("{}{of}{by}", numbers.join(", "))
+        });
+        Recorded {
+            files: files.join(", "),
+            gpus: gpus.into_iter().collect(),
+            ranks: said,
+            ..Recorded::default()
+        }
+    }
 }
 
 /// How many CUDA API calls were made.
-fn api_calls(table: &ReportTable) -> i128 {
+pub(super) fn api_calls(table: &ReportTable) -> i128 {
     let at = table.columns.iter().position(|column| column.title == "Num Calls");
     let calls = table.rows.iter().filter_map(|row| match row.get(at?) {
         Some(Value::Int(calls)) => Some(*calls),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{GpuActivity, ReportKind, ReportTable, Trace, Units};
+use flopgap_nsys::ReportKind;
 use flopgap_report::chart::{Bar, Part, ShareBars, Slice};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
@@ -16,13 +16,14 @@ use flopgap_timings::kernels::{Kernels, kernels};
 use flopgap_timings::passes::{self, Options, Pass, Passes};
 use flopgap_timings::shares::{Shares, Work, shares};
 use flopgap_timings::{PassKind, RangePattern, Ranges, Scope};
+use flopgap_trace::{GpuActivity, Recording};
 
+use super::memory::Calls;
 use super::page::OfTrace;
 use super::work::color;
-use super::{Look, recorded, timeline, work};
+use super::{Look, memory, ranks, recorded, timeline, work};
 use crate::answer::{ms, name_of, report, unanswered};
-use crate::failure;
-use crate::opening::Opener;
+use crate::opening::Opened;
 use crate::scope::named;
 use crate::sentences::{self, page as page_sentences, time};
 use crate::{
@@ -33,43 +34,56 @@ use crate::{
 /// Makes all sections of one trace.
 pub(super) fn all(
     page: &mut OfTrace,
-    trace: &Trace,
+    opened: &Opened,
     look: &Look,
     measured: &[i64],
     classifier: &Classifier,
 ) -> Result<(), Failure> {
+    let trace = opened.recording();
     // First, so that no more than one list of all operations is held at a time.
-    let gaps = work::gaps(&work::read(trace, None)?, GAPS);
+    let devices = work::read(trace, None)?;
+    let gaps = work::gaps(&devices, GAPS);
+    let gaps = work::described(&gaps, &work::Names::new(&devices, classifier));
+    drop(devices);
     // All sections are answered from it. Where it cannot be read, each says what it lacks.
     let _kept = trace.launched(look.scope.attribution());
-    let activity = match trace.gpu_activity(None, look.scope.attribution()) {
+    let activity = match trace.gpu_activity(look.scope.attribution()) {
         Ok(activity) => activity,
         Err(error) if error.is_absence() => {
-            let why = "nothing of a GPU was recorded: a profile on WSL2 holds none, and neither does one without `-t cuda`";
+            let why = match opened {
+                Opened::Nsys(_) => {
+                    "; nothing of a GPU was recorded: a profile on WSL2 holds none, and neither does one without `-t cuda`"
+                }
+                Opened::Kineto(_) => "",
+            };
             page.skip(
                 "kernels, their shares, attention, memory, and when the GPU was busy",
-                format!("{error}; {why}"),
+                format!("{error}{why}"),
             );
             Vec::new()
         }
-        Err(error) => return Err(failure(&error)),
+        Err(error) => return Err(Failure::of(&error)),
     };
-    let calls = recorded::report(trace, ReportKind::CudaApiSum)?;
-    recorded::section(page, trace, &activity, calls.as_ref())?;
+    let calls = match opened {
+        Opened::Nsys(trace) => Calls::Report(recorded::report(trace, ReportKind::CudaApiSum)?),
+        Opened::Kineto(job) => Calls::Times(job.call_times()),
+    };
+    recorded::section(page, opened, &activity, calls.count())?;
     let passes = passes_section(page, trace, look, measured)?;
     ranges_section(page, trace, look)?;
     if !activity.is_empty() {
         kernels_section(page, trace, look, passes.as_ref(), classifier)?;
         shares_section(page, trace, look, passes.as_ref(), classifier)?;
+        ranks::section(page, trace, classifier)?;
     }
     timeline::section(page, trace, passes.as_ref(), classifier)?;
     if !activity.is_empty() {
         attention_section(page, trace, look, classifier)?;
-        memory_section(page, trace)?;
+        memory::section(page, opened)?;
     }
-    api_section(page, calls, look)?;
+    calls.section(page, look)?;
     if !activity.is_empty() {
-        busy_section(page, trace, &activity, &gaps, classifier)?;
+        busy_section(page, &activity, &gaps)?;
     }
     Ok(())
 }
@@ -98,7 +112,7 @@ impl Look {
 
 fn passes_section(
     page: &mut OfTrace,
-    trace: &Trace,
+    trace: &dyn Recording,
     look: &Look,
     measured: &[i64],
 ) -> Result<Option<Passes>, Failure> {
@@ -128,7 +142,7 @@ fn passes_section(
 }
 
 /// All ranges of the trace, whatever their names say.
-fn ranges_section(page: &mut OfTrace, trace: &Trace, look: &Look) -> Result<(), Failure> {
+fn ranges_section(page: &mut OfTrace, trace: &dyn Recording, look: &Look) -> Result<(), Failure> {
     let all = Options {
         ranges: vec![RangePattern::any()],
         warm_up: look.scope.warm_up(),
@@ -146,7 +160,7 @@ fn ranges_section(page: &mut OfTrace, trace: &Trace, look: &Look) -> Result<(), 
     found.sort_by_key(|range| std::cmp::Reverse(range.host.total_ns));
     let more = found.len().saturating_sub(look.top);
     found.truncate(look.top);
-    page.heading("NVTX ranges");
+    page.heading("Ranges");
     page.table(ranges_table(&found))?;
     let rest = if more > 0 { format!(" {more} more are not shown.") } else { String::new() };
     page.text(format!("Those with the most time on the host, numbers of instances and layers folded.{rest} --range measures any of them."));
@@ -174,9 +188,7 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
     for range in ranges {
         let gpu = range.gpu.as_ref();
         let mut row = vec![Cell::text(&range.name)];
-        row.extend(
-            by_process.then(|| Cell::optional(range.process, |process| Cell::text(process.to_string()))),
-        );
+        row.extend(by_process.then(|| passes_command::process_cell(range)));
         row.extend([
             Cell::text(range.kind.as_str()),
             Cell::from(range.host.count),
@@ -196,7 +208,7 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
 
 fn kernels_section(
     page: &mut OfTrace,
-    trace: &Trace,
+    trace: &dyn Recording,
     look: &Look,
     passes: Option<&Passes>,
     classifier: &Classifier,
@@ -206,8 +218,14 @@ fn kernels_section(
     // Passes of which each is worth a table: prompts and tokens are worked on by different kernels.
     let is_part = |kind| matches!(kind, PassKind::Forward | PassKind::Prefill | PassKind::Decode);
     let parts = worked.iter().filter(|pass| look.range.is_empty() && is_part(pass.kind));
-    let mut scopes: Vec<Scope> =
-        parts.map(|pass| look.scope.scope(Ranges::Shown(pass.name.clone()))).collect();
+    let mut scopes: Vec<Scope> = Vec::new();
+    for pass in parts {
+        // A pass of several processes is there once for each of them.
+        let scope = look.scope.scope(Ranges::Shown(pass.name.clone()));
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
     let whole = look.whole(passes);
     // A step of nothing but the forward pass would say the same again.
     let more = worked.iter().any(|pass| matches!(pass.kind, PassKind::Backward | PassKind::Optimizer));
@@ -258,7 +276,7 @@ fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failur
 
 fn shares_section(
     page: &mut OfTrace,
-    trace: &Trace,
+    trace: &dyn Recording,
     look: &Look,
     passes: Option<&Passes>,
     classifier: &Classifier,
@@ -349,7 +367,7 @@ fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Fa
 
 fn attention_section(
     page: &mut OfTrace,
-    trace: &Trace,
+    trace: &dyn Recording,
     look: &Look,
     classifier: &Classifier,
 ) -> Result<(), Failure> {
@@ -418,64 +436,26 @@ fn attention_table(parts: &[Shares]) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-fn memory_section(page: &mut OfTrace, trace: &Trace) -> Result<(), Failure> {
-    let reports = [
-        (ReportKind::CudaGpuMemTimeSum, "Time of memory operations (cuda_gpu_mem_time_sum)"),
-        (ReportKind::CudaGpuMemSizeSum, "Bytes of memory operations (cuda_gpu_mem_size_sum)"),
-    ];
-    let mut begun = false;
-    for (kind, title) in reports {
-        let Some(found) = recorded::report(trace, kind)? else { continue };
-        if !begun {
-            page.heading("Memory operations");
-            begun = true;
-        }
-        page.table(crate::output::table(title, &found, Units::default()))?;
-    }
-    if !begun {
-        page.skip("memory operations", "no copies and no sets were recorded");
-    }
-    Ok(())
-}
-
-fn api_section(page: &mut OfTrace, calls: Option<ReportTable>, look: &Look) -> Result<(), Failure> {
-    let Some(mut found) = calls else {
-        page.skip("CUDA API calls", "none were recorded");
-        return Ok(());
-    };
-    page.heading("CUDA API calls");
-    let all = found.rows.len();
-    found.rows.truncate(look.top);
-    page.table(crate::output::table("Host time by call (cuda_api_sum)", &found, Units::default()))?;
-    if all > look.top {
-        page.text(format!("{} more are not shown.", all - look.top));
-    }
-    Ok(())
-}
-
 /// How many gaps are listed.
 const GAPS: usize = 5;
 
 fn busy_section(
     page: &mut OfTrace,
-    trace: &Trace,
     activity: &[GpuActivity],
-    gaps: &[work::Gap],
-    classifier: &Classifier,
+    gaps: &[work::Described],
 ) -> Result<(), Failure> {
     let extent = |gpu: &GpuActivity| i128::from(gpu.end) - i128::from(gpu.start);
     page.overview.gpu_ns =
         Some((activity.iter().map(|gpu| i128::from(gpu.busy)).sum(), activity.iter().map(extent).sum()));
     for gpu in activity {
-        let longest = gaps.iter().find(|gap| gap.device == gpu.device);
-        page.answers.push(page_sentences::busy(gpu, longest.map(work::Gap::length)));
+        let longest = gaps.iter().map(|described| described.gap).find(|gap| gap.device == gpu.device);
+        page.answers.push(page_sentences::busy(gpu, longest.as_ref().map(work::Gap::length)));
     }
     page.heading("GPU busy and idle");
     page.table(activity_table(activity))?;
     if gaps.is_empty() {
         return Ok(());
     }
-    let mut names = work::Names::new(trace, classifier);
     let mut table = Table::new(
         "The longest intervals in which nothing ran on a GPU",
         [
@@ -487,13 +467,13 @@ fn busy_section(
         ],
     )
     .map_err(|error| report(&error))?;
-    for gap in gaps {
+    for work::Described { gap, before, after } in gaps {
         let row = [
             Cell::from(gap.device),
             ms(gap.start as f64),
             ms(gap.length() as f64),
-            Cell::text(names.describe(gap.before)?.0),
-            Cell::text(names.describe(gap.after)?.0),
+            Cell::text(before),
+            Cell::text(after),
         ];
         table.push(row).map_err(|error| report(&error))?;
     }
@@ -534,20 +514,19 @@ fn activity_table(activity: &[GpuActivity]) -> Result<Table, ReportError> {
 
 /// Two traces against each other; what could not be compared is said in the sentences.
 pub(super) fn comparison(
-    paths: [&PathBuf; 2],
+    traces: [&(PathBuf, Opened); 2],
     look: &Look,
     classifier: &Classifier,
-    opener: &Opener,
     said: &mut Vec<String>,
 ) -> Result<Vec<Block>, Failure> {
-    let (a, b) = (opener.open_again(paths[0])?, opener.open_again(paths[1])?);
+    let [a, b] = traces.map(|(_, opened)| opened.recording());
     let scope = match named(&look.range) {
         Some(ranges) => Ok(look.scope.scope(ranges)),
-        None => scopes(&a, &b, &look.scope.scope(Ranges::Steps)),
+        None => scopes(a, b, &look.scope.scope(Ranges::Steps)),
     };
     let both = match scope.and_then(|scope| {
-        let found = compare((&a, &scope), (&b, &scope), classifier)?;
-        let tops = [kernels(&a, &scope, classifier)?, kernels(&b, &scope, classifier)?];
+        let found = compare((a, &scope), (b, &scope), classifier)?;
+        let tops = [kernels(a, &scope, classifier)?, kernels(b, &scope, classifier)?];
         Ok((found, tops))
     }) {
         Ok(found) => found,
@@ -561,7 +540,7 @@ pub(super) fn comparison(
     said.extend(sentences::compare_times(&found));
     let same = sentences::same_top(&top_a, &top_b);
     said.extend(same.map(|text| format!("The kernel with the most time: {}", sentences::lower_first(&text))));
-    let names = paths.map(|path| name_of(path));
+    let names = traces.map(|(path, _)| name_of(path));
     let mut blocks = vec![Block::Heading("A against B".to_owned()), Block::Text(compared(&found))];
     if let Some(chart) = bars("GPU time by kind of work", &[(&names[0], &found.a), (&names[1], &found.b)])? {
         blocks.push(Block::Shares(chart));

@@ -7,18 +7,17 @@ use std::ops::Range;
 use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{GlobalId, NvtxRanges, Trace, fold_name};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Color, NameId, Timeline};
 use flopgap_report::html::Block;
 use flopgap_timings::PassKind;
 use flopgap_timings::passes::{Pass, Passes};
 use flopgap_timings::shares::Work;
+use flopgap_trace::{GlobalId, Ranges, Recording, fold_name};
 
 use super::page::OfTrace;
 use super::work::{self, Devices, Names, Operation, Stream, What, color};
 use crate::answer::report;
-use crate::failure;
 
 /// What kernels of an optimizer are shown as.
 const OPTIMIZER: Work = Work::Kernels(KernelClass::Optimizer);
@@ -34,7 +33,7 @@ fn within<'a>(operations: &'a [Operation], window: &'a Range<i64>) -> impl Itera
 
 pub(super) fn section(
     page: &mut OfTrace,
-    trace: &Trace,
+    trace: &dyn Recording,
     passes: Option<&Passes>,
     classifier: &Classifier,
 ) -> Result<(), Failure> {
@@ -62,10 +61,10 @@ pub(super) fn section(
         }
         Err(error) => return Err(report(&error)),
     };
-    let nvtx = match trace.nvtx_ranges() {
+    let nvtx = match trace.ranges() {
         Ok(nvtx) => Some(nvtx),
         Err(error) if error.is_absence() => None,
-        Err(error) => return Err(failure(&error)),
+        Err(error) => return Err(Failure::of(&error)),
     };
     let ranges = nvtx.as_deref().map(|nvtx| host_ranges(nvtx, &window)).unwrap_or_default();
     if let Some(time) = kept_from(devices, &ranges, &window) {
@@ -76,7 +75,7 @@ pub(super) fn section(
     if let Some(passes) = passes {
         projected(passes, &mut colors, &mut timeline);
     }
-    gpu_rows(trace, passes, devices, classifier, &window, &mut timeline)?;
+    gpu_rows(passes, devices, classifier, &window, &mut timeline);
     if timeline.is_empty() {
         page.skip("timeline", "nothing happened in its time");
     } else {
@@ -99,14 +98,13 @@ fn kept_from(devices: &Devices, ranges: &[HostRange<'_>], window: &Range<i64>) -
 
 /// A row for each GPU and in it a lane for each stream.
 fn gpu_rows(
-    trace: &Trace,
     passes: Option<&Passes>,
     devices: &Devices,
     classifier: &Classifier,
     window: &Range<i64>,
     timeline: &mut Timeline,
-) -> Result<(), Failure> {
-    let mut names = Names::new(trace, classifier);
+) {
+    let names = Names::new(devices, classifier);
     let mut known: BTreeMap<(What, bool), NameId> = BTreeMap::new();
     // As in the shares: only its range says that an unfused kernel is part of an optimizer.
     let optimizer: Vec<(i64, i64)> = passes.map(optimizer).unwrap_or_default();
@@ -134,7 +132,7 @@ fn gpu_rows(
             let name = if let Some(name) = known.get(&key) {
                 *name
             } else {
-                let (name, work) = names.describe(what)?;
+                let (name, work) = names.describe(what);
                 let work = if of_optimizer { OPTIMIZER } else { work };
                 let name = timeline.name(&name, color(work));
                 timeline.kind(work.as_str(), color(work));
@@ -144,7 +142,6 @@ fn gpu_rows(
             timeline.push(lanes[&devices.stream(*operation)], name, operation.start..operation.end);
         }
     }
-    Ok(())
 }
 
 /// The pass to draw, and from the beginning of the first to the end of the last of its instances
@@ -197,7 +194,7 @@ struct HostRange<'a> {
 }
 
 /// The ranges in the window, by their start, outer ones first.
-fn host_ranges<'a>(nvtx: &'a NvtxRanges, window: &Range<i64>) -> Vec<HostRange<'a>> {
+fn host_ranges<'a>(nvtx: &'a Ranges, window: &Range<i64>) -> Vec<HostRange<'a>> {
     let ranges = nvtx.ranges.iter().map(|range| HostRange {
         start: range.start,
         end: range.end.unwrap_or(nvtx.last_range),
@@ -214,7 +211,7 @@ fn host_ranges<'a>(nvtx: &'a NvtxRanges, window: &Range<i64>) -> Vec<HostRange<'
 /// The ranges of each thread.
 fn host_rows(ranges: &[HostRange<'_>], colors: &mut Colors, timeline: &mut Timeline) {
     let threads: BTreeSet<GlobalId> = ranges.iter().map(|range| range.thread).collect();
-    let row = timeline.row("Host: NVTX ranges");
+    let row = timeline.row("Host: ranges");
     let several = threads.len() > 1;
     let lanes = threads.into_iter().map(|thread| {
         let label = if several { format!("thread {}", thread.tid()) } else { String::new() };

@@ -2,25 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::{Error, Placement, RowsOf, Trace};
 use flopgap_report::chart::Color;
-use flopgap_timings::shares::Work;
-
-use crate::failure;
+use flopgap_timings::shares::Work as Kind;
+use flopgap_trace::{Recording, Work, WorkKind};
 
 /// The color of a kind of work, the same on every page.
-pub(super) fn color(work: Work) -> Color {
+pub(super) fn color(work: Kind) -> Color {
     match work {
-        Work::Kernels(KernelClass::Other) => Color::NEUTRAL,
-        Work::Kernels(class) => {
+        Kind::Kernels(KernelClass::Other) => Color::NEUTRAL,
+        Kind::Kernels(class) => {
             KernelClass::ALL.iter().position(|known| *known == class).map_or(Color::NEUTRAL, Color::nth)
         }
-        Work::Memcpy => Color::nth(14),
-        Work::Memset => Color::nth(15),
+        Kind::Memcpy => Color::nth(14),
+        Kind::Memset => Color::nth(15),
     }
 }
 
@@ -59,6 +58,8 @@ pub(super) struct Devices {
     pub(super) operations: BTreeMap<i64, Vec<Operation>>,
     whats: Places<What>,
     streams: Places<Stream>,
+    /// What kernels are called.
+    names: BTreeMap<i64, Arc<str>>,
 }
 
 impl Devices {
@@ -119,36 +120,36 @@ impl Gap {
 }
 
 /// Reads all operations, or those of a interval of time.
-pub(super) fn read(trace: &Trace, window: Option<&Range<i64>>) -> Result<Devices, Failure> {
+pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result<Devices, Failure> {
     let mut devices = Devices::default();
-    let mut add = |at: Placement, what: What| {
-        let within = window.is_none_or(|window| at.start < window.end && at.end > window.start);
-        if at.end >= at.start && within {
-            let process = at.process.map_or(0, |process| u32::try_from(process.pid()).unwrap_or_default());
-            let stream = Stream { process, stream: i32::try_from(at.stream).unwrap_or(i32::MAX) };
+    let read = trace.each_operation(true, &mut |operation| {
+        let Work { start, end, device, process, kind, .. } = operation.work;
+        let within = window.is_none_or(|window| start < window.end && end > window.start);
+        if end >= start && within {
+            let process = process.map_or(0, |process| u32::try_from(process.pid()).unwrap_or_default());
+            let stream = Stream { process, stream: i32::try_from(operation.stream).unwrap_or(i32::MAX) };
+            let what = match kind {
+                WorkKind::Kernel => What::Kernel(operation.name_id),
+                WorkKind::Copy => What::Copy,
+                WorkKind::Set => What::Set,
+                WorkKind::Graph => What::Graph,
+            };
+            if devices.whats.last.is_none_or(|(last, _)| last != what) && kind == WorkKind::Kernel {
+                devices.names.entry(operation.name_id).or_insert_with(|| operation.name.into());
+            }
             let (what, stream) = (devices.whats.number(what), devices.streams.number(stream));
-            let operation = Operation { start: at.start, end: at.end, what, stream };
-            devices.operations.entry(at.device).or_default().push(operation);
+            let operation = Operation { start, end, what, stream };
+            devices.operations.entry(device).or_default().push(operation);
         }
-    };
-    present(trace.kernels(), |kernel| add(kernel.at, What::Kernel(kernel.demangled)))?;
-    present(trace.copies(), |copy| add(copy.at, What::Copy))?;
-    present(trace.memsets(), |set| add(set.at, What::Set))?;
-    present(trace.graph_runs(), |graph| add(graph.at, What::Graph))?;
+    });
+    match read {
+        Err(error) if error.is_absence() => {}
+        read => read.map_err(|error| Failure::of(&error))?,
+    }
     for operations in devices.operations.values_mut() {
         operations.sort_unstable_by_key(|operation| (operation.start, operation.end));
     }
     Ok(devices)
-}
-
-/// Adds the rows of a table, if it was recorded.
-fn present<T>(rows: Result<RowsOf<T>, Error>, mut add: impl FnMut(T)) -> Result<(), Failure> {
-    match rows {
-        Err(error) if error.is_absence() => Ok(()),
-        rows => rows
-            .and_then(|rows| rows.into_iter().try_for_each(|row| row.map(&mut add)))
-            .map_err(|error| failure(&error)),
-    }
 }
 
 /// The longest intervals in which a device did nothing, longest first.
@@ -184,39 +185,50 @@ fn longest(gaps: &mut Vec<Gap>, count: usize) {
     gaps.truncate(count);
 }
 
-/// Names and kinds of operations, each name looked up once.
+/// An interval in which a device did nothing, with the names of what ran around it.
+#[derive(Clone, Debug)]
+pub(super) struct Described {
+    pub(super) gap: Gap,
+    pub(super) before: String,
+    pub(super) after: String,
+}
+
+/// Intervals with the names of what ran around them.
+pub(super) fn described(gaps: &[Gap], names: &Names<'_>) -> Vec<Described> {
+    let of = |gap: &Gap| Described {
+        gap: *gap,
+        before: names.describe(gap.before).0,
+        after: names.describe(gap.after).0,
+    };
+    gaps.iter().map(of).collect()
+}
+
+/// Short names and kinds of operations.
 pub(super) struct Names<'a> {
-    trace: &'a Trace,
+    devices: &'a Devices,
     classifier: &'a Classifier,
-    known: BTreeMap<i64, (String, Work)>,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(trace: &'a Trace, classifier: &'a Classifier) -> Names<'a> {
-        Names { trace, classifier, known: BTreeMap::new() }
+    pub(super) fn new(devices: &'a Devices, classifier: &'a Classifier) -> Names<'a> {
+        Names { devices, classifier }
     }
 
     /// A short name, and the kind of work.
-    pub(super) fn describe(&mut self, what: What) -> Result<(String, Work), Failure> {
+    pub(super) fn describe(&self, what: What) -> (String, Kind) {
         let id = match what {
             What::Kernel(id) => id,
-            What::Copy => return Ok(("memcpy".to_owned(), Work::Memcpy)),
-            What::Set => return Ok(("memset".to_owned(), Work::Memset)),
-            What::Graph => return Ok(("CUDA graph".to_owned(), Work::Kernels(KernelClass::Other))),
+            What::Copy => return ("memcpy".to_owned(), Kind::Memcpy),
+            What::Set => return ("memset".to_owned(), Kind::Memset),
+            What::Graph => return ("CUDA graph".to_owned(), Kind::Kernels(KernelClass::Other)),
         };
-        if let Some(known) = self.known.get(&id) {
-            return Ok(known.clone());
-        }
-        let name = self.trace.string(id).map_err(|error| failure(&error))?;
-        let found = match name {
+        match self.devices.names.get(&id) {
             Some(name) => {
-                let info = self.classifier.get(&name);
-                (info.short.clone(), Work::Kernels(info.class))
+                let info = self.classifier.get(name);
+                (info.short.clone(), Kind::Kernels(info.class))
             }
-            None => (format!("[unknown string {id}]"), Work::Kernels(KernelClass::Other)),
-        };
-        self.known.insert(id, found.clone());
-        Ok(found)
+            None => (format!("[unknown string {id}]"), Kind::Kernels(KernelClass::Other)),
+        }
     }
 }
 

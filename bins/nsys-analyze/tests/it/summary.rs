@@ -108,7 +108,7 @@ fn every_answer_agrees_with_nsys() {
         (&facts["GPU"], &facts["exported by nsys"]),
         (&"NVIDIA H200 (0)".into(), &"2025.3.2.0".into())
     );
-    assert_eq!((&facts["NVTX ranges"], &facts["recorded for"]), (&"150".into(), &"9.578 s".into()));
+    assert_eq!((&facts["ranges"], &facts["recorded for"]), (&"150".into(), &"9.578 s".into()));
     assert_eq!(facts["program"], "python3 lm.py --mode forward --steps 2 --warmup 1");
 }
 
@@ -191,7 +191,7 @@ fn programs_of_language_models_and_ranges_by_name() {
     assert!(names.contains(&"execute_model") && names.contains(&"decode_step_*"), "{names:?}");
     let kernels = rows(section(&found, "Kernels"), "Kernels launched within `decode_step_*` (2 instances)");
     assert_eq!(kernels[0]["calls"], 122);
-    let ranges = rows(section(&found, "NVTX ranges"), "Ranges by time");
+    let ranges = rows(section(&found, "Ranges"), "Ranges by time");
     let row = |name: &str| ranges.iter().find(|row| row["range"] == name).unwrap();
     assert_eq!((&row("execute_model")["kind"], &row("execute_model")["n"]), (&"step".into(), &2.into()));
     assert_eq!((&row("blocks.*")["n"], &row("blocks.*")["n_gpu"]), (&24.into(), &24.into()));
@@ -211,7 +211,7 @@ fn programs_of_language_models_and_ranges_by_name() {
     assert!(two.contains("A: one `blocks.*` (mean of 24); B: one `blocks.*` (mean of 24)."), "{two}");
     let absent = run(&["summary", &path, "--range", "block"]);
     assert_eq!((absent.code, absent.stdout.as_str()), (3, ""));
-    assert!(absent.stderr.contains("no NVTX range is called `block`"), "{}", absent.stderr);
+    assert!(absent.stderr.contains("no range is called `block`"), "{}", absent.stderr);
 }
 
 #[test]
@@ -224,9 +224,7 @@ fn the_html_page_is_whole_and_loads_nothing() {
     assert!(html.contains("content=\"default-src 'none'") && html.len() < 2_000_000, "{}", html.len());
     assert_eq!(html.matches("role=\"img\"").count(), 1, "the bar");
     assert_eq!(html.matches("<figure class=\"chart timeline\">").count(), 1);
-    for wanted in
-        ["Host: NVTX ranges", "GPU 0: what ran", "<code>backward</code>", "multi_tensor_apply_kernel"]
-    {
+    for wanted in ["Host: ranges", "GPU 0: what ran", "<code>backward</code>", "multi_tensor_apply_kernel"] {
         assert!(html.contains(wanted), "{wanted}");
     }
     let html = html

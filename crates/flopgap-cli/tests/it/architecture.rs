@@ -12,9 +12,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-flops", &[]),
     ("flopgap-hint", &[]),
     ("flopgap-kernels", &[]),
-    ("flopgap-kineto", &["flopgap-unpack"]),
+    ("flopgap-kineto", &["flopgap-trace", "flopgap-unpack"]),
     ("flopgap-ncu", &["flopgap-unpack"]),
-    ("flopgap-nsys", &["flopgap-sqlite"]),
+    ("flopgap-nsys", &["flopgap-sqlite", "flopgap-trace"]),
     ("flopgap-sqlite", &[]),
     ("flopgap-fs", &[]),
     ("flopgap-unpack", &[]),
@@ -29,7 +29,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "flopgap-sweep",
         &["flopgap-cluster", "flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"],
     ),
-    ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-nsys"]),
+    ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),
+    ("flopgap-trace", &[]),
     (
         "flopgap-table",
         &[

@@ -1,5 +1,6 @@
 //! The reader on a recorded trace and on invalid ones.
 
+mod averages;
 mod bad;
 mod bombs;
 mod corpus;

@@ -1,9 +1,9 @@
 //! Which call launched which work, in one bit for each id.
 
+use flopgap_trace::CorrelationIds as Ids;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::rows;
-use crate::correlation::Ids;
 use crate::tables::gpu::{Kind, LaunchId, launch_ids};
 use crate::tables::host::call_ids;
 use crate::{ApiCall, Error, GlobalId, Trace};

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
+use flopgap_trace::Correlations;
+use flopgap_trace::Values;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::api;
 use super::table::{Column, Sink, Unit, Value};
 use crate::KernelName;
-use crate::correlation::Correlations;
 use crate::gpu_work::Backward;
-use crate::stats::Values;
 use crate::tables::gpu::KERNEL;
 use crate::tables::host::{RUNTIME, TimedCall, call_ids, launch_calls};
 use crate::{Error, GlobalId, Name, Names, Summary, Trace};

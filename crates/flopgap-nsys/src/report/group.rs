@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::hash::Hash;
 
+use flopgap_trace::Values;
 use rustc_hash::FxHashMap;
 
 use super::table::{Column, Unit, Value};
+
 use crate::Summary;
-use crate::stats::Values;
+use crate::round::percent_of;
 
 /// Values by key.
 #[derive(Debug)]
@@ -22,11 +24,6 @@ impl<K> Default for Groups<K> {
 impl<K: Hash + Eq + Ord> Groups<K> {
     pub(crate) fn add(&mut self, key: K, value: i64) {
         self.0.entry(key).or_default().add(value);
-    }
-
-    /// Adds all values of a collection.
-    pub(crate) fn add_all(&mut self, key: K, values: Values) {
-        self.0.entry(key).or_default().extend(values);
     }
 
     /// The values under new keys: those whose keys become equal are put together.
@@ -99,7 +96,7 @@ pub(super) const fn with_times<const M: usize, const N: usize>(
 /// The values of [`time_columns`].
 pub(super) fn times(summary: &Summary, all: i128) -> Vec<Value> {
     vec![
-        summary.percent_of(all).map_or(Value::Absent, Value::Real),
+        percent_of(summary, all).map_or(Value::Absent, Value::Real),
         Value::Int(summary.total),
         summary.count.into(),
         Value::Real(summary.mean),

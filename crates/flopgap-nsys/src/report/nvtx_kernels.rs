@@ -7,15 +7,16 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use flopgap_trace::Nesting;
+use flopgap_trace::Values;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ReportOptions;
 use super::table::{Column, Sink, Unit, Value};
 use crate::KernelName;
 use crate::gpu_work::Backward;
-use crate::nesting::Nesting;
+use crate::launched::nesting;
 use crate::ranges::RangeTable;
-use crate::stats::Values;
 use crate::tables::gpu::KERNEL;
 use crate::{Error, GlobalId, Name, RangeStyle, Summary, Trace};
 
@@ -57,7 +58,7 @@ pub(super) fn kernels(
     let mut table = trace.range_table()?;
     let ranges = table.printed(options.fold_names);
     let RangeTable { owners, names: range_names, styles, .. } = table;
-    let nesting = Nesting::of(trace, &owners, options.attribution.by)?;
+    let nesting = nesting(trace, &owners, options.attribution.by)?;
     drop(owners);
     let mut kernels = Kernels::default();
     let texts =

@@ -3,16 +3,16 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use flopgap_trace::Owners;
+use flopgap_trace::Values;
 use rustc_hash::FxHashMap;
 
 use super::ReportOptions;
 use super::table::{Column, Sink, Unit, Value};
 use crate::gpu_work::Backward;
 use crate::hierarchy::Hierarchy;
-use crate::nesting::Nesting;
-use crate::owners::Owners;
+use crate::launched::nesting;
 use crate::ranges::RangeTable;
-use crate::stats::Values;
 use crate::{Attribution, Error, Name, RangeStyle, Trace};
 
 static TRACE: [Column; 14] = [
@@ -73,7 +73,7 @@ impl Extent {
 
 /// When the work of each range ran, over kernels, copies and memsets.
 fn extents(trace: &Trace, owners: &Owners, attribution: Attribution) -> Result<Vec<Extent>, Error> {
-    let mut nesting = Nesting::of(trace, owners, attribution.by)?;
+    let mut nesting = nesting(trace, owners, attribution.by)?;
     let mut by_node = vec![Extent::NONE; nesting.len()];
     trace.gpu_work(attribution.whole_graphs, Backward::AsNsys, |work| {
         // A graph launch is one operation, however many nodes it runs.

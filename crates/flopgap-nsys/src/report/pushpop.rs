@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use flopgap_trace::Interval;
 use rustc_hash::FxHashMap;
 
 use super::table::{Column, Sink, Unit, Value};
 use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
-use crate::owners::Interval;
 use crate::ranges::NvtxNames;
 use crate::tables::nvtx::{NvtxRow, NvtxRows};
 use crate::tables::nvtx_kind::NVTX;

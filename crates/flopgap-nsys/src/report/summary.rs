@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use flopgap_trace::Owners;
+
 use super::api::calls_by_id;
 use super::group::{Groups, fewest_first, grand_total, largest_first, times, with_times};
 use super::memory;
@@ -11,8 +13,7 @@ use super::table::{Column, Sink, Unit};
 use super::{KernelName, Report, ReportKind, ReportOptions};
 use crate::error::if_recorded;
 use crate::gpu_work::Backward;
-use crate::nesting::Nesting;
-use crate::owners::Owners;
+use crate::launched::nesting;
 use crate::tables::gpu::{kernel_durations, shaped_kernels};
 use crate::{AttributeBy, Error, Name, Summary, Trace};
 
@@ -53,7 +54,7 @@ fn durations_in_ranges(trace: &Trace, names: KernelName) -> Result<Groups<Arc<st
     // As with nsys, a filter chooses kernels, not the ranges around their launches.
     let whole = trace.with_filter(None);
     let Some(nvtx) = if_recorded(whole.nvtx_ranges())? else { return durations(trace, names) };
-    let nesting = if_recorded(Nesting::of(&whole, &Owners::of(&nvtx), AttributeBy::Thread))?;
+    let nesting = if_recorded(nesting(&whole, &Owners::of(&nvtx), AttributeBy::Thread))?;
     let Some(nesting) = nesting else { return durations(trace, names) };
     let mut groups: Groups<(Name, Option<Name>)> = Groups::default();
     let kernels = trace.named_kernels(names, false, Backward::AsNsys, |work, kernel| {

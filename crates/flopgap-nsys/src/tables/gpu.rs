@@ -1,5 +1,7 @@
 //! What ran on a GPU: kernels, copies, memsets, and whole graphs.
 
+pub(crate) use flopgap_trace::{Work, WorkKind as Kind};
+
 use super::TableSpec;
 use super::graph::GRAPH;
 use super::placement::{Placement, placement};
@@ -64,47 +66,13 @@ pub struct MemorySet {
     pub memory: Option<i64>,
 }
 
-/// What a piece of GPU work is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    Kernel,
-    Copy,
-    Set,
-    Graph,
-}
-
-impl Kind {
-    /// The kinds of GPU work; whole graphs on request.
-    pub(crate) fn all(whole_graphs: bool) -> &'static [Kind] {
-        const ALL: &[Kind] = &[Kind::Kernel, Kind::Copy, Kind::Set, Kind::Graph];
-        if whole_graphs { ALL } else { &ALL[..3] }
-    }
-
-    /// The table of this kind.
-    pub(crate) fn table(self) -> &'static TableSpec {
-        match self {
-            Kind::Kernel => &KERNEL,
-            Kind::Copy => &MEMCPY,
-            Kind::Set => &MEMSET,
-            Kind::Graph => &GRAPH,
-        }
-    }
-}
-
-/// What all GPU work has in common.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
-    pub(crate) kind: Kind,
-    pub(crate) start: i64,
-    pub(crate) end: i64,
-    pub(crate) device: i64,
-    pub(crate) process: Option<GlobalId>,
-    pub(crate) correlation: Option<i64>,
-}
-
-impl Work {
-    pub(crate) fn duration(&self) -> i64 {
-        self.end.saturating_sub(self.start)
+/// The table of a kind of work.
+pub(crate) fn table_of(kind: Kind) -> &'static TableSpec {
+    match kind {
+        Kind::Kernel => &KERNEL,
+        Kind::Copy => &MEMCPY,
+        Kind::Set => &MEMSET,
+        Kind::Graph => &GRAPH,
     }
 }
 
@@ -321,7 +289,7 @@ pub(crate) fn all_work(
     kind: Kind,
     backward: Backward,
 ) -> Result<impl Decoded<Work> + use<>, Error> {
-    let mut select = trace.select(kind.table());
+    let mut select = trace.select(table_of(kind));
     let work = work(&mut select, kind, backward);
     select.rows(work)
 }
@@ -332,7 +300,7 @@ pub(crate) fn identified_work(
     trace: &Trace,
     kind: Kind,
 ) -> Result<impl Decoded<IdentifiedWork> + use<>, Error> {
-    let mut select = trace.select(kind.table());
+    let mut select = trace.select(table_of(kind));
     let work = work(&mut select, kind, Backward::LeftOut);
     let id = match kind {
         Kind::Kernel => select.want("demangledName"),
@@ -356,7 +324,7 @@ pub(crate) fn named_work(
     names: KernelName,
     backward: Backward,
 ) -> Result<impl Decoded<NamedWork> + use<>, Error> {
-    let mut select = trace.select(kind.table());
+    let mut select = trace.select(table_of(kind));
     let work = work(&mut select, kind, backward);
     let name = if kind == Kind::Graph {
         let id = select.need("graphId");
@@ -414,7 +382,7 @@ pub(crate) fn placed_kernels(
 
 /// What ties the work of a kind to the calls that launched it.
 pub(crate) fn launch_ids(trace: &Trace, kind: Kind) -> Result<impl Decoded<LaunchId> + use<>, Error> {
-    let mut select = trace.select(kind.table());
+    let mut select = trace.select(table_of(kind));
     let (process, correlation) = (select.want("globalPid"), select.want("correlationId"));
     select.rows(move |row| {
         Some(LaunchId { process: row.int(process).map(GlobalId), correlation: row.int(correlation) })
@@ -423,7 +391,7 @@ pub(crate) fn launch_ids(trace: &Trace, kind: Kind) -> Result<impl Decoded<Launc
 
 /// When work of a kind ran.
 pub(crate) fn busy(trace: &Trace, kind: Kind) -> Result<impl Decoded<Busy> + use<>, Error> {
-    let mut select = trace.select(kind.table());
+    let mut select = trace.select(table_of(kind));
     let (start, end) = (select.need("start"), select.need("end"));
     let (device, context) = (select.need("deviceId"), select.need("contextId"));
     let process = select.want("globalPid");

@@ -294,7 +294,7 @@ fn what_is_held_is_not_read_again() {
     assert_eq!((&after.nvtx.ranges, &after.work), (&before.nvtx.ranges, &before.work));
     assert_eq!(trace.operation_times(None, BY_PROCESS).unwrap(), all);
     let steps: Vec<usize> = (0..after.nvtx.ranges.len()).filter(|at| after.work[*at].is_some()).collect();
-    let within = trace.operation_times(Some((&after.nvtx, &steps)), BY_PROCESS).unwrap();
+    let within = trace.operation_times(Some(&steps), BY_PROCESS).unwrap();
     assert!(!within.kernels.is_empty());
     assert_eq!(trace.gpu_activity(None, BY_PROCESS).unwrap().len(), 1);
     drop((launched, after, before));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_kernels::Classifier;
-use flopgap_nsys::fold_name;
+use flopgap_trace::fold_name;
 
 use super::{Change, KernelChange, Operation, Side};
 use crate::scope::Part;

@@ -7,7 +7,7 @@ mod work;
 
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_nsys::Trace;
+use flopgap_trace::Recording;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -229,8 +229,8 @@ pub struct Options {
 /// # Errors
 /// When either has no kernels, or no range of the scope.
 pub fn diff(
-    before: (&Trace, &Scope),
-    after: (&Trace, &Scope),
+    before: (&dyn Recording, &Scope),
+    after: (&dyn Recording, &Scope),
     options: Options,
     classifier: &Classifier,
 ) -> Result<Diff, Error> {
@@ -273,11 +273,11 @@ pub fn diff(
 
 /// The work of the scope of a trace, all of its ranges, and which instances of these were left out.
 fn one(
-    trace: &Trace,
+    trace: &dyn Recording,
     scope: &Scope,
     options: Options,
 ) -> Result<(Scoped, ranges::Ranges, Option<Selection>), Error> {
-    let nvtx = match trace.nvtx_ranges() {
+    let nvtx = match trace.ranges() {
         Ok(nvtx) => Some(nvtx),
         Err(error) if error.is_absence() => None,
         Err(error) => return Err(error.into()),

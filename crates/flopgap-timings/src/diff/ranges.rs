@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flopgap_nsys::{GlobalId, Launched, NvtxRanges, WorkSum};
+use flopgap_trace::{GlobalId, Launched, Ranges as NvtxRanges, WorkSum};
 
 use super::{Change, Options, RangeChange, RangeGpu, Side};
 use crate::scope::Scope;

@@ -169,7 +169,7 @@ fn what_is_not_there_is_an_absence() {
     assert!(error.to_string().contains("by its name; the longest are `"), "{error}");
     let options = Options { ranges: vec!["forward".parse().unwrap()], ..Options::default() };
     let error = passes(&trace, &options).unwrap_err();
-    assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `forward`"), "{error}");
+    assert!(error.is_absence() && error.to_string().contains("no range is called `forward`"), "{error}");
 }
 
 /// The recorded inference with the names that programs for language models use: steps, prompts and
@@ -246,7 +246,7 @@ fn ranges_are_written_in_one_way() {
     let all = found("*").unwrap();
     assert!(all.len() > 5 && all.iter().all(|(name, _)| name != "warmup"), "{all:?}");
     let error = found("softmax").unwrap_err();
-    assert!(error.is_absence() && error.to_string().contains("no NVTX range is called `softmax`"), "{error}");
+    assert!(error.is_absence() && error.to_string().contains("no range is called `softmax`"), "{error}");
 }
 
 /// Each process has its own means, the slower is named, and work on several GPUs of one process is

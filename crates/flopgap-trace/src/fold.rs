@@ -14,7 +14,7 @@ use std::borrow::Cow;
 /// `gemm_128x64`.
 ///
 /// ```
-/// use flopgap_nsys::fold_name;
+/// use flopgap_trace::fold_name;
 ///
 /// assert_eq!(fold_name("aten::view, op_id = 314290"), "aten::view, op_id = *");
 /// assert_eq!(fold_name("FSDP::forward (block.14), op_id = 7"), "FSDP::forward (block.14), op_id = *");

@@ -4,18 +4,20 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use crate::{GlobalId, NvtxRanges};
+use crate::{GlobalId, Range, Ranges};
 
 /// An interval of time on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Interval {
-    pub(crate) start: i64,
-    pub(crate) end: i64,
+pub struct Interval {
+    /// When it begins.
+    pub start: i64,
+    /// When it ends, inclusive.
+    pub end: i64,
 }
 
 /// The ranges that can own GPU work, by thread.
 #[derive(Debug)]
-pub(crate) struct Owners {
+pub struct Owners {
     /// All ranges, also those that own nothing, so that a number means the same range everywhere.
     intervals: Vec<Interval>,
     /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer
@@ -25,14 +27,14 @@ pub(crate) struct Owners {
 
 /// The ranges of each thread, while they are collected.
 #[derive(Debug, Default)]
-pub(crate) struct Threads(FxHashMap<GlobalId, Vec<u32>>);
+pub struct OwnersByThread(FxHashMap<GlobalId, Vec<u32>>);
 
-impl Threads {
+impl OwnersByThread {
     /// Adds a range by its place.
     ///
     /// # Panics
     /// With 2³² ranges, which no trace of less than 150 GB holds.
-    pub(crate) fn add(&mut self, thread: GlobalId, range: usize) {
+    pub fn add(&mut self, thread: GlobalId, range: usize) {
         let range = u32::try_from(range).expect("fewer than 2^32 ranges");
         self.0.entry(thread).or_default().push(range);
     }
@@ -40,22 +42,20 @@ impl Threads {
 
 impl Owners {
     /// The owners among `nvtx.ranges`; a range is named by its place there.
-    pub(crate) fn of(nvtx: &NvtxRanges) -> Owners {
-        let mut threads = Threads::default();
+    pub fn of(nvtx: &Ranges) -> Owners {
+        let mut threads = OwnersByThread::default();
         for (at, range) in nvtx.ranges.iter().enumerate() {
             if !range.crosses_threads {
                 threads.add(range.thread, at);
             }
         }
-        let interval = |range: &crate::NvtxRange| Interval {
-            start: range.start,
-            end: range.end.unwrap_or(nvtx.last_range),
-        };
+        let interval =
+            |range: &Range| Interval { start: range.start, end: range.end.unwrap_or(nvtx.last_range) };
         Owners::new(nvtx.ranges.iter().map(interval).collect(), threads)
     }
 
     /// Ranges, and which of them are of which thread.
-    pub(crate) fn new(intervals: Vec<Interval>, Threads(mut threads): Threads) -> Owners {
+    pub fn new(intervals: Vec<Interval>, OwnersByThread(mut threads): OwnersByThread) -> Owners {
         for ranges in threads.values_mut() {
             // Of two equal ranges the one recorded first is the outer one.
             let key = |range: &u32| {
@@ -70,23 +70,23 @@ impl Owners {
     }
 
     /// All ranges, also those that own nothing.
-    pub(crate) fn intervals(&self) -> &[Interval] {
+    pub fn intervals(&self) -> &[Interval] {
         &self.intervals
     }
 
     /// The ranges of each thread, in the order of a sweep.
-    pub(crate) fn threads(&self) -> impl Iterator<Item = &[u32]> {
+    pub fn threads(&self) -> impl Iterator<Item = &[u32]> {
         self.threads.values().map(Vec::as_slice)
     }
 
     /// The ranges of one thread.
-    pub(crate) fn on(&self, thread: GlobalId) -> &[u32] {
+    pub fn on(&self, thread: GlobalId) -> &[u32] {
         self.threads.get(&thread).map_or(&[], Vec::as_slice)
     }
 
     /// The thread whose ranges stand for those of its process: the one with the number of the
     /// process, or when that has none, the one with the most.
-    pub(crate) fn main_thread(&self, process: GlobalId) -> Option<GlobalId> {
+    pub fn main_thread(&self, process: GlobalId) -> Option<GlobalId> {
         let threads = self.threads.iter().filter(|(thread, _)| thread.process() == process);
         let best = threads
             .max_by_key(|(thread, ranges)| (thread.tid() == thread.pid(), ranges.len(), Reverse(**thread)));

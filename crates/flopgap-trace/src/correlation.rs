@@ -16,7 +16,7 @@ const TAKEN: u32 = 1 << 31;
 /// CUPTI counts correlation ids up by one in each process, so a number costs four bytes in a plain
 /// vector; ids that are scattered (a trace that was trimmed or fixed) are hashed.
 #[derive(Debug, Default)]
-pub(crate) struct Correlations {
+pub struct Correlations {
     processes: Vec<(GlobalId, Slots)>,
 }
 
@@ -37,7 +37,7 @@ fn reach(base: &mut i64, numbers: &mut Vec<u32>, ids: usize, id: i64) -> Option<
     let most = ids.saturating_mul(16).saturating_add(1 << 16);
     if id < *base {
         let more = usize::try_from(base.checked_sub(id)?).ok().filter(|more| more + numbers.len() <= most)?;
-        // Ids that arrive in descending order must not move all numbers each time.
+        // CorrelationIds that arrive in descending order must not move all numbers each time.
         let below = usize::try_from(id.saturating_sub(i64::MIN)).unwrap_or(0);
         let spare = (numbers.len() / 2).min(most - more - numbers.len()).min(below);
         numbers.splice(0..0, std::iter::repeat_n(NONE, more + spare));
@@ -53,7 +53,7 @@ fn reach(base: &mut i64, numbers: &mut Vec<u32>, ids: usize, id: i64) -> Option<
 
 impl Correlations {
     /// Adds a process, of which there may be no ids; its place.
-    pub(crate) fn add_process(&mut self, process: GlobalId) -> usize {
+    pub fn add_process(&mut self, process: GlobalId) -> usize {
         self.place_of(Some(process)).unwrap_or_else(|| {
             self.processes.push((process, Slots::Dense { base: 0, numbers: Vec::new(), ids: 0 }));
             self.processes.len() - 1
@@ -61,7 +61,8 @@ impl Correlations {
     }
 
     /// Gives an id a number, unless it has one, which is then returned.
-    pub(crate) fn insert(&mut self, process: GlobalId, id: i64, number: u32) -> Option<u32> {
+    #[inline]
+    pub fn insert(&mut self, process: GlobalId, id: i64, number: u32) -> Option<u32> {
         let at = self.add_process(process);
         let slots = &mut self.processes[at].1;
         if let Slots::Dense { base, numbers, ids } = slots {
@@ -95,7 +96,8 @@ impl Correlations {
 
     /// The number of an id. Exports that lack the process of GPU work mean the only one, when there
     /// is only one.
-    pub(crate) fn get(&self, process: Option<GlobalId>, id: i64) -> Option<u32> {
+    #[inline]
+    pub fn get(&self, process: Option<GlobalId>, id: i64) -> Option<u32> {
         let at = self.place_of(process)?;
         let number = match &self.processes[at].1 {
             Slots::Dense { base, numbers, .. } => {
@@ -108,7 +110,8 @@ impl Correlations {
 
     /// [`Correlations::get`], and whether this is the first time that the number of this id is
     /// taken.
-    pub(crate) fn take(&mut self, process: Option<GlobalId>, id: i64) -> Option<(u32, bool)> {
+    #[inline]
+    pub fn take(&mut self, process: Option<GlobalId>, id: i64) -> Option<(u32, bool)> {
         let at = self.place_of(process)?;
         let number = match &mut self.processes[at].1 {
             Slots::Dense { base, numbers, .. } => {
@@ -124,6 +127,7 @@ impl Correlations {
         Some((*number & !TAKEN, first))
     }
 
+    #[inline]
     fn place_of(&self, process: Option<GlobalId>) -> Option<usize> {
         match process {
             Some(process) => self.processes.iter().position(|(known, _)| *known == process),
@@ -134,28 +138,29 @@ impl Correlations {
 
 /// A set of correlation ids, in about one bit for each: a process counts them up.
 #[derive(Debug, Default)]
-pub(crate) struct Ids {
+pub struct CorrelationIds {
     /// Pages of 4096 bits.
     pages: FxHashMap<(GlobalId, i64), Box<[u64; 64]>>,
 }
 
-impl Ids {
+impl CorrelationIds {
     fn place((process, id): (GlobalId, i64)) -> ((GlobalId, i64), usize, u64) {
         let low = usize::try_from(id & 0xfff).unwrap_or_default();
         ((process, id >> 12), low / 64, 1 << (low % 64))
     }
 
     /// Adds an id; false when it was there.
-    pub(crate) fn insert(&mut self, id: (GlobalId, i64)) -> bool {
-        let (page, word, bit) = Ids::place(id);
+    pub fn insert(&mut self, id: (GlobalId, i64)) -> bool {
+        let (page, word, bit) = CorrelationIds::place(id);
         let word = &mut self.pages.entry(page).or_insert_with(|| Box::new([0; 64]))[word];
         let new = *word & bit == 0;
         *word |= bit;
         new
     }
 
-    pub(crate) fn contains(&self, id: (GlobalId, i64)) -> bool {
-        let (page, word, bit) = Ids::place(id);
+    /// Whether an id was added.
+    pub fn contains(&self, id: (GlobalId, i64)) -> bool {
+        let (page, word, bit) = CorrelationIds::place(id);
         self.pages.get(&page).is_some_and(|page| page[word] & bit != 0)
     }
 }
@@ -168,7 +173,7 @@ mod tests {
 
     #[test]
     fn ids_are_kept_apart() {
-        let mut ids = Ids::default();
+        let mut ids = CorrelationIds::default();
         let (a, b) = (GlobalId(1 << 24), GlobalId(2 << 24));
         for id in [0, 1, 63, 64, 4095, 4096, -1, i64::MIN, i64::MAX] {
             assert!(ids.insert((a, id)));

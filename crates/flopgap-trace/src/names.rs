@@ -13,12 +13,12 @@ impl Name {
     ///
     /// # Panics
     /// From 2³² on, which no trace of less than 64 GB holds.
-    pub(crate) fn at(place: usize) -> Name {
+    pub fn at(place: usize) -> Name {
         Name(u32::try_from(place).expect("fewer than 2^32 distinct strings"))
     }
 
     /// Its place among the names of its collection, in the order in which they were kept.
-    pub(crate) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -47,7 +47,7 @@ impl Names {
     }
 
     /// The name of `text`, when it is kept.
-    pub(crate) fn get(&self, text: &str) -> Option<Name> {
+    pub fn get(&self, text: &str) -> Option<Name> {
         self.by_text.get(text).copied()
     }
 

@@ -4,7 +4,7 @@
 /// machine above.
 ///
 /// ```
-/// use flopgap_nsys::GlobalId;
+/// use flopgap_trace::GlobalId;
 ///
 /// let thread = GlobalId(0x0001_0002_c900_02ee);
 /// assert_eq!((thread.pid(), thread.tid()), (713, 750));
@@ -18,16 +18,19 @@ impl GlobalId {
 
     /// The process of this thread: the same number without the thread's bits.
     #[must_use]
+    #[inline]
     pub fn process(self) -> GlobalId {
         GlobalId(self.0 & !Self::LOW)
     }
 
     /// The process id as the system numbers it.
+    #[inline]
     pub fn pid(self) -> i64 {
         (self.0 >> 24) & Self::LOW
     }
 
     /// The thread id as the system numbers it.
+    #[inline]
     pub fn tid(self) -> i64 {
         self.0 & Self::LOW
     }

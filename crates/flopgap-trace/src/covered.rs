@@ -2,25 +2,27 @@
 
 /// The time until which a device is known to be busy, for intervals in start order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Covered {
+pub struct Covered {
     /// Before the first interval.
     until: i64,
 }
 
 /// What an interval adds to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Added {
+pub struct Added {
     /// How much of it none of them covers.
-    pub(crate) busy: i64,
+    pub busy: i64,
     /// By how much it ends later than all of them, the gap before it included.
-    pub(crate) extent: i64,
+    pub extent: i64,
 }
 
 impl Covered {
-    pub(crate) const NOTHING: Covered = Covered { until: i64::MIN };
+    /// Before the first interval.
+    pub const NOTHING: Covered = Covered { until: i64::MIN };
 
     /// Adds an interval that begins no earlier than those before.
-    pub(crate) fn add(&mut self, start: i64, end: i64) -> Added {
+    #[inline]
+    pub fn add(&mut self, start: i64, end: i64) -> Added {
         let until = if self.until == i64::MIN { start } else { self.until };
         self.until = until.max(start).max(end);
         Added { busy: end.saturating_sub(until.max(start)).max(0), extent: end.saturating_sub(until).max(0) }

@@ -4,8 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::correlation::Correlations;
 use crate::owners::{Interval, Owners};
-use crate::tables::host::{TimedCall, timed_calls};
-use crate::{AttributeBy, Error, GlobalId, Trace};
+use crate::{AttributeBy, GlobalId};
 
 /// No range, no node.
 const NONE: u32 = u32::MAX;
@@ -16,7 +15,7 @@ const NONE: u32 = u32::MAX;
 /// of the others, so that what is known of calls is handed from node to node up to every range that
 /// contains them. The nodes within a node follow it without a gap.
 #[derive(Debug, Default)]
-pub(crate) struct Nesting {
+pub struct Nesting {
     calls: Correlations,
     nodes: Vec<Node>,
     threads: Vec<GlobalId>,
@@ -44,19 +43,25 @@ struct Calls {
     backtraces: Vec<Call>,
 }
 
+/// The calls of each thread that may have launched work, while they are collected.
+#[derive(Debug, Default)]
+pub struct LaunchCalls(FxHashMap<GlobalId, Calls>);
+
+impl LaunchCalls {
+    /// Adds a call. One that was recorded twice is one call: the second counts where the first was
+    /// not recorded.
+    #[inline]
+    pub fn add(&mut self, thread: GlobalId, interval: Interval, correlation: i64, is_second: bool) {
+        let calls = self.0.entry(thread).or_default();
+        let call = Call { interval, correlation };
+        if is_second { &mut calls.backtraces } else { &mut calls.calls }.push(call);
+    }
+}
+
 impl Nesting {
-    /// Places every call of a trace. A call that was recorded twice, once with its backtrace, is
-    /// one call: nsys counts its kernels twice.
-    pub(crate) fn of(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result<Nesting, Error> {
-        let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
-        for call in timed_calls(trace)? {
-            let TimedCall { start, end, id } = call?;
-            let (Some(thread), Some(correlation)) = (id.thread, id.correlation) else { continue };
-            let calls = threads.entry(thread).or_default();
-            let call = Call { interval: Interval { start, end }, correlation };
-            if id.has_backtrace { &mut calls.backtraces } else { &mut calls.calls }.push(call);
-        }
-        Ok(Nesting::place(threads.into_iter().collect(), owners, by))
+    /// Places every call of a trace.
+    pub fn of(calls: LaunchCalls, owners: &Owners, by: AttributeBy) -> Nesting {
+        Nesting::place(calls.0.into_iter().collect(), owners, by)
     }
 
     fn place(mut threads: Vec<(GlobalId, Calls)>, owners: &Owners, by: AttributeBy) -> Nesting {
@@ -131,32 +136,36 @@ impl Nesting {
 
     /// The node of the call that started a piece of GPU work; `None` when the call was not
     /// recorded.
-    pub(crate) fn node(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<usize> {
+    #[inline]
+    pub fn node(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<usize> {
         self.calls.get(process, correlation?).map(|node| node as usize)
     }
 
     /// [`Nesting::node`], and whether this is the first piece of work of that call that is asked
     /// for.
-    pub(crate) fn take(
-        &mut self,
-        process: Option<GlobalId>,
-        correlation: Option<i64>,
-    ) -> Option<(usize, bool)> {
+    #[inline]
+    pub fn take(&mut self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<(usize, bool)> {
         self.calls.take(process, correlation?).map(|(node, first)| (node as usize, first))
     }
 
     /// Forgets which call is where: no launch can be found from here on, and the memory is free.
-    pub(crate) fn forget_calls(&mut self) {
+    pub fn forget_calls(&mut self) {
         self.calls = Correlations::default();
     }
 
     /// How many nodes there are.
-    pub(crate) fn len(&self) -> usize {
+    #[inline]
+    pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
+    /// Whether there are no nodes: no calls.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// The thread that made the calls of a node.
-    pub(crate) fn thread(&self, node: usize) -> GlobalId {
+    pub fn thread(&self, node: usize) -> GlobalId {
         let mut at = node;
         while let Some((_, parent)) = self.range_and_parent(at) {
             at = parent;
@@ -166,7 +175,8 @@ impl Nesting {
 
     /// The innermost range around the calls of a node, and the node of all others; `None` for calls
     /// outside all ranges.
-    pub(crate) fn range_and_parent(&self, node: usize) -> Option<(usize, usize)> {
+    #[inline]
+    pub fn range_and_parent(&self, node: usize) -> Option<(usize, usize)> {
         let Node { parent, range } = self.nodes[node];
         (range != NONE).then_some((range as usize, parent as usize))
     }
@@ -183,7 +193,7 @@ impl Nesting {
     }
 
     /// For each node whether `is` holds for a range around its calls.
-    pub(crate) fn within(&self, is: impl Fn(usize) -> bool) -> Vec<bool> {
+    pub fn within(&self, is: impl Fn(usize) -> bool) -> Vec<bool> {
         let mut within = vec![false; self.len()];
         for node in 0..self.len() {
             within[node] =
@@ -328,7 +338,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::owners::Threads;
+    use crate::owners::OwnersByThread as Threads;
 
     /// Threads 1 (with the number of its process), 2 and 3 of process 1, and thread 1 of process 2.
     const THREADS: [i64; 4] = [0x100_0001, 0x100_0002, 0x100_0003, 0x200_0001];

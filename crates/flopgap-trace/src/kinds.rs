@@ -2,22 +2,23 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::tables::gpu::Kind;
-use crate::trace::Tally;
+use crate::WorkKind;
 
 /// The kinds of work: kernels and graphs by the id of their name, copies and memsets by bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Kinds {
-    places: FxHashMap<(Kind, Option<i64>), u32>,
-    all: Vec<(Kind, Option<i64>)>,
-    last: Option<((Kind, Option<i64>), u32)>,
-    /// Kernels without a name.
-    pub(crate) unnamed: Tally,
+pub struct Kinds {
+    places: FxHashMap<(WorkKind, Option<i64>), u32>,
+    all: Vec<(WorkKind, Option<i64>)>,
+    last: Option<((WorkKind, Option<i64>), u32)>,
 }
 
 impl Kinds {
     /// The index of a kind, which is added if new.
-    pub(crate) fn place(&mut self, kind: Kind, id: Option<i64>) -> u32 {
+    ///
+    /// # Panics
+    /// With 2³² kinds, which no trace of less than 64 GB holds.
+    #[inline]
+    pub fn place(&mut self, kind: WorkKind, id: Option<i64>) -> u32 {
         let key = (kind, id);
         // Kernels of one name often follow each other.
         if let Some((_, place)) = self.last.filter(|(last, _)| *last == key) {
@@ -33,7 +34,8 @@ impl Kinds {
     }
 
     /// All kinds, by their places.
-    pub(crate) fn all(&self) -> &[(Kind, Option<i64>)] {
+    #[inline]
+    pub fn all(&self) -> &[(WorkKind, Option<i64>)] {
         &self.all
     }
 }

@@ -1,7 +1,5 @@
 //! The statistics of nsys's reports.
 
-use crate::round;
-
 /// Statistics of a set of integers as nsys defines them: sample standard deviation, median between
 /// the middle two.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +24,7 @@ impl Summary {
     /// The statistics of `values`, which are reordered on the way; `None` for no values.
     ///
     /// ```
-    /// let summary = flopgap_nsys::Summary::of(&mut [4, 1, 3, 2]).unwrap();
+    /// let summary = flopgap_trace::Summary::of(&mut [4, 1, 3, 2]).unwrap();
     /// assert_eq!((summary.total, summary.mean, summary.median), (10, 2.5, 2.5));
     /// ```
     pub fn of(values: &mut [i64]) -> Option<Summary> {
@@ -58,11 +56,6 @@ impl Summary {
             sorted.iter().map(|value| (*value as f64 - mean).powi(2)).sum()
         });
         Summary { count: n, total: moments.total, mean, median, min, max, stddev }
-    }
-
-    /// The share of this total in `sum`, in percent, rounded to a tenth.
-    pub(crate) fn percent_of(&self, sum: i128) -> Option<f64> {
-        (sum != 0).then(|| round::to_tenth(self.total as f64 * 100.0 / sum as f64))
     }
 }
 
@@ -137,15 +130,16 @@ impl Moments {
 
 /// Values of which nearly all are below 2³², such as durations, in half the memory.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Values {
+pub struct Values {
     small: Vec<u32>,
     /// The others.
     rest: Vec<i64>,
 }
 
 impl Values {
+    /// Adds a value.
     #[inline]
-    pub(crate) fn add(&mut self, value: i64) {
+    pub fn add(&mut self, value: i64) {
         match u32::try_from(value) {
             Ok(value) => self.small.push(value),
             Err(_) => self.rest.push(value),
@@ -153,7 +147,7 @@ impl Values {
     }
 
     /// Adds all values of another collection.
-    pub(crate) fn extend(&mut self, other: Values) {
+    pub fn extend(&mut self, other: Values) {
         if self.small.is_empty() && self.rest.is_empty() {
             *self = other;
         } else {
@@ -163,18 +157,23 @@ impl Values {
     }
 
     /// Adds the values of another collection, which keeps them.
-    pub(crate) fn extend_from(&mut self, other: &Values) {
+    pub fn extend_from(&mut self, other: &Values) {
         self.small.extend_from_slice(&other.small);
         self.rest.extend_from_slice(&other.rest);
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         (self.small.len() + self.rest.len()) as u64
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Their statistics; `None` for no values.
-    pub(crate) fn summary(mut self) -> Option<Summary> {
+    pub fn summary(mut self) -> Option<Summary> {
         if self.rest.is_empty() {
             let mut moments = Moments::default();
             moments.add_all(&self.small);

@@ -1,0 +1,144 @@
+//! Memory operations, and calls of the runtime and driver.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flopgap_cli::Failure;
+use flopgap_kineto::Job;
+use flopgap_nsys::{ReportKind, ReportTable, Units};
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_timings::Times;
+use flopgap_trace::{Recording as _, Summary, WorkKind};
+
+use super::page::OfTrace;
+use super::{Look, recorded};
+use crate::opening::Opened;
+
+/// Copies and sets.
+pub(super) fn section(page: &mut OfTrace, opened: &Opened) -> Result<(), Failure> {
+    let mut tables: Vec<Result<Table, ReportError>> = Vec::new();
+    match opened {
+        Opened::Nsys(trace) => {
+            let reports = [
+                (ReportKind::CudaGpuMemTimeSum, "Time of memory operations (cuda_gpu_mem_time_sum)"),
+                (ReportKind::CudaGpuMemSizeSum, "Bytes of memory operations (cuda_gpu_mem_size_sum)"),
+            ];
+            for (kind, title) in reports {
+                if let Some(found) = recorded::report(trace, kind)? {
+                    tables.push(crate::output::table(title, &found, Units::default()));
+                }
+            }
+        }
+        Opened::Kineto(job) => tables.extend(operations(job)?),
+    }
+    if tables.is_empty() {
+        page.skip("memory operations", "no copies and no sets were recorded");
+        return Ok(());
+    }
+    page.heading("Memory operations");
+    tables.into_iter().try_for_each(|table| page.table(table))
+}
+
+/// The copies and sets of a trace of `torch.profiler` by what it calls them; nothing where there
+/// are none.
+fn operations(job: &Job) -> Result<Option<Result<Table, ReportError>>, Failure> {
+    let mut sums: BTreeMap<String, (Vec<i64>, Option<i64>)> = BTreeMap::new();
+    let read = job.each_operation(false, &mut |operation| {
+        if matches!(operation.work.kind, WorkKind::Copy | WorkKind::Set) {
+            let (durations, bytes) = sums.entry(operation.name.to_owned()).or_insert((Vec::new(), Some(0)));
+            durations.push(operation.work.duration());
+            *bytes = bytes.zip(operation.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
+        }
+    });
+    read.map_err(|error| Failure::of(&error))?;
+    let mut rows: Vec<(String, Times, Option<i64>)> = sums
+        .into_iter()
+        .filter_map(|(name, (durations, bytes))| Some((name, Times::of(durations)?, bytes)))
+        .collect();
+    rows.sort_by_key(|(_, times, _)| std::cmp::Reverse(times.total_ns));
+    Ok((!rows.is_empty()).then(|| {
+        let mut table = times_table("Time and bytes of memory operations", "operation", Some("bytes"))?;
+        for (name, times, bytes) in &rows {
+            table.push(times_row(name, times).into_iter().chain([Cell::from(*bytes)]))?;
+        }
+        Ok(table)
+    }))
+}
+
+/// Calls of the CUDA APIs.
+pub(super) enum Calls {
+    /// `cuda_api_sum`; nothing when none were recorded.
+    Report(Option<ReportTable>),
+    /// By name, largest total first.
+    Times(Vec<(Arc<str>, Summary)>),
+}
+
+impl Calls {
+    /// How many; nothing when none were recorded.
+    pub(super) fn count(&self) -> Option<i128> {
+        match self {
+            Calls::Report(found) => found.as_ref().map(recorded::api_calls),
+            Calls::Times(calls) => {
+                (!calls.is_empty()).then(|| calls.iter().map(|(_, times)| i128::from(times.count)).sum())
+            }
+        }
+    }
+
+    pub(super) fn section(self, page: &mut OfTrace, look: &Look) -> Result<(), Failure> {
+        let (table, all) = match self {
+            Calls::Report(Some(mut found)) => {
+                let all = found.rows.len();
+                found.rows.truncate(look.top);
+                (crate::output::table("Host time by call (cuda_api_sum)", &found, Units::default()), all)
+            }
+            Calls::Times(calls) if !calls.is_empty() => {
+                (calls_table(&calls[..look.top.min(calls.len())]), calls.len())
+            }
+            Calls::Report(None) | Calls::Times(_) => {
+                page.skip("CUDA API calls", "none were recorded");
+                return Ok(());
+            }
+        };
+        page.heading("CUDA API calls");
+        page.table(table)?;
+        if all > look.top {
+            page.text(format!("{} more are not shown.", all - look.top));
+        }
+        Ok(())
+    }
+}
+
+fn calls_table(calls: &[(Arc<str>, Summary)]) -> Result<Table, ReportError> {
+    let mut table = times_table("Host time by call", "call", None)?;
+    for (name, times) in calls {
+        table.push(times_row(name, &Times::from(*times)))?;
+    }
+    Ok(table)
+}
+
+fn times_table(title: &str, what: &str, more: Option<&str>) -> Result<Table, ReportError> {
+    let mut columns = vec![
+        Column::text(what.to_owned(), what.to_owned()),
+        Column::number("count", "count"),
+        Column::number("total_ns", "total").unit("ns"),
+        Column::number("mean_ns", "mean").unit("ns"),
+        Column::number("median_ns", "median").unit("ns"),
+        Column::number("min_ns", "min").unit("ns"),
+        Column::number("max_ns", "max").unit("ns"),
+    ];
+    columns.extend(more.map(|more| Column::number(more.to_owned(), more.to_owned())));
+    Table::new(title, columns)
+}
+
+fn times_row(name: &str, times: &Times) -> [Cell; 7] {
+    [
+        Cell::text(name),
+        Cell::from(times.count),
+        Cell::from(times.total_ns),
+        Cell::float(times.mean_ns, 1),
+        Cell::float(times.median_ns, 1),
+        Cell::from(times.min_ns),
+        Cell::from(times.max_ns),
+    ]
+}

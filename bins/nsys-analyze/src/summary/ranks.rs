@@ -1,0 +1,63 @@
+//! Communication between GPUs, and the time of each rank.
+
+use flopgap_cli::Failure;
+use flopgap_kernels::Classifier;
+use flopgap_report::ReportError;
+use flopgap_report::table::{Cell, Column, Table};
+use flopgap_timings::communication::{Communication, communication};
+use flopgap_trace::Recording;
+
+use super::page::OfTrace;
+use crate::answer::ms;
+use crate::sentences;
+
+/// Nothing where one process on one GPU did not communicate.
+pub(super) fn section(
+    page: &mut OfTrace,
+    trace: &dyn Recording,
+    classifier: &Classifier,
+) -> Result<(), Failure> {
+    let Some(found) = page.answer("communication", communication(trace, classifier))? else { return Ok(()) };
+    if found.places.len() < 2 && !found.is_any() {
+        return Ok(());
+    }
+    page.answers.extend(sentences::communication(&found));
+    page.heading("Communication and the time of each rank");
+    page.table(table(&found))?;
+    page.text(
+        "Of everything recorded, the time in which such kernels ran: communication is kernels of NCCL and their like, \
+         waiting for other GPUs included; exposed is the part of it beside which no other kernel ran.",
+    );
+    Ok(())
+}
+
+fn table(found: &Communication) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Computation and communication",
+        [
+            Column::text("place", "of"),
+            Column::number("extent_ms", "first to last").unit("ms"),
+            Column::number("busy_ms", "busy").unit("ms"),
+            Column::number("computation_ms", "computation").unit("ms"),
+            Column::number("communication_ms", "communication").unit("ms"),
+            Column::number("overlap_ms", "both").unit("ms"),
+            Column::number("exposed_ms", "exposed").unit("ms"),
+            Column::number("hidden_share", "hidden"),
+            Column::number("idle_ms", "idle").unit("ms"),
+        ],
+    )?;
+    for own in &found.places {
+        table.push([
+            Cell::text(own.place.to_string()),
+            ms(own.extent_ns as f64),
+            ms(own.busy_ns as f64),
+            ms(own.computation_ns as f64),
+            ms(own.communication_ns as f64),
+            ms(own.overlap_ns as f64),
+            ms(own.exposed_ns as f64),
+            Cell::optional(own.hidden(), |share| Cell::percent(share, 1)),
+            ms(own.idle_ns() as f64),
+        ])?;
+    }
+    Ok(table)
+}

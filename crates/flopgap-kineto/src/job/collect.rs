@@ -1,0 +1,262 @@
+//! Puts traces together.
+
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex};
+
+use flopgap_trace::{
+    GlobalId, Interval, Name, Range, RangeName, RangeNames, RangeStyle, Ranges, Work, WorkKind,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::passes::passes;
+use super::{Job, LaunchCall, Piece, Process};
+use crate::{GpuKind, Thread, Trace, WarningKind};
+
+/// Bits of process and thread ids in a [`GlobalId`].
+const ID_BITS: u32 = 24;
+/// Numbers from here on stand for ids that are no numbers of the system's, such as addresses.
+const SUBSTITUTES: i64 = 0xf0_0000;
+
+/// Different names, each with its place.
+#[derive(Default)]
+struct Texts {
+    all: Vec<Arc<str>>,
+    places: FxHashMap<Arc<str>, u32>,
+}
+
+impl Texts {
+    fn place(&mut self, text: &Arc<str>) -> u32 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let place = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.all.push(text.clone());
+        self.places.insert(text.clone(), place);
+        place
+    }
+}
+
+/// Numbers in `0..SUBSTITUTES` for ids, the ids themselves where they are such numbers.
+struct Numbers<T>(FxHashMap<T, i64>);
+
+impl<T: Hash + Eq> Numbers<T> {
+    fn of(&mut self, key: T, id: Option<i64>) -> i64 {
+        if let Some(id @ 0..SUBSTITUTES) = id {
+            id
+        } else {
+            let next = SUBSTITUTES + i64::try_from(self.0.len()).unwrap_or_default();
+            *self.0.entry(key).or_insert(next)
+        }
+    }
+}
+
+/// The ids of the threads of the trace at a place.
+fn thread_ids(at: usize, threads: &[Thread]) -> Vec<GlobalId> {
+    let mut processes = Numbers(FxHashMap::default());
+    let mut numbers = Numbers(FxHashMap::default());
+    let machine = i64::try_from(at + 1).unwrap_or_default() << (2 * ID_BITS);
+    let ids = threads.iter().enumerate().map(|(place, thread)| {
+        let process = processes.of(thread.process, thread.process);
+        let number = numbers.of(place, thread.number);
+        GlobalId(machine | process << ID_BITS | number)
+    });
+    ids.collect()
+}
+
+/// The process that most of `threads` are of.
+fn main_process(at: usize, ids: &[GlobalId], threads: impl Iterator<Item = u32>) -> GlobalId {
+    let mut counts: BTreeMap<GlobalId, u64> = BTreeMap::new();
+    for thread in threads {
+        *counts.entry(ids[thread as usize].process()).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(process, count)| (*count, std::cmp::Reverse(*process)));
+    let none = GlobalId(i64::try_from(at + 1).unwrap_or_default() << (2 * ID_BITS));
+    most.map_or(none, |(process, _)| process)
+}
+
+/// What is put together.
+#[derive(Default)]
+struct Together {
+    ranges: Vec<Range>,
+    names: RangeNames,
+    known: FxHashMap<Arc<str>, Name>,
+    backward: Vec<(GlobalId, GlobalId)>,
+    calls: Vec<LaunchCall>,
+    call_names: Texts,
+    work: Vec<Piece>,
+    work_names: Texts,
+    span: Option<(i64, i64)>,
+}
+
+pub(super) fn job(traces: Vec<Trace>) -> Job {
+    // Clocks count from one instant where all traces say from which.
+    let has_base = traces.iter().all(|trace| trace.base != 0) || traces.iter().all(|trace| trace.base == 0);
+    let begin = |trace: &Trace| first(trace).map(|first| trace.base.saturating_add(first));
+    let origin = traces.iter().filter_map(begin).min().unwrap_or_default();
+    let mut together = Together::default();
+    let mut processes = Vec::new();
+    for (at, trace) in traces.into_iter().enumerate() {
+        let shift = if has_base {
+            trace.base.saturating_sub(origin)
+        } else {
+            first(&trace).unwrap_or_default().saturating_neg()
+        };
+        processes.push(together.add(at, trace, shift));
+    }
+    let last_range = together.ranges.iter().filter_map(|range| range.end).max().unwrap_or_default();
+    let ranges = Ranges {
+        ranges: together.ranges,
+        names: together.names,
+        last_event: last_range,
+        last_range,
+        last_push_pop: last_range,
+    };
+    Job {
+        processes,
+        ranges: Arc::new(ranges),
+        backward: together.backward,
+        calls: together.calls,
+        call_names: together.call_names.all,
+        work: together.work,
+        work_names: together.work_names.all,
+        span: together.span,
+        launched: Mutex::default(),
+    }
+}
+
+/// When the first event began, on the trace's own clock.
+fn first(trace: &Trace) -> Option<i64> {
+    let starts = [
+        trace.annotations.iter().map(|range| range.start).min(),
+        trace.operators.iter().map(|operator| operator.start).min(),
+        trace.calls.iter().map(|call| call.start).min(),
+        trace.gpu_work.iter().map(|work| work.start).min(),
+    ];
+    starts.into_iter().flatten().min()
+}
+
+impl Together {
+    fn add(&mut self, at: usize, trace: Trace, shift: i64) -> Process {
+        let ids = thread_ids(at, &trace.threads);
+        let time = |time: i64| time.saturating_add(shift);
+        let interval = |start: i64, duration: u64| Interval {
+            start: time(start),
+            end: time(start.saturating_add_unsigned(duration)),
+        };
+        let callers = trace.calls.iter().map(|call| call.thread);
+        let others = trace.annotations.iter().map(|range| range.thread);
+        let others = others.chain(trace.operators.iter().map(|operator| operator.thread));
+        let mut callers = callers.peekable();
+        let id = match callers.peek() {
+            Some(_) => main_process(at, &ids, callers),
+            None => main_process(at, &ids, others),
+        };
+        for (worker, thread) in trace.threads.iter().enumerate() {
+            if let Some(forward) = thread.backward_of {
+                self.backward.push((ids[forward as usize], ids[worker]));
+            }
+        }
+
+        let mut external: FxHashMap<i64, (GlobalId, Interval)> = FxHashMap::default();
+        let marked = trace
+            .annotations
+            .iter()
+            .map(|range| (&range.name, range.thread, interval(range.start, range.duration), range.external));
+        let operators = trace.operators.iter().map(|operator| {
+            (&operator.name, operator.thread, interval(operator.start, operator.duration), operator.external)
+        });
+        for (name, thread, interval, number) in marked.chain(operators) {
+            let thread = ids[thread as usize];
+            if let Some(number) = number {
+                external.insert(number, (thread, interval));
+            }
+            self.push_range(name, thread, interval, RangeStyle::PushPop);
+        }
+        for (name, thread, Interval { start, end }) in passes(&trace) {
+            let interval = Interval { start: time(start), end: time(end) };
+            self.push_range(&Arc::from(name), ids[thread as usize], interval, RangeStyle::Derived);
+        }
+
+        let asked: FxHashSet<i64> = trace.gpu_work.iter().filter_map(|work| work.correlation).collect();
+        let mut called: FxHashSet<i64> = FxHashSet::default();
+        let first_call = self.calls.len();
+        for call in &trace.calls {
+            let correlation = call.correlation.filter(|correlation| asked.contains(correlation));
+            called.extend(correlation);
+            self.calls.push(LaunchCall {
+                thread: ids[call.thread as usize],
+                interval: interval(call.start, call.duration),
+                correlation,
+                name: Some(self.call_names.place(&call.name)),
+            });
+        }
+        // What has no correlation gets one that no call has.
+        let mut substitute = called.iter().min().copied().unwrap_or_default().min(0);
+        for work in &trace.gpu_work {
+            let found = work.correlation.filter(|correlation| called.contains(correlation));
+            let correlation = found.or_else(|| {
+                let (thread, interval) = *external.get(&work.external?)?;
+                let correlation = work.correlation.or_else(|| {
+                    substitute = substitute.checked_sub(1)?;
+                    Some(substitute)
+                })?;
+                self.calls.push(LaunchCall { thread, interval, correlation: Some(correlation), name: None });
+                Some(correlation)
+            });
+            let Interval { start, end } = interval(work.start, work.duration);
+            let kind = match work.kind {
+                GpuKind::Kernel => WorkKind::Kernel,
+                GpuKind::Copy => WorkKind::Copy,
+                GpuKind::Memset => WorkKind::Set,
+            };
+            let device = work.device.unwrap_or_default();
+            self.work.push(Piece {
+                work: Work { kind, start, end, device, process: Some(id), correlation },
+                stream: work.stream.unwrap_or_default(),
+                name: self.work_names.place(&work.name),
+                bytes: work.bytes.and_then(|bytes| i64::try_from(bytes).ok()),
+            });
+            self.extend_span(start, end);
+        }
+        for at in first_call..self.calls.len() {
+            let Interval { start, end } = self.calls[at].interval;
+            self.extend_span(start, end);
+        }
+        let Trace { path, distributed, devices, mut warnings, .. } = trace;
+        // What FLOPs lack is of no interest to who asks for times.
+        warnings.retain(|warning| {
+            !matches!(
+                warning.kind,
+                WarningKind::Uncounted { .. }
+                    | WarningKind::MoreUncounted { .. }
+                    | WarningKind::CountedTwice { .. }
+            )
+        });
+        Process { path, id, distributed, devices, warnings }
+    }
+
+    fn push_range(
+        &mut self,
+        name: &Arc<str>,
+        thread: GlobalId,
+        Interval { start, end }: Interval,
+        style: RangeStyle,
+    ) {
+        let name = if let Some(name) = self.known.get(name) {
+            *name
+        } else {
+            let place = self.names.push(RangeName { domain: None, text: name.clone() });
+            self.known.insert(name.clone(), place);
+            place
+        };
+        let id = i64::try_from(self.ranges.len()).unwrap_or(i64::MAX).saturating_add(1);
+        self.ranges.push(Range { id, start, end: Some(end), thread, name, style, crosses_threads: false });
+        self.extend_span(start, end);
+    }
+
+    fn extend_span(&mut self, start: i64, end: i64) {
+        let (first, last) = self.span.unwrap_or((start, end));
+        self.span = Some((first.min(start), last.max(end)));
+    }
+}

@@ -1,0 +1,318 @@
+//! The traces of a job, one for each of its processes, as one recording.
+
+mod collect;
+mod passes;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flopgap_trace::{
+    Activities, AttributeBy, Attribution, GlobalId, GpuActivity, GpuNumber, Interval, Kinds, LaunchCalls,
+    Launched, Nesting, Operation, OperationSums, OperationTimes, Owners, OwnersByThread, Ranges, ReadError,
+    Recording, Summary, Values, Work, WorkKind,
+};
+
+use crate::{Device, Distributed, Error, Trace, Warning, WarningKind};
+
+/// The traces of a job, one for each of its processes, as one recording; of one process, one trace.
+///
+/// Times count from the first event of all traces: by the clocks of their machines, where traces
+/// say what their own clocks count from.
+///
+/// - Ranges are annotations, operators, and the forward and backward passes that the operators make
+///   ([`RangeStyle::Derived`](flopgap_trace::RangeStyle::Derived)).
+/// - Work that a thread launches while it runs another thread's operators backward belongs to the
+///   ranges of both ([`AttributeBy::Process`]), or to its own alone ([`AttributeBy::Thread`]).
+/// - Where a call was not recorded, the operator or annotation that the work names stands for it.
+///
+/// ```
+/// use flopgap_kineto::Job;
+/// use flopgap_trace::{Attribution, Recording as _};
+///
+/// let json = br#"[
+///     {"ph":"X","cat":"user_annotation","name":"step","pid":1,"tid":1,"ts":0,"dur":9},
+///     {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":1,"dur":2,
+///      "args":{"correlation":5}},
+///     {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":4,"dur":3,
+///      "args":{"correlation":5}}]"#;
+/// let trace = flopgap_kineto::Trace::options().without_shapes(true).read(&json[..], "t.json")?;
+/// let job = Job::of(vec![trace])?;
+/// let work = job.launched(Attribution::default())?.work_of(&[0]);
+/// assert_eq!(work[0].unwrap().busy, 3_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Job {
+    processes: Vec<Process>,
+    ranges: Arc<Ranges>,
+    /// Threads that run another thread's operators backward: the other one, and its own.
+    backward: Vec<(GlobalId, GlobalId)>,
+    calls: Vec<LaunchCall>,
+    /// What calls are called.
+    call_names: Vec<Arc<str>>,
+    work: Vec<Piece>,
+    /// What kernels, copies and memsets are called.
+    work_names: Vec<Arc<str>>,
+    span: Option<(i64, i64)>,
+    launched: Mutex<Vec<(AttributeBy, Arc<Launched>)>>,
+}
+
+/// A process of a job.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The file of its trace.
+    pub path: PathBuf,
+    /// The number that stands for it.
+    pub id: GlobalId,
+    /// Its rank, where the trace says it.
+    pub distributed: Option<Distributed>,
+    /// The GPUs of its machine.
+    pub devices: Vec<Device>,
+    /// Problems of its trace.
+    pub warnings: Vec<Warning>,
+}
+
+/// A call, or what stands for it.
+#[derive(Clone, Copy, Debug)]
+struct LaunchCall {
+    thread: GlobalId,
+    interval: Interval,
+    correlation: Option<i64>,
+    /// Its place among the names; none for what stands for a call.
+    name: Option<u32>,
+}
+
+/// A piece of GPU work.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    work: Work,
+    stream: i64,
+    name: u32,
+    bytes: Option<i64>,
+}
+
+impl Piece {
+    /// What distinguishes its kind from others.
+    fn id(&self) -> Option<i64> {
+        if self.work.kind == WorkKind::Kernel { Some(i64::from(self.name)) } else { self.bytes }
+    }
+}
+
+impl Job {
+    /// Reads the traces of a job.
+    ///
+    /// # Errors
+    /// When one of them cannot be read; [`Error::SameRank`].
+    pub fn open(paths: &[impl AsRef<Path> + Sync]) -> Result<Job, Error> {
+        let next = AtomicUsize::new(0);
+        let traces: Vec<Mutex<Option<Result<Trace, Error>>>> =
+            paths.iter().map(|_| Mutex::new(None)).collect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(paths.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let (Some(path), Some(slot)) = (paths.get(at), traces.get(at)) else { break };
+                        let trace = Trace::options().without_shapes(true).open(path);
+                        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+                    }
+                });
+            }
+        });
+        let read =
+            traces.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Job::of(read.collect::<Result<_, _>>()?)
+    }
+
+    /// The recording of some traces, by rank.
+    ///
+    /// # Errors
+    /// [`Error::SameRank`] when two of them are of one rank of a job.
+    pub fn of(mut traces: Vec<Trace>) -> Result<Job, Error> {
+        let rank = |trace: &Trace| trace.distributed.as_ref().and_then(|distributed| distributed.rank);
+        traces.sort_by_key(rank);
+        for pair in traces.windows(2) {
+            if let (Some(rank), true) = (rank(&pair[0]), rank(&pair[0]) == rank(&pair[1])) {
+                let [path, other] = [&pair[0].path, &pair[1].path].map(PathBuf::clone);
+                return Err(Error::SameRank { path, other, rank });
+            }
+        }
+        Ok(collect::job(traces))
+    }
+
+    /// The processes, by rank.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// Whether passes were derived from operators, which [`RangeStyle::Derived`] marks.
+    ///
+    /// [`RangeStyle::Derived`]: flopgap_trace::RangeStyle::Derived
+    pub fn has_derived_passes(&self) -> bool {
+        self.ranges.ranges.iter().any(|range| range.style == flopgap_trace::RangeStyle::Derived)
+    }
+
+    /// How long calls of the runtime and driver took by name, largest total first.
+    pub fn call_times(&self) -> Vec<(Arc<str>, Summary)> {
+        let mut times: Vec<Values> = vec![Values::default(); self.call_names.len()];
+        for call in &self.calls {
+            if let Some(name) = call.name {
+                times[name as usize].add(call.interval.end.saturating_sub(call.interval.start));
+            }
+        }
+        let named = self.call_names.iter().zip(times);
+        let named = named.filter_map(|(name, times)| Some((name.clone(), times.summary()?)));
+        let mut named: Vec<(Arc<str>, Summary)> = named.collect();
+        named.sort_by(|(name, one), (other_name, other)| {
+            other.total.cmp(&one.total).then_with(|| name.cmp(other_name))
+        });
+        named
+    }
+
+    fn require_work(&self) -> Result<(), Error> {
+        if !self.work.is_empty() {
+            return Ok(());
+        }
+        let unread = self.processes.iter().flat_map(|process| &process.warnings);
+        let unread = unread.filter_map(|warning| match &warning.kind {
+            WarningKind::Unread { category, .. } => Some(category.clone()),
+            _ => None,
+        });
+        Err(Error::NoGpuWork { path: self.path().to_owned(), unread: unread.min() })
+    }
+
+    fn read(&self, by: AttributeBy) -> Launched {
+        let mut threads = OwnersByThread::default();
+        for (at, range) in self.ranges.ranges.iter().enumerate() {
+            threads.add(range.thread, at);
+            let derived = range.style == flopgap_trace::RangeStyle::Derived;
+            if by == AttributeBy::Process || derived {
+                for (_, worker) in self.backward.iter().filter(|(thread, _)| *thread == range.thread) {
+                    threads.add(*worker, at);
+                }
+            }
+        }
+        let interval = |range: &flopgap_trace::Range| Interval {
+            start: range.start,
+            end: range.end.unwrap_or(self.ranges.last_range),
+        };
+        let owners = Owners::new(self.ranges.ranges.iter().map(interval).collect(), threads);
+        let mut calls = LaunchCalls::default();
+        for call in &self.calls {
+            if let Some(correlation) = call.correlation {
+                calls.add(call.thread, call.interval, correlation, call.name.is_none());
+            }
+        }
+        let mut launched = Launched::collect(self.ranges.clone(), Nesting::of(calls, &owners, by));
+        let mut kinds = Kinds::default();
+        for piece in &self.work {
+            launched.add(&piece.work, kinds.place(piece.work.kind, piece.id()));
+        }
+        launched.finish(kinds)
+    }
+}
+
+impl Recording for Job {
+    fn path(&self) -> &Path {
+        self.processes.first().map_or(Path::new(""), |process| &process.path)
+    }
+
+    fn ranges(&self) -> Result<Arc<Ranges>, ReadError> {
+        if self.ranges.ranges.is_empty() {
+            return Err(ReadError::new(Error::NoRanges { path: self.path().to_owned() }));
+        }
+        Ok(self.ranges.clone())
+    }
+
+    fn launched(&self, attribution: Attribution) -> Result<Arc<Launched>, ReadError> {
+        self.ranges()?;
+        self.require_work().map_err(ReadError::new)?;
+        let mut known = self.launched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, launched)) = known.iter().find(|(by, _)| *by == attribution.by) {
+            return Ok(launched.clone());
+        }
+        let launched = Arc::new(self.read(attribution.by));
+        known.push((attribution.by, launched.clone()));
+        Ok(launched)
+    }
+
+    fn operation_times(
+        &self,
+        within: Option<&[usize]>,
+        attribution: Attribution,
+    ) -> Result<OperationTimes, ReadError> {
+        self.require_work().map_err(ReadError::new)?;
+        let mut sums = OperationSums::default();
+        let mut own = Kinds::default();
+        let launched;
+        let kinds = if let Some(ranges) = within {
+            launched = self.launched(attribution)?;
+            launched.within(ranges, |process, device, piece| {
+                sums.add(process, device, piece.kind, piece.duration());
+            });
+            launched.kinds()
+        } else {
+            for piece in &self.work {
+                let kind = own.place(piece.work.kind, piece.id());
+                sums.add(piece.work.process, piece.work.device, kind, piece.work.duration());
+            }
+            &own
+        };
+        sums.finish(kinds, |_, id| {
+            let name = id.and_then(|id| self.work_names.get(usize::try_from(id).ok()?));
+            Ok(name.cloned())
+        })
+    }
+
+    fn gpu_activity(&self, _: Attribution) -> Result<Vec<GpuActivity>, ReadError> {
+        self.require_work().map_err(ReadError::new)?;
+        let mut activities = Activities::default();
+        for Piece { work, .. } in &self.work {
+            activities.add(work.process, work.device, work.kind, work.start, work.end);
+        }
+        Ok(activities.finish())
+    }
+
+    fn each_operation(&self, _: bool, visit: &mut dyn FnMut(&Operation<'_>)) -> Result<(), ReadError> {
+        self.require_work().map_err(ReadError::new)?;
+        for Piece { work, stream, name, bytes } in &self.work {
+            let (name_id, name) = (i64::from(*name), &self.work_names[*name as usize]);
+            visit(&Operation { work: *work, stream: *stream, name_id, name, bytes: *bytes });
+        }
+        Ok(())
+    }
+
+    fn each_call(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(GlobalId, i64, i64),
+    ) -> Result<(), ReadError> {
+        if self.call_names.is_empty() {
+            return Err(ReadError::new(Error::NoCalls { path: self.path().to_owned() }));
+        }
+        let wanted: Vec<bool> = self.call_names.iter().map(|name| wanted(name)).collect();
+        for call in &self.calls {
+            if call.name.is_some_and(|name| wanted[name as usize]) {
+                visit(call.thread, call.interval.start, call.interval.end);
+            }
+        }
+        Ok(())
+    }
+
+    fn span(&self) -> Result<Option<(i64, i64)>, ReadError> {
+        Ok(self.span)
+    }
+
+    fn gpu_numbers(&self) -> Result<Vec<GpuNumber>, ReadError> {
+        // A process numbers the GPUs that it sees; which these are is not recorded.
+        Ok(Vec::new())
+    }
+
+    fn ranks(&self) -> Vec<(GlobalId, u64)> {
+        let rank = |process: &Process| Some((process.id, process.distributed.as_ref()?.rank?));
+        let ranks: Vec<_> = self.processes.iter().filter_map(rank).collect();
+        if self.processes.len() > 1 && ranks.len() == self.processes.len() { ranks } else { Vec::new() }
+    }
+}

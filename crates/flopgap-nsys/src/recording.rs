@@ -1,0 +1,151 @@
+//! An export as any recording.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use flopgap_trace::{GpuNumber, Operation, ReadError, Recording, Work, WorkKind};
+use rustc_hash::FxHashMap;
+
+use crate::gpu_work::{graph_name, recorded};
+use crate::tables::gpu::Kind;
+use crate::{
+    Attribution, Error, GlobalId, GpuActivity, Launched, NvtxRanges, OperationTimes, Placement, Trace,
+    copy_label,
+};
+
+impl Recording for Trace {
+    fn path(&self) -> &Path {
+        self.path()
+    }
+
+    fn ranges(&self) -> Result<Arc<NvtxRanges>, ReadError> {
+        self.nvtx_ranges().map_err(ReadError::new)
+    }
+
+    fn launched(&self, attribution: Attribution) -> Result<Arc<Launched>, ReadError> {
+        self.launched(attribution).map_err(ReadError::new)
+    }
+
+    fn operation_times(
+        &self,
+        within: Option<&[usize]>,
+        attribution: Attribution,
+    ) -> Result<OperationTimes, ReadError> {
+        self.operation_times(within, attribution).map_err(ReadError::new)
+    }
+
+    fn gpu_activity(&self, attribution: Attribution) -> Result<Vec<GpuActivity>, ReadError> {
+        self.gpu_activity(None, attribution).map_err(ReadError::new)
+    }
+
+    fn each_operation(
+        &self,
+        whole_graphs: bool,
+        visit: &mut dyn FnMut(&Operation<'_>),
+    ) -> Result<(), ReadError> {
+        self.visit_operations(whole_graphs, visit).map_err(ReadError::new)
+    }
+
+    fn each_call(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(GlobalId, i64, i64),
+    ) -> Result<(), ReadError> {
+        self.visit_calls(wanted, visit).map_err(ReadError::new)
+    }
+
+    fn span(&self) -> Result<Option<(i64, i64)>, ReadError> {
+        Ok(self.session().map_err(ReadError::new)?.span)
+    }
+
+    fn gpu_numbers(&self) -> Result<Vec<GpuNumber>, ReadError> {
+        let devices = match self.cuda_devices() {
+            Ok(devices) => devices,
+            Err(error) if error.is_no_table() => Vec::new(),
+            Err(error) => return Err(ReadError::new(error)),
+        };
+        let numbers = devices.into_iter().filter_map(|device| {
+            Some(GpuNumber { pid: device.pid, device: device.device, gpu: device.gpu? })
+        });
+        Ok(numbers.collect())
+    }
+}
+
+impl Trace {
+    fn visit_operations(
+        &self,
+        whole_graphs: bool,
+        visit: &mut dyn FnMut(&Operation<'_>),
+    ) -> Result<(), Error> {
+        let mut names: FxHashMap<i64, Arc<str>> = FxHashMap::default();
+        let mut of = |kind: WorkKind, at: Placement, (name_id, name): (i64, &str), bytes: Option<i64>| {
+            let Placement { start, end, device, process, correlation, stream, .. } = at;
+            // As in every answer, what ends before it starts is left out; the warnings count it.
+            if start <= end {
+                let work = Work { kind, start, end, device, process, correlation };
+                visit(&Operation { work, stream, name_id, name, bytes });
+            }
+        };
+        recorded(Kind::all(whole_graphs), |kind| {
+            match kind {
+                Kind::Kernel => {
+                    for kernel in self.kernels()? {
+                        let kernel = kernel?;
+                        let name = if let Some(name) = names.get(&kernel.demangled) {
+                            name.clone()
+                        } else {
+                            let name = self.string_or_id(kernel.demangled)?;
+                            names.insert(kernel.demangled, name.clone());
+                            name
+                        };
+                        of(kind, kernel.at, (kernel.demangled, &name), None);
+                    }
+                }
+                Kind::Copy => {
+                    for copy in self.copies()? {
+                        let copy = copy?;
+                        let name = copy_label(copy.kind).unwrap_or("Unknown");
+                        of(kind, copy.at, (copy.kind, name), Some(copy.bytes));
+                    }
+                }
+                Kind::Set => {
+                    for set in self.memsets()? {
+                        let set = set?;
+                        of(kind, set.at, (0, "memset"), Some(set.bytes));
+                    }
+                }
+                Kind::Graph => {
+                    for run in self.graph_runs()? {
+                        let run = run?;
+                        of(kind, run.at, (run.graph, &graph_name(run.graph)), None);
+                    }
+                }
+            }
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    fn visit_calls(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(GlobalId, i64, i64),
+    ) -> Result<(), Error> {
+        let mut known: FxHashMap<i64, bool> = FxHashMap::default();
+        for call in self.api_calls()? {
+            let call = call?;
+            let Some(thread) = call.thread else { continue };
+            let is_wanted = if let Some(is_wanted) = known.get(&call.name) {
+                *is_wanted
+            } else {
+                let is_wanted = self.string(call.name)?.is_some_and(|name| wanted(&name));
+                known.insert(call.name, is_wanted);
+                is_wanted
+            };
+            if is_wanted {
+                visit(thread, call.start, call.end);
+            }
+        }
+        Ok(())
+    }
+}

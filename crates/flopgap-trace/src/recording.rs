@@ -1,0 +1,148 @@
+//! What every profiler's recording answers.
+
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+use crate::{Attribution, GlobalId, GpuActivity, Launched, OperationTimes, Ranges, Work};
+
+/// What a profiler recorded, whichever it was: what questions about time are asked of.
+///
+/// Times are nanoseconds since the recording began. What a recording lacks is an error that says so
+/// ([`Hint::is_absence`]), and never an empty answer.
+pub trait Recording {
+    /// The file, or the first of several.
+    fn path(&self) -> &Path;
+
+    /// The ranges that were marked on the host.
+    ///
+    /// # Errors
+    /// An absence when none were marked; what keeps them from being read.
+    fn ranges(&self) -> Result<Arc<Ranges>, ReadError>;
+
+    /// All GPU work with the ranges around its launches.
+    ///
+    /// # Errors
+    /// An absence without ranges, calls or GPU work; what keeps them from being read.
+    fn launched(&self, attribution: Attribution) -> Result<Arc<Launched>, ReadError>;
+
+    /// The durations of all GPU operations, or of those launched within some ranges, which are
+    /// named by their places in [`Recording::ranges`]. An operation counts once however many of
+    /// them contain its launch.
+    ///
+    /// # Errors
+    /// As [`Recording::launched`].
+    fn operation_times(
+        &self,
+        within: Option<&[usize]>,
+        attribution: Attribution,
+    ) -> Result<OperationTimes, ReadError>;
+
+    /// What each GPU did for each process, by process and GPU.
+    ///
+    /// # Errors
+    /// An absence without any GPU work; what keeps it from being read.
+    fn gpu_activity(&self, attribution: Attribution) -> Result<Vec<GpuActivity>, ReadError>;
+
+    /// Calls `visit` with every kernel, copy and memset, and on request every graph that was traced
+    /// as a whole.
+    ///
+    /// # Errors
+    /// An absence without any GPU work; what keeps it from being read.
+    fn each_operation(
+        &self,
+        whole_graphs: bool,
+        visit: &mut dyn FnMut(&Operation<'_>),
+    ) -> Result<(), ReadError>;
+
+    /// Calls `visit` with the thread, the start and the end of every call of a GPU's runtime or
+    /// driver whose name is `wanted`.
+    ///
+    /// # Errors
+    /// An absence when calls were not recorded; what keeps them from being read.
+    fn each_call(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        visit: &mut dyn FnMut(GlobalId, i64, i64),
+    ) -> Result<(), ReadError>;
+
+    /// From when to when it was recorded, where that is known.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn span(&self) -> Result<Option<(i64, i64)>, ReadError>;
+
+    /// The GPUs of each process as the machine numbers them; empty where that is not recorded.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn gpu_numbers(&self) -> Result<Vec<GpuNumber>, ReadError>;
+
+    /// The ranks of the processes of a job; empty where there is one process or the recording does
+    /// not say it.
+    fn ranks(&self) -> Vec<(GlobalId, u64)> {
+        Vec::new()
+    }
+}
+
+/// A GPU by the number that a process gives it, and by that of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuNumber {
+    /// The process id.
+    pub pid: i64,
+    /// The number that the process gives it.
+    pub device: i64,
+    /// The number that the machine gives it.
+    pub gpu: i64,
+}
+
+/// A piece of GPU work with its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// When and where it ran.
+    pub work: Work,
+    /// The stream.
+    pub stream: i64,
+    /// Stands for the name: that of a kernel differs from those of others.
+    pub name_id: i64,
+    /// The demangled name of a kernel, `[CUDA graph N]` for a graph, the direction of a copy.
+    pub name: &'a str,
+    /// How much was copied or set.
+    pub bytes: Option<i64>,
+}
+
+/// Why a recording could not be read, as its reader says it.
+#[derive(Debug)]
+pub struct ReadError(Box<dyn Hint + Send + Sync>);
+
+impl ReadError {
+    /// The error of a reader.
+    pub fn new(error: impl Hint + Send + Sync + 'static) -> ReadError {
+        ReadError(Box::new(error))
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for ReadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl Hint for ReadError {
+    fn hint(&self) -> Option<Text<'_>> {
+        self.0.hint()
+    }
+
+    fn kind(&self) -> ErrorKind {
+        self.0.kind()
+    }
+}
