@@ -82,7 +82,7 @@ fn trace<'a>(source: &'a Source, what: &str) -> PyResult<&'a Trace> {
 }
 
 fn names(source: &Source) -> String {
-    source.tables().iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
+    source.tables().into_iter().map(|table| table.name).collect::<Vec<_>>().join(", ")
 }
 
 /// What nsys reported and what was strange.

@@ -56,7 +56,7 @@ impl Source {
         self.0.path().to_owned()
     }
 
-    /// What it is: `ncu`, `nsys`, `kineto` or `run`.
+    /// What it is: `ncu`, `nsys`, `kineto`, `run` or `bench`.
     #[getter]
     fn kind(&self) -> &'static str {
         self.0.kind().name()
@@ -64,8 +64,8 @@ impl Source {
 
     /// The names of its tables.
     #[getter]
-    fn tables(&self) -> Vec<&'static str> {
-        self.0.tables().iter().map(|table| table.name).collect()
+    fn tables(&self) -> Vec<String> {
+        self.0.tables().into_iter().map(|table| table.name.into_owned()).collect()
     }
 
     /// What was strange in what was read so far.
@@ -74,7 +74,7 @@ impl Source {
         self.0.warnings()
     }
 
-    fn keys(&self) -> Vec<&'static str> {
+    fn keys(&self) -> Vec<String> {
         self.tables()
     }
 
@@ -113,7 +113,7 @@ impl Source {
 
     fn __dir__(slf: &Bound<'_, Self>) -> PyResult<Vec<String>> {
         let mut names: Vec<String> = slf.get_type().dir()?.extract()?;
-        names.extend(slf.get().tables().into_iter().map(str::to_owned));
+        names.extend(slf.get().tables());
         Ok(names)
     }
 
@@ -135,7 +135,7 @@ impl Source {
         );
         for table in self.0.tables() {
             let left = "<td style=\"text-align: left\">";
-            let _ = writeln!(html, "<tr>{left}{}</td>{left}{}</td></tr>", table.name, escaped(table.about));
+            let _ = writeln!(html, "<tr>{left}{}</td>{left}{}</td></tr>", table.name, escaped(&table.about));
         }
         html + "</tbody>\n</table>\n"
     }

@@ -52,13 +52,13 @@ fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'p
 impl Table {
     /// Its name: `kernels`.
     #[getter]
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.0.name()
     }
 
     /// What its rows are, in a sentence.
     #[getter]
-    fn about(&self) -> &'static str {
+    fn about(&self) -> &str {
         self.0.about()
     }
 

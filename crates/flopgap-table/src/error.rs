@@ -48,7 +48,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The table.
-        table: &'static str,
+        table: String,
         /// The requested name.
         column: String,
         /// The names that exist, as text.
@@ -75,6 +75,19 @@ pub enum Error {
     /// A record of a run could not be read.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// A calibration could not be read.
+    #[cfg(feature = "calibration")]
+    #[error(transparent)]
+    Calibration(#[from] flopgap_calibration::FileError),
+    /// A JSON document is not what `mlp-bench` prints.
+    #[error("{}: not results of mlp-bench", path.display())]
+    Bench {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Counts of a run overflow.
     #[error("{}: counts do not fit", path.display())]
     Flops {
@@ -84,6 +97,45 @@ pub enum Error {
         #[source]
         source: flopgap_flops::FlopError,
     },
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] flopgap_fs::WriteError),
+    /// A table has columns that Parquet cannot hold.
+    #[error("{}: the table `{table}` cannot be written as Parquet", path.display())]
+    NotWritten {
+        /// The file to write.
+        path: PathBuf,
+        /// The table.
+        table: String,
+        /// The reason.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A Parquet file is cut off or damaged, or is none.
+    #[error("{}: Parquet file is incomplete or damaged", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// Where it is damaged.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A Parquet file of another program.
+    #[error("{}: Parquet file was not written by flopgap: its metadata has no `flopgap.format`", path.display())]
+    ForeignParquet {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A Parquet file of a newer version of flopgap.
+    #[error("{}: Parquet file has version {version} of flopgap's format; supported: {supported}", path.display())]
+    NewerParquet {
+        /// The file.
+        path: PathBuf,
+        /// Its `flopgap.version`.
+        version: String,
+        /// The newest version that this build reads.
+        supported: u32,
+    },
     /// The columns do not form a table, for example because their text exceeds what Arrow's arrays
     /// hold.
     #[error("{}: the table `{table}` cannot be made", path.display())]
@@ -91,7 +143,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The table.
-        table: &'static str,
+        table: String,
         /// The underlying Arrow error.
         #[source]
         source: ArrowError,
@@ -103,7 +155,8 @@ impl Hint for Error {
         match self {
             Error::Unrecognized { .. } => Some(
                 "give a report of Nsight Compute (.ncu-rep, or what `ncu --csv` printed), an export of Nsight Systems (.sqlite), \
-                 a trace of torch.profiler (.json), each also as .gz or .zst, or a run directory of hyper-profile"
+                 a trace of torch.profiler (.json), results of mlp-bench (.json), each also as .gz or .zst, a calibration (.jsonl), \
+                 a run directory of hyper-profile, or a Parquet file of flopgap"
                     .into(),
             ),
             Error::NoSuchTable { tables, .. } => Some(format!("it has {tables}").into()),
@@ -114,13 +167,22 @@ impl Hint for Error {
             Error::Kineto(error) => error.hint(),
             Error::Run(error) => error.hint(),
             Error::Record(error) => error.hint(),
+            #[cfg(feature = "calibration")]
+            Error::Calibration(error) => error.hint(),
+            Error::Bench { .. } => Some("give the complete document that `mlp-bench --json` printed".into()),
             Error::Flops { source, .. } => source.hint(),
             Error::Io { source, .. } => match source.kind() {
                 io::ErrorKind::FileTooLarge => Some(flopgap_unpack::HINT.into()),
                 io::ErrorKind::StorageFull => Some("set TMPDIR to a directory with more space".into()),
                 _ => None,
             },
-            Error::Arrow { .. } => None,
+            Error::Write(error) => error.hint(),
+            Error::Parquet { .. } => Some("copy the complete file again, or write it again from its source".into()),
+            Error::ForeignParquet { .. } => {
+                Some("read it with Polars, DuckDB or pyarrow, or pass the report, trace or run itself".into())
+            }
+            Error::NewerParquet { .. } => Some("update flopgap, or write the file again from its source".into()),
+            Error::Arrow { .. } | Error::NotWritten { .. } => None,
         }
     }
 

@@ -7,8 +7,9 @@ use flopgap_kernels::Classifier;
 use flopgap_kineto::{GpuKind, GpuWork, Operator, Source, Trace};
 
 use crate::column::{Column, count, int, looked_up, maybe_count, maybe_int, text};
+use crate::source::Named;
 use crate::table::Rows;
-use crate::{Error, Table, TableInfo};
+use crate::{Error, Table};
 
 /// A trace that has been read.
 #[derive(Debug)]
@@ -35,10 +36,10 @@ impl Work {
     }
 }
 
-const OPERATORS: TableInfo =
-    TableInfo { name: "operators", about: "Calls of operators of the framework, with its own FLOPs." };
-const KERNELS: TableInfo = TableInfo { name: "kernels", about: "Kernels that ran on a GPU." };
-const COPIES: TableInfo = TableInfo { name: "copies", about: "Memory copies and sets." };
+const OPERATORS: Named =
+    Named { name: "operators", about: "Calls of operators of the framework, with its own FLOPs." };
+const KERNELS: Named = Named { name: "kernels", about: "Kernels that ran on a GPU." };
+const COPIES: Named = Named { name: "copies", about: "Memory copies and sets." };
 
 impl Kineto {
     pub(crate) fn open(path: &Path) -> Result<Kineto, Error> {
@@ -46,7 +47,7 @@ impl Kineto {
         Ok(Kineto { trace: Arc::new(trace), classifier: Arc::new(Classifier::new()) })
     }
 
-    pub(crate) fn tables(&self) -> Vec<TableInfo> {
+    pub(crate) fn tables(&self) -> Vec<Named> {
         let has =
             |kernels: bool| self.trace.gpu_work.iter().any(|work| (work.kind == GpuKind::Kernel) == kernels);
         let mut tables = Vec::new();
@@ -54,6 +55,15 @@ impl Kineto {
         tables.extend(has(true).then_some(KERNELS));
         tables.extend(has(false).then_some(COPIES));
         tables
+    }
+
+    #[cfg(feature = "parquet")]
+    pub(crate) fn provenance(&self) -> crate::parquet::Provenance {
+        crate::parquet::Provenance {
+            profiler: Some("torch.profiler".to_owned()),
+            gpu: self.trace.device.clone(),
+            ..Default::default()
+        }
     }
 
     pub(crate) fn table(&self, path: &Arc<Path>, name: &str) -> Option<Table> {

@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 
 pub mod answers;
+mod bench;
+#[cfg(feature = "calibration")]
+mod calibration;
 mod column;
 mod decompressed;
 mod dictionary;
@@ -9,6 +12,8 @@ mod held;
 mod kineto;
 mod ncu;
 mod nsys;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod run;
 mod source;
 mod table;

@@ -11,8 +11,9 @@ use flopgap_sweep::{Config, MetricsRow, Quantity, RawFiles, Record, RunAnalysis,
 
 use crate::column::{Column, count, float, looked_up, maybe_count, maybe_int, text};
 use crate::held::{Held, table};
+use crate::source::Named;
 use crate::table::Rows;
-use crate::{Error, Table, TableInfo};
+use crate::{Error, Table};
 
 /// A run directory.
 #[derive(Debug)]
@@ -25,16 +26,15 @@ pub(crate) struct Run {
     warnings: Mutex<Vec<String>>,
 }
 
-const METRICS: TableInfo = TableInfo {
+const METRICS: Named = Named {
     name: "metrics",
     about: "Counted and theoretical FLOPs and the overheads of each network and pass.",
 };
-const OVERHEADS: TableInfo = TableInfo {
+const OVERHEADS: Named = Named {
     name: "overheads",
     about: "From the closed form of each pass to what was counted, by cause and kernel.",
 };
-const LAUNCHES: TableInfo =
-    TableInfo { name: "launches", about: "Every launch of every network with its counters." };
+const LAUNCHES: Named = Named { name: "launches", about: "Every launch of every network with its counters." };
 
 impl Run {
     pub(crate) fn open(path: &Path) -> Result<Run, Error> {
@@ -60,13 +60,26 @@ impl Run {
         })
     }
 
-    pub(crate) fn tables(&self) -> Vec<TableInfo> {
+    pub(crate) fn tables(&self) -> Vec<Named> {
         let launches = (!self.records.is_empty()).then_some(LAUNCHES);
         [METRICS, OVERHEADS].into_iter().chain(launches).collect()
     }
 
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What its manifest says; nothing where it has none.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
+        let origin =
+            flopgap_sweep::Manifest::read(&self.path)?.map(|manifest| manifest.origin).unwrap_or_default();
+        Ok(crate::parquet::Provenance {
+            profiler: origin.profiler,
+            gpu: origin.device,
+            driver: origin.driver,
+            ..Default::default()
+        })
     }
 
     /// The analysis of the whole run, computed on first use.

@@ -1,11 +1,13 @@
 //! Sources, recognized by their content, and the tables in them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::bench::Bench;
 use crate::decompressed::{Compression, Unpacked, reader};
 use crate::kineto::Kineto;
 use crate::ncu::Ncu;
@@ -25,16 +27,25 @@ pub enum Kind {
     Kineto,
     /// A run directory of `hyper-profile`.
     Run,
+    /// Measured rows of `model-calibrate`.
+    Calibration,
+    /// Results of `mlp-bench`.
+    Bench,
+    /// A table that was written as a Parquet file.
+    Parquet,
 }
 
 impl Kind {
-    /// A short name: `ncu`, `nsys`, `kineto`, `run`.
+    /// A short name: `ncu`, `nsys`, `kineto`, `run`, `calibration`, `bench`, `parquet`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Ncu => "ncu",
             Kind::Nsys => "nsys",
             Kind::Kineto => "kineto",
             Kind::Run => "run",
+            Kind::Calibration => "calibration",
+            Kind::Bench => "bench",
+            Kind::Parquet => "parquet",
         }
     }
 
@@ -45,6 +56,9 @@ impl Kind {
             Kind::Nsys => "an export of Nsight Systems",
             Kind::Kineto => "a trace of torch.profiler",
             Kind::Run => "a run directory",
+            Kind::Calibration => "a calibration",
+            Kind::Bench => "a document of mlp-bench",
+            Kind::Parquet => "a Parquet file",
         }
     }
 }
@@ -56,12 +70,25 @@ impl fmt::Display for Kind {
 }
 
 /// A table of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableInfo {
     /// Its name: `kernels`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What a row is, as a sentence.
-    pub about: &'static str,
+    pub about: Cow<'static, str>,
+}
+
+/// A table that sources of some kind may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+}
+
+impl From<Named> for TableInfo {
+    fn from(table: Named) -> TableInfo {
+        TableInfo { name: table.name.into(), about: table.about.into() }
+    }
 }
 
 /// A recorded file or directory. A clone is another view of the same.
@@ -72,7 +99,7 @@ pub struct TableInfo {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/nsys/small_forward.sqlite.zst");
 /// let source = Source::open(path)?;
 /// assert_eq!(source.kind(), Kind::Nsys);
-/// let names: Vec<&str> = source.tables().iter().map(|table| table.name).collect();
+/// let names: Vec<_> = source.tables().into_iter().map(|table| table.name).collect();
 /// assert_eq!(names[..3], ["kernels", "copies", "memsets"]);
 /// # Ok::<(), flopgap_table::Error>(())
 /// ```
@@ -80,6 +107,9 @@ pub struct TableInfo {
 pub struct Source {
     path: Arc<Path>,
     content: Content,
+    /// The SHA-256 of the file or folder, once it was asked for.
+    #[cfg(feature = "parquet")]
+    digest: Arc<std::sync::OnceLock<String>>,
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +118,11 @@ enum Content {
     Nsys(Arc<Nsys>),
     Kineto(Arc<Kineto>),
     Run(Arc<Run>),
+    #[cfg(feature = "calibration")]
+    Calibration(Arc<crate::calibration::Calibration>),
+    Bench(Arc<Bench>),
+    #[cfg(feature = "parquet")]
+    Parquet(Arc<crate::parquet::Stored>),
 }
 
 /// How many bytes are examined to recognize a file.
@@ -112,16 +147,27 @@ impl Source {
         } else {
             let (head, compression) = head(&path).map_err(io)?;
             let text = text_of(&head);
-            if head.starts_with(b"SQLite format 3\0") {
+            if head.starts_with(b"PAR1") && compression.is_none() {
+                stored(&path)?
+            } else if head.starts_with(b"SQLite format 3\0") {
                 let unpacked = compression.map(|compression| Unpacked::new(&path, compression));
                 Content::Nsys(Arc::new(Nsys::open(&path, unpacked.transpose().map_err(io)?)?))
+            } else if first_key(text) == Some(b"format") {
+                calibration(&path)?
+            } else if first_key(text) == Some(b"device") {
+                Content::Bench(Arc::new(Bench::open(&path, compression)?))
             } else if matches!(text.first(), Some(b'{' | b'[')) {
                 Content::Kineto(Arc::new(Kineto::open(&path)?))
             } else {
                 Content::Ncu(Arc::new(ncu(&path)?))
             }
         };
-        Ok(Source { path, content })
+        Ok(Source {
+            path,
+            content,
+            #[cfg(feature = "parquet")]
+            digest: Arc::default(),
+        })
     }
 
     /// The file or directory.
@@ -136,17 +182,31 @@ impl Source {
             Content::Nsys(_) => Kind::Nsys,
             Content::Kineto(_) => Kind::Kineto,
             Content::Run(_) => Kind::Run,
+            #[cfg(feature = "calibration")]
+            Content::Calibration(_) => Kind::Calibration,
+            Content::Bench(_) => Kind::Bench,
+            #[cfg(feature = "parquet")]
+            Content::Parquet(_) => Kind::Parquet,
         }
     }
 
     /// Its tables.
     pub fn tables(&self) -> Vec<TableInfo> {
-        match &self.content {
+        let tables = match &self.content {
             Content::Ncu(_) => crate::ncu::TABLES.to_vec(),
             Content::Nsys(nsys) => nsys.tables(),
             Content::Kineto(kineto) => kineto.tables(),
             Content::Run(run) => run.tables(),
-        }
+            #[cfg(feature = "calibration")]
+            Content::Calibration(_) => vec![crate::calibration::ROWS],
+            Content::Bench(_) => vec![crate::bench::RESULTS],
+            #[cfg(feature = "parquet")]
+            Content::Parquet(stored) => {
+                let (name, about) = (stored.table.name().to_owned(), stored.table.about().to_owned());
+                return vec![TableInfo { name: name.into(), about: about.into() }];
+            }
+        };
+        tables.into_iter().map(TableInfo::from).collect()
     }
 
     /// A table by its name.
@@ -160,9 +220,14 @@ impl Source {
             Content::Nsys(nsys) => nsys.table(&self.path, name)?,
             Content::Kineto(kineto) => kineto.table(&self.path, name),
             Content::Run(run) => run.table(&self.path, name)?,
+            #[cfg(feature = "calibration")]
+            Content::Calibration(calibration) => calibration.table(&self.path, name),
+            Content::Bench(bench) => bench.table(&self.path, name),
+            #[cfg(feature = "parquet")]
+            Content::Parquet(stored) => (stored.table.name() == name).then(|| stored.table.clone()),
         };
         table.ok_or_else(|| {
-            let names: Vec<&str> = self.tables().iter().map(|table| table.name).collect();
+            let names: Vec<_> = self.tables().into_iter().map(|table| table.name).collect();
             let (path, table) = (self.path.to_path_buf(), name.to_owned());
             Error::NoSuchTable { path, kind: self.kind().in_words(), table, tables: names.join(", ") }
         })
@@ -176,7 +241,47 @@ impl Source {
             Content::Nsys(nsys) => nsys.trace.warnings().iter().map(|warning| of_file(warning)).collect(),
             Content::Kineto(kineto) => kineto.trace.warnings.iter().map(|warning| of_file(warning)).collect(),
             Content::Run(run) => run.warnings().iter().map(|warning| of_file(warning)).collect(),
+            #[cfg(feature = "calibration")]
+            Content::Calibration(it) => it.warnings().iter().map(|warning| of_file(warning)).collect(),
+            Content::Bench(_) => Vec::new(),
+            #[cfg(feature = "parquet")]
+            Content::Parquet(_) => Vec::new(),
         }
+    }
+
+    /// Where the rows of its tables come from: what recorded them, on which GPU, and the SHA-256 of
+    /// the file, which is read for it once.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    #[cfg(feature = "parquet")]
+    pub fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
+        use crate::parquet::{Provenance, of_source};
+        let known = match &self.content {
+            Content::Parquet(stored) => return Ok(stored.provenance.clone()),
+            Content::Ncu(_) => {
+                Provenance { profiler: Some("NVIDIA Nsight Compute".to_owned()), ..Provenance::default() }
+            }
+            Content::Nsys(nsys) => nsys.provenance()?,
+            Content::Kineto(kineto) => kineto.provenance(),
+            Content::Run(run) => run.provenance()?,
+            #[cfg(feature = "calibration")]
+            Content::Calibration(calibration) => calibration.provenance(),
+            Content::Bench(bench) => bench.provenance(),
+        };
+        let digest = if let Some(digest) = self.digest.get() {
+            digest.clone()
+        } else {
+            let digest = of_source(&self.path).map_err(|(path, source)| Error::Io { path, source })?;
+            self.digest.get_or_init(|| digest).clone()
+        };
+        let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(Provenance {
+            kind: Some(self.kind().name().to_owned()),
+            source: name,
+            source_sha256: Some(digest),
+            ..known
+        })
     }
 
     /// The trace, if this is an export of Nsight Systems: the input of `flopgap-timings`.
@@ -186,6 +291,34 @@ impl Source {
             _ => None,
         }
     }
+}
+
+/// The name of the first entry of a JSON object.
+fn first_key(text: &[u8]) -> Option<&[u8]> {
+    let key = text.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"")?;
+    key.split(|&byte| byte == b'"').next()
+}
+
+#[cfg(feature = "calibration")]
+fn calibration(path: &Path) -> Result<Content, Error> {
+    Ok(Content::Calibration(Arc::new(crate::calibration::Calibration::open(path)?)))
+}
+
+#[cfg(not(feature = "calibration"))]
+fn calibration(path: &Path) -> Result<Content, Error> {
+    let what = "a calibration, which this build does not read".to_owned();
+    Err(Error::Unrecognized { path: path.to_owned(), what })
+}
+
+#[cfg(feature = "parquet")]
+fn stored(path: &Path) -> Result<Content, Error> {
+    Ok(Content::Parquet(Arc::new(crate::parquet::read(path)?)))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn stored(path: &Path) -> Result<Content, Error> {
+    let what = "a Parquet file, which this build does not read".to_owned();
+    Err(Error::Unrecognized { path: path.to_owned(), what })
 }
 
 /// The first bytes of a file, unpacked, and its compression.

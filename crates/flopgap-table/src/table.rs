@@ -1,5 +1,6 @@
 //! A table: its columns, and its rows, which can be read repeatedly.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,8 +27,13 @@ struct Made<R> {
     rows: Box<dyn Fn() -> Result<Rows<R>, Error> + Send + Sync>,
 }
 
+/// How many rows a batch of a table has, when more than `most` are not wanted.
+pub(crate) fn most_rows(columns: usize, most: usize) -> usize {
+    (CELLS / columns.max(1)).min(most).max(1)
+}
+
 /// [`Made`] without the type of its rows.
-trait Read: Send + Sync {
+pub(crate) trait Read: Send + Sync {
     fn read(
         &self,
         columns: &[usize],
@@ -40,8 +46,8 @@ trait Read: Send + Sync {
 /// [`Table::read`]; a clone costs nothing.
 #[derive(Clone)]
 pub struct Table {
-    name: &'static str,
-    about: &'static str,
+    name: Cow<'static, str>,
+    about: Cow<'static, str>,
     path: Arc<Path>,
     made: Arc<dyn Read>,
     schema: SchemaRef,
@@ -68,17 +74,32 @@ impl Table {
         let fields: Vec<_> = columns.iter().map(|column| column.field.clone()).collect();
         let (path, all) = (path.clone(), (0..columns.len()).collect());
         let made = Made { path: path.clone(), name, columns, rows: Box::new(rows) };
-        Table { name, about, path, made: Arc::new(made), schema: Arc::new(Schema::new(fields)), columns: all }
+        let schema = Arc::new(Schema::new(fields));
+        let (name, about) = (name.into(), about.into());
+        Table { name, about, path, made: Arc::new(made), schema, columns: all }
+    }
+
+    /// A table of rows that are read in a way of their own.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn of(
+        path: &Arc<Path>,
+        name: Cow<'static, str>,
+        about: Cow<'static, str>,
+        schema: SchemaRef,
+        made: Arc<dyn Read>,
+    ) -> Table {
+        let columns = (0..schema.fields().len()).collect();
+        Table { name, about, path: path.clone(), made, schema, columns }
     }
 
     /// Its name: `kernels`.
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// What a row is, as a sentence.
-    pub fn about(&self) -> &'static str {
-        self.about
+    pub fn about(&self) -> &str {
+        &self.about
     }
 
     /// Its columns: names, types, and in the metadata of each field (`description`) what it means.
@@ -96,7 +117,8 @@ impl Table {
                 let columns: Vec<&str> =
                     self.schema.fields().iter().map(|field| field.name().as_str()).collect();
                 let (path, column) = (self.path.to_path_buf(), name.to_owned());
-                Error::NoSuchColumn { path, table: self.name, column, columns: columns.join(", ") }
+                let table = self.name.to_string();
+                Error::NoSuchColumn { path, table, column, columns: columns.join(", ") }
             })
         };
         let places: Vec<usize> = columns.iter().map(|name| place(name.as_ref())).collect::<Result<_, _>>()?;
@@ -127,8 +149,8 @@ impl Table {
         }
     }
 
-    fn arrow(&self, source: ArrowError) -> Error {
-        Error::Arrow { path: self.path.to_path_buf(), table: self.name, source }
+    pub(crate) fn arrow(&self, source: ArrowError) -> Error {
+        Error::Arrow { path: self.path.to_path_buf(), table: self.name.to_string(), source }
     }
 }
 
@@ -140,7 +162,7 @@ impl<R: Send + 'static> Read for Made<R> {
         most: usize,
     ) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
         let fills = columns.iter().map(|&place| self.columns[place].start()).collect();
-        let most = (CELLS / self.columns.len().max(1)).min(most).max(1);
+        let most = most_rows(self.columns.len(), most);
         let rows = Some((self.rows)()?);
         Ok(Box::new(Batches {
             path: self.path.clone(),
@@ -175,12 +197,12 @@ impl Table {
     pub fn held(name: &'static str, about: &'static str, batch: RecordBatch) -> Table {
         let (schema, columns) = (batch.schema(), (0..batch.num_columns()).collect());
         let path = Arc::from(Path::new("memory"));
-        Table { name, about, path, made: Arc::new(Held(batch)), schema, columns }
+        Table { name: name.into(), about: about.into(), path, made: Arc::new(Held(batch)), schema, columns }
     }
 }
 
 /// Our own error if Arrow's wraps one, otherwise a conversion of Arrow's.
-fn own_or(error: ArrowError, other: impl Fn(ArrowError) -> Error) -> Error {
+pub(crate) fn own_or(error: ArrowError, other: impl Fn(ArrowError) -> Error) -> Error {
     match error {
         ArrowError::ExternalError(source) => match source.downcast::<Error>() {
             Ok(own) => *own,
@@ -222,7 +244,7 @@ impl<R> Batches<R> {
     }
 
     fn arrow(&self, source: ArrowError) -> Error {
-        Error::Arrow { path: self.path.to_path_buf(), table: self.name, source }
+        Error::Arrow { path: self.path.to_path_buf(), table: self.name.to_owned(), source }
     }
 }
 

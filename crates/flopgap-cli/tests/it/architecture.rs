@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "flopgap-table",
         &[
             "flopgap-flops",
+            "flopgap-fs",
             "flopgap-kernels",
             "flopgap-kineto",
             "flopgap-ncu",

@@ -13,12 +13,13 @@ use flopgap_ncu::Reader;
 
 use self::columns::Metrics;
 use self::views::Views;
+use crate::source::Named;
 use crate::table::Rows;
-use crate::{Error, Table, TableInfo};
+use crate::{Error, Table};
 
-pub(crate) const TABLES: [TableInfo; 2] = [
-    TableInfo { name: "launches", about: "Kernel launches, each with all its metrics." },
-    TableInfo { name: "counters", about: "Metrics of launches, one a row." },
+pub(crate) const TABLES: [Named; 2] = [
+    Named { name: "launches", about: "Kernel launches, each with all its metrics." },
+    Named { name: "counters", about: "Metrics of launches, one a row." },
 ];
 
 /// A report.

@@ -13,8 +13,9 @@ use flopgap_nsys::{Error as NsysError, GlobalId, Placement, Trace};
 
 use crate::column::{Column, int, looked_up, maybe_int};
 use crate::decompressed::Unpacked;
+use crate::source::Named;
 use crate::table::Rows;
-use crate::{Error, Table, TableInfo};
+use crate::{Error, Table};
 
 /// An open export.
 #[derive(Debug)]
@@ -27,12 +28,12 @@ pub(crate) struct Nsys {
 
 /// A table, and the table of the export that it is read from.
 struct Known {
-    info: TableInfo,
+    info: Named,
     of: &'static [&'static str],
 }
 
 const fn known(name: &'static str, of: &'static [&'static str], about: &'static str) -> Known {
-    Known { info: TableInfo { name, about }, of }
+    Known { info: Named { name, about }, of }
 }
 
 const KNOWN: [Known; 10] = [
@@ -60,10 +61,32 @@ impl Nsys {
         Ok(Nsys { trace: Arc::new(trace), classifier: Arc::new(Classifier::new()), unpacked })
     }
 
-    pub(crate) fn tables(&self) -> Vec<TableInfo> {
+    pub(crate) fn tables(&self) -> Vec<Named> {
         let is_there =
             |known: &&Known| known.of.iter().any(|table| self.trace.schema().table(table).is_some());
         KNOWN.iter().filter(is_there).map(|known| known.info).collect()
+    }
+
+    /// Which version of nsys exported it, and the GPUs of the machine.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
+        use flopgap_hint::Hint as _;
+        let entries = self.trace.export_metadata()?;
+        let entry = |name: &str| {
+            let found = entries.iter().find(|entry| &*entry.name == name);
+            found.and_then(|entry| entry.value.as_deref()).map(str::to_owned)
+        };
+        let gpus = match self.trace.gpus() {
+            Ok(gpus) => gpus,
+            Err(error) if error.is_absence() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(crate::parquet::Provenance {
+            profiler: entry("EXPORT_PRODUCT_NAME").or_else(|| Some("NVIDIA Nsight Systems".to_owned())),
+            profiler_version: entry("EXPORT_PRODUCT_VERSION"),
+            gpu: crate::parquet::names(gpus.iter().filter_map(|gpu| gpu.name.as_deref())),
+            ..Default::default()
+        })
     }
 
     /// A table; `None` for an unknown name. Data that was not recorded is an error.

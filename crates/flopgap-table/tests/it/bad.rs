@@ -47,8 +47,8 @@ fn a_damaged_archive_is_an_error() {
         let path = folder.path().join("half.zst");
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let read = Source::open(&path).and_then(|source| {
-            let table = source.tables()[0].name;
-            Ok((source.table(table)?, source.warnings()))
+            let table = source.tables()[0].name.clone();
+            Ok((source.table(&table)?, source.warnings()))
         });
         match read {
             Err(error) => assert!(error.to_string().contains("half.zst"), "{error}"),

@@ -13,7 +13,7 @@ fn operators_are_those_of_the_reader() {
     let own = flopgap_kineto::Trace::open(fixtures().join(TRACE)).unwrap();
     let source = open(TRACE);
     assert_eq!(source.kind(), Kind::Kineto);
-    let names: Vec<&str> = source.tables().iter().map(|table| table.name).collect();
+    let names: Vec<_> = source.tables().into_iter().map(|table| table.name).collect();
     assert_eq!(names, ["operators"]);
     let table = source.table("operators").unwrap();
     let names: Vec<_> = own.operators.iter().map(|operator| Some(operator.name.to_string())).collect();
@@ -49,7 +49,7 @@ fn gpu_work_is_read_without_shapes() {
     ];
     fs::write(&path, format!("{{\"traceEvents\":[{}]}}", events.join(","))).unwrap();
     let source = Source::open(&path).unwrap();
-    let names: Vec<&str> = source.tables().iter().map(|table| table.name).collect();
+    let names: Vec<_> = source.tables().into_iter().map(|table| table.name).collect();
     assert_eq!(names, ["kernels", "copies"]);
     let kernels = source.table("kernels").unwrap();
     assert_eq!(texts(&kernels, "class"), [Some("matmul".to_owned())]);

@@ -3,8 +3,11 @@
 mod bad;
 mod held;
 mod kineto;
+mod measured;
 mod ncu;
 mod nsys;
+mod parquet;
+mod peers;
 mod run;
 mod shape;
 

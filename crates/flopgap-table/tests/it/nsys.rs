@@ -123,7 +123,7 @@ fn copies_sets_calls_and_graphs_are_those_of_the_reader() {
         let own = trace(name, &folder);
         let source = open(&format!("nsys/{name}.sqlite.zst"));
         for table in source.tables() {
-            let table = source.table(table.name).unwrap();
+            let table = source.table(&table.name).unwrap();
             let expected: Vec<(i64, Option<i64>)> = match table.name() {
                 "copies" => pairs(own.copies(), |copy| (copy.at.start, Some(copy.bytes))),
                 "memsets" => pairs(own.memsets(), |set| (set.at.start, Some(set.bytes))),

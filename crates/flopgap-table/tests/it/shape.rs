@@ -27,7 +27,7 @@ fn batches_fit_their_schema() {
     for name in SOURCES {
         let source = open(name);
         for info in source.tables() {
-            let table = source.table(info.name).unwrap();
+            let table = source.table(&info.name).unwrap();
             let schema = table.schema();
             let reader = table.read().unwrap();
             assert_eq!(reader.schema(), schema);
@@ -101,7 +101,7 @@ proptest! {
     #[test]
     fn a_choice_of_columns_has_the_values_of_all(seed in prop::collection::vec(any::<prop::sample::Index>(), 1..6), place in 0..SOURCES.len()) {
         let source = open(SOURCES[place]);
-        let table = source.table(source.tables()[0].name).unwrap();
+        let table = source.table(&source.tables()[0].name).unwrap();
         let schema = table.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let chosen: Vec<&str> = seed.iter().map(|index| *index.get(&names)).collect();

@@ -1,0 +1,14 @@
+//! Tables as Parquet files, and back: one file for each table, with what it was made from in its
+//! metadata. `docs/FORMATS.md` has the format.
+
+mod digest;
+mod encoding;
+mod provenance;
+mod read;
+mod write;
+
+pub(crate) use digest::of_source;
+pub(crate) use provenance::names;
+pub use provenance::{FORMAT, Provenance, VERSION};
+pub use read::{Stored, read};
+pub use write::{Written, write};
