@@ -21,6 +21,9 @@ pub(crate) fn of_run(error: &RunError) -> Failure {
         RunError::OtherOrigin { difference, .. } if difference.part == OriginPart::Driver => {
             "--accept-driver resumes the run: the same libraries launch the same kernels under another driver"
         }
+        RunError::OtherOrigin { .. } => {
+            "on a cluster, all tasks need one type of GPU, such as `--sbatch-arg=--gres=gpu:h100:1`"
+        }
         RunError::Busy { .. } => "several processes share a run if each is started with its own --shard I/K",
         RunError::Write(error)
             if matches!(error.source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>

@@ -287,7 +287,7 @@ fn fill(
         let path = run.display();
         flopgap_cli::note(
             PROGRAM,
-            format_args!("all is measured; `hyper-profile analyze {path}` analyzes it"),
+            format_args!("all configurations are measured; `hyper-profile analyze {path}` analyzes them"),
         );
     } else {
         let named = filled.skipped.iter().chain(&filled.failed).map(|(config, _)| *config).collect();

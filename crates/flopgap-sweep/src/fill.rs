@@ -193,6 +193,7 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::fs;
     use std::sync::{Arc, Barrier};
 
     use super::*;
@@ -291,6 +292,15 @@ mod tests {
         assert!(matches!(error, RunError::OtherOrigin { .. }), "{error}");
         let second = Session::resume(&run, None, worker(1, 2), false).unwrap();
         assert_eq!(second.manifest(), first.manifest());
+        drop((first, second));
+
+        // Without locks, an unlike worker may have read the manifest before the first one wrote it.
+        fs::remove_file(run.join("manifest.json")).unwrap();
+        Manifest::new(grid(4), "fake", Origin::default()).write(&run).unwrap();
+        let error = Session::resume(&run, None, worker(9, 1), false).unwrap_err();
+        assert!(matches!(error, RunError::OtherOrigin { .. }), "{error}");
+        assert!(Manifest::read(&run).unwrap().unwrap().is_without_origin());
+        Session::resume(&run, None, worker(0, 1), false).unwrap();
     }
 
     fn records(run: &Path) -> BTreeSet<u64> {

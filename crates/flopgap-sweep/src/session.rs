@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use flopgap_fs::{WriteError, create_folder, remove_leftovers};
+use flopgap_fs::{WriteError, create_folder, remove_leftovers, write_new};
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
 use rayon::prelude::*;
@@ -225,17 +225,18 @@ impl Session {
         worker: Worker,
         accept_driver: bool,
     ) -> Result<Session, RunError> {
-        if manifest.is_without_origin() {
-            manifest.origin = worker.origin.clone();
-            manifest.write(run)?;
-            // Where the file system has no locks, another worker may have done the same.
-            manifest = resumable(run)?;
+        let is_first = manifest.is_without_origin();
+        if is_first {
+            manifest.origin = first_origin(run, &worker.origin)?;
         }
         match worker.origin.difference(&manifest.origin) {
             Some(difference) if !(accept_driver && difference.part == OriginPart::Driver) => {
                 return Err(RunError::OtherOrigin { path: run.to_owned(), difference });
             }
             _ => {}
+        }
+        if is_first {
+            manifest.write(run)?;
         }
         create_folder(&run.join("raw"))?;
         let (mut journal, contents) = claim(run, worker.shard)?;
@@ -348,6 +349,18 @@ fn resumable(run: &Path) -> Result<Manifest, RunError> {
         return Err(RunError::RecordedElsewhere { path: run.to_owned() });
     }
     Ok(manifest)
+}
+
+/// The origin of a planned run: that of the first worker. A file that only one worker can create
+/// decides which one it is, since not every file system has locks.
+fn first_origin(run: &Path, ours: &Origin) -> Result<Origin, RunError> {
+    let path = journal::folder(run).join("origin.json");
+    let json = serde_json::to_vec(ours).unwrap_or_else(|error| unreachable!("{error}"));
+    if write_new(&path, &json)? {
+        return Ok(ours.clone());
+    }
+    let bytes = fs::read(&path).map_err(|source| RunError::Io { path: path.clone(), source })?;
+    serde_json::from_slice(&bytes).map_err(|source| RunError::Manifest { path, source })
 }
 
 /// Serializes the opening of a run among processes. Held briefly and released when the process

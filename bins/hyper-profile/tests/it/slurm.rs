@@ -64,16 +64,20 @@ fn an_array_with_a_requeued_and_a_killed_task_measures_what_one_process_does() {
     let mut submit = new(&path);
     submit.args(["--submit", "slurm", "--tasks", "4", "--sbatch-arg=--comment=two words"]);
     // Where there is no GPU: this is only a login node's.
-    let ended = run(slurm.enter(submit.env("FAKE_DELAY_US", "60000")));
+    let ended = run(slurm.enter(submit.env("FAKE_DELAY_US", "120000")));
     ended.expect(0, &["run directory ", "submitted job array 1 of 4 tasks, and then job "]);
     show(begin, &ended.stderr);
 
-    wait_for("task 0", || journal(&path, "1-of-4.jsonl").1 >= 3);
+    for name in ["1-of-4.jsonl", "2-of-4.jsonl"] {
+        wait_for("three configurations of a task", || journal(&path, name).1 >= 3);
+    }
+    // As the system kills it that runs out of memory: `scancel` would be polite first.
+    let start = read_journal(&path.join("journal/2-of-4.jsonl")).unwrap().last_start().cloned();
+    let Some(Entry::Start { pid, .. }) = start else { panic!("{start:?}") };
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+    show(begin, "task 1 is killed");
     slurm.run("scontrol", &["requeue", "1_0"]).unwrap();
     show(begin, "task 0 is requeued");
-    wait_for("task 1", || journal(&path, "2-of-4.jsonl").1 >= 3);
-    slurm.run("scancel", &["--signal=KILL", "1_1"]).unwrap();
-    show(begin, "task 1 is killed");
     wait_for("the end of task 0", || journal(&path, "1-of-4.jsonl").2.is_some());
     let (_, at, reason) = journal(&path, "1-of-4.jsonl");
     show(begin, &format!("task 0 has ended: {}", reason.as_deref().unwrap_or_default()));
@@ -101,6 +105,11 @@ fn an_array_with_a_requeued_and_a_killed_task_measures_what_one_process_does() {
     let (killed, rest) = (journal(&path, "2-of-4.jsonl").1, journal(&path, "1-of-1.jsonl").1);
     assert!((3..24).contains(&killed), "{killed}");
     assert_eq!(killed + rest, 24);
+    assert!(!log("task-1.log").contains("SIGTERM"), "{}", log("task-1.log"));
+    let state = slurm.run("scontrol", &["show", "job", "1_1"]).unwrap();
+    assert!(state.contains("JobState=FAILED") && state.contains("ExitCode=0:9"), "{state}");
+    let state = slurm.run("scontrol", &["show", "job", "1_0"]).unwrap();
+    assert!(state.contains("JobState=COMPLETED") && state.contains("Restarts=1"), "{state}");
     let mut done = journaled(&path);
     done.sort_unstable();
     done.dedup();
@@ -175,6 +184,20 @@ fn a_dry_run_writes_scripts_that_can_be_submitted_later() {
     let resume = ["resume", text(&path), "--submit", "slurm", "--tasks", "2", "--dry-run"];
     let ended = run(&mut fake(&resume));
     assert!(ended.stdout.contains("#SBATCH --array=0-1\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn nodes_with_another_gpu_are_refused_in_a_planned_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    run(new(&path).args(["--submit", "slurm", "--dry-run"])).expect(0, &[]);
+    let task = |shard, device| {
+        run(fake(&["resume", text(&path), "--no-analysis", "--shard", shard]).env("FAKE_DEVICE", device))
+    };
+    task("1/2", "H100").expect(0, &["worker 1/2 is done; the others have 48 configurations left"]);
+    let hint = "hint: on a cluster, all tasks need one type of GPU";
+    task("2/2", "L40S").expect(1, &["recorded with device `H100`, but here it is `L40S`", hint]);
+    task("2/2", "H100").expect(0, &["all configurations are measured; `hyper-profile analyze "]);
 }
 
 #[test]
