@@ -145,7 +145,8 @@ fn packages_depend_on_what_the_registry_gets() {
         let ours = package["dependencies"].as_array().expect("a list").iter();
         for dependency in ours.filter(|dependency| !dependency["path"].is_null()) {
             let (on, version) = (text(&dependency["name"]), text(&dependency["req"]));
-            if UNPUBLISHED.contains(&on) {
+            // A crate turns features of its own on for its tests: the registry has no older one.
+            if UNPUBLISHED.contains(&on) || on == name {
                 assert_eq!(text(&dependency["kind"]), "dev", "{name} is published and {on} is not");
                 assert_eq!(version, "*", "{name}: cargo leaves {on} out only if it has no version");
             } else {
