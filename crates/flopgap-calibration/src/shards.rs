@@ -100,9 +100,9 @@ pub fn gather(run: &Path, plan: &RunPlan) -> Result<Gathered, FileError> {
 }
 
 /// The files of shards, by name.
-fn list(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let io = |source| FileError::Io { path: folder.to_owned(), source };
-    let entries = match fs::read_dir(folder) {
+fn list(directory: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let io = |source| FileError::Io { path: directory.to_owned(), source };
+    let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(io(error)),

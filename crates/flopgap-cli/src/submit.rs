@@ -85,7 +85,7 @@ impl Submission {
         }
         let Some(sbatch) = self.sbatch else {
             let scripts = self.array.scripts()?;
-            note(program, format_args!("scripts in {}", folder(&self.array).display()));
+            note(program, format_args!("scripts in {}", directory(&self.array).display()));
             return print(&format!("{}\n{}", scripts.array, scripts.aggregate));
         };
         let Submitted { array, aggregate } = sbatch
@@ -97,13 +97,13 @@ impl Submission {
             program,
             format_args!("submitted job array {array} of {tasks} {plural}, and then job {aggregate}"),
         );
-        note(program, format_args!("scripts and logs in {}", folder(&self.array).display()));
+        note(program, format_args!("scripts and logs in {}", directory(&self.array).display()));
         Ok(())
     }
 }
 
-fn folder(array: &JobArray) -> PathBuf {
-    flopgap_cluster::slurm::folder(&array.run)
+fn directory(array: &JobArray) -> PathBuf {
+    flopgap_cluster::slurm::directory(&array.run)
 }
 
 /// The shard of `--shard`: `I/K`, or `slurm` for that of a task of a job array; all where the

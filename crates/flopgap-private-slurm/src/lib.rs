@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Slurm {
     daemons: Vec<Daemon>,
     settings: Settings,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 impl Slurm {
@@ -59,9 +59,9 @@ impl Slurm {
     }
 
     fn start() -> Result<Slurm, Error> {
-        let folder = tempfile::Builder::new().prefix("slurm").tempdir().map_err(Error::Io)?;
-        let settings = Settings::write(folder.path()).map_err(Error::Io)?;
-        let mut slurm = Slurm { daemons: Vec::new(), settings, _folder: folder };
+        let directory = tempfile::Builder::new().prefix("slurm").tempdir().map_err(Error::Io)?;
+        let settings = Settings::write(directory.path()).map_err(Error::Io)?;
+        let mut slurm = Slurm { daemons: Vec::new(), settings, _directory: directory };
         for (program, arguments) in slurm.settings.daemons() {
             let path = find(program).unwrap_or_else(|| PathBuf::from(program));
             let daemon = Daemon::start(&path, &arguments, &slurm.settings).map_err(Error::Io)?;
@@ -120,7 +120,7 @@ impl Slurm {
     }
 }
 
-/// Jobs end with it: nothing may go on to write into a folder that a test has removed.
+/// Jobs end with it: nothing may go on to write into a directory that a test has removed.
 impl Drop for Slurm {
     fn drop(&mut self) {
         let is_alive = self.daemons.iter_mut().all(Daemon::is_alive);
@@ -143,8 +143,8 @@ fn is_root() -> bool {
 /// A program of the `PATH`, or of where Debian puts daemons.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    folders.map(|folder| folder.join(program)).find(|path| is_file(path))
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    directories.map(|directory| directory.join(program)).find(|path| is_file(path))
 }
 
 fn is_file(path: &Path) -> bool {

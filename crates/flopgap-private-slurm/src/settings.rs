@@ -6,41 +6,41 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The folder with all files of a Slurm.
+/// The directory with all files of a Slurm.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Settings {
     /// Writes what the daemons read.
-    pub(crate) fn write(folder: &Path) -> io::Result<Settings> {
+    pub(crate) fn write(directory: &Path) -> io::Result<Settings> {
         for name in ["state", "spool"] {
-            fs::create_dir(folder.join(name))?;
+            fs::create_dir(directory.join(name))?;
         }
         let mut key = vec![0; 1024];
         fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
-        let path = folder.join("munge.key");
+        let path = directory.join("munge.key");
         fs::write(&path, key)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
 
         let host = fs::read_to_string("/proc/sys/kernel/hostname")?;
         let host = host.trim().split('.').next().unwrap_or("localhost");
         let (controller, node) = two_ports()?;
-        fs::write(folder.join("slurm.conf"), configuration(folder, host, controller, node))?;
+        fs::write(directory.join("slurm.conf"), configuration(directory, host, controller, node))?;
         // Nothing opens the files of these GPUs: the tasks only get their numbers.
-        fs::write(folder.join("gres.conf"), "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n")?;
-        Ok(Settings { folder: folder.to_owned() })
+        fs::write(directory.join("gres.conf"), "Name=gpu File=/dev/null\nName=gpu File=/dev/zero\n")?;
+        Ok(Settings { directory: directory.to_owned() })
     }
 
     /// What `SLURM_CONF` names.
     pub(crate) fn configuration(&self) -> PathBuf {
-        self.folder.join("slurm.conf")
+        self.directory.join("slurm.conf")
     }
 
     /// The daemons and their arguments, in the order of their start.
     pub(crate) fn daemons(&self) -> [(&'static str, Vec<String>); 3] {
-        let path = |name: &str| self.folder.join(name).display().to_string();
+        let path = |name: &str| self.directory.join(name).display().to_string();
         let conf = path("slurm.conf");
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let munged = [
@@ -62,7 +62,7 @@ impl Settings {
     /// The ends of all logs.
     pub(crate) fn logs(&self) -> String {
         let end = |name: &str| {
-            let text = crate::text(&self.folder.join(name)).unwrap_or_else(|error| error.to_string());
+            let text = crate::text(&self.directory.join(name)).unwrap_or_else(|error| error.to_string());
             let lines: Vec<&str> = text.lines().collect();
             format!("{name}:\n{}\n", lines[lines.len().saturating_sub(20)..].join("\n"))
         };
@@ -77,8 +77,8 @@ fn two_ports() -> io::Result<(u16, u16)> {
     Ok((one.local_addr()?.port(), other.local_addr()?.port()))
 }
 
-fn configuration(folder: &Path, host: &str, controller: u16, node: u16) -> String {
-    let folder = folder.display();
+fn configuration(directory: &Path, host: &str, controller: u16, node: u16) -> String {
+    let directory = directory.display();
     format!(
         "\
 ClusterName=flopgap
@@ -90,13 +90,13 @@ SlurmUser=root
 AuthType=auth/munge
 CredType=cred/munge
 # A requeued job waits until its credential has expired: 120 s by default.
-AuthInfo=socket={folder}/munge.sock,cred_expire=5
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+AuthInfo=socket={directory}/munge.sock,cred_expire=5
+StateSaveLocation={directory}/state
+SlurmdSpoolDir={directory}/spool
+SlurmctldPidFile={directory}/slurmctld.pid
+SlurmdPidFile={directory}/slurmd.pid
+SlurmctldLogFile={directory}/slurmctld.log
+SlurmdLogFile={directory}/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none

@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     task.extend(words(&["--output", &name]));
     let again = format!("{PROGRAM} {} --submit slurm", task.join(" "));
     let array = JobArray {
-        evidence: slurm::folder(&path),
+        evidence: slurm::directory(&path),
         run: path,
         program: flopgap_cli::this_program()?,
         tasks: arguments.submit.tasks(rows),

@@ -23,7 +23,7 @@ pub enum SlurmError {
     Start {
         /// What was to be run.
         program: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: io::Error,
     },

@@ -18,15 +18,15 @@ pub use error::SlurmError;
 pub use mount::local_file_system;
 pub use sbatch::{JobId, Sbatch, Submitted};
 
-/// The folder of a run directory that has scripts and logs.
-const FOLDER: &str = "slurm";
+/// The directory of a run directory that has scripts and logs.
+const DIRECTORY: &str = "slurm";
 
 /// A sweep as a job array, and the job that aggregates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobArray {
     /// The run directory, absolute, under the path that it has on the nodes.
     pub run: PathBuf,
-    /// A file or folder of the run that a node must see.
+    /// A file or directory of the run that a node must see.
     pub evidence: PathBuf,
     /// The program, absolute, under the path that it has on the nodes.
     pub program: PathBuf,
@@ -70,16 +70,16 @@ impl JobArray {
         script::scripts(self)
     }
 
-    /// Writes both scripts into the folder `slurm` of the run directory.
+    /// Writes both scripts into the directory `slurm` of the run directory.
     ///
     /// # Errors
     /// As [`JobArray::scripts`], and when a file cannot be written.
     pub fn write(&self) -> Result<Written, SlurmError> {
         let Scripts { array, aggregate } = self.scripts()?;
-        let folder = folder(&self.run);
-        flopgap_fs::create_folder(&folder)?;
+        let directory = directory(&self.run);
+        flopgap_fs::create_folder(&directory)?;
         let written =
-            Written { array: folder.join("array.sbatch"), aggregate: folder.join("aggregate.sbatch") };
+            Written { array: directory.join("array.sbatch"), aggregate: directory.join("aggregate.sbatch") };
         for (path, text) in [(&written.array, array), (&written.aggregate, aggregate)] {
             flopgap_fs::write_atomic(path, text.as_bytes())?;
         }
@@ -87,7 +87,7 @@ impl JobArray {
     }
 }
 
-/// The folder of a run directory that has scripts and logs.
-pub fn folder(run: &Path) -> PathBuf {
-    run.join(FOLDER)
+/// The directory of a run directory that has scripts and logs.
+pub fn directory(run: &Path) -> PathBuf {
+    run.join(DIRECTORY)
 }

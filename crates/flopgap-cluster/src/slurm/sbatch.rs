@@ -150,8 +150,8 @@ mod tests {
     }
 
     /// A program of this text in place of `sbatch`.
-    fn stub(folder: &Path, text: &str) -> Result<Sbatch, SlurmError> {
-        let path = folder.join("sbatch");
+    fn stub(directory: &Path, text: &str) -> Result<Sbatch, SlurmError> {
+        let path = directory.join("sbatch");
         fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = --version ] && exit\n{text}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         loop {

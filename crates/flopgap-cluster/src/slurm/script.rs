@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{JobArray, Scripts, SlurmError, folder};
+use super::{JobArray, Scripts, SlurmError, directory};
 
 /// Options that decide what the two jobs are, in their long and short forms.
 const OURS: [(&str, &str, &str); 4] = [
@@ -28,15 +28,15 @@ pub(super) fn scripts(array: &JobArray) -> Result<Scripts, SlurmError> {
     array.options.iter().try_for_each(|option| check(option))?;
 
     let name = job_name(&array.run);
-    let folder = folder(&array.run);
-    let logs = path("the run directory", &folder)?;
+    let directory = directory(&array.run);
+    let logs = path("the run directory", &directory)?;
     let tasks = array.tasks;
     let submit = format!(
         "# Submit both by hand:\n\
-         #   cd {folder}\n\
+         #   cd {directory}\n\
          #   array=$(sbatch --parsable array.sbatch)\n\
          #   sbatch --dependency=afterany:$array aggregate.sbatch\n",
-        folder = quoted(logs)
+        directory = quoted(logs)
     );
     let body = format!(
         r#"
@@ -64,7 +64,7 @@ fi
         evidence = quoted(evidence),
     );
     let common = ["--ntasks=1", "--requeue", "--open-mode=append"].map(str::to_owned);
-    // Without a GPU, the cores are measured, which nothing else may use meanwhile.
+    // Without a GPU, the cores are measured, and nothing else may use them at the same time.
     let device = if array.gpus > 0 { format!("--gres=gpu:{}", array.gpus) } else { "--exclusive".to_owned() };
     let common: Vec<String> =
         [device].into_iter().chain(common).chain(array.options.iter().cloned()).collect();
