@@ -6,6 +6,7 @@ mod batch;
 mod browser;
 mod capture;
 mod compressed;
+mod export;
 mod hostile;
 mod kineto;
 mod summary;

@@ -1,5 +1,8 @@
 //! `nsys-analyze export`: the trace for other tools.
 
+#[cfg(feature = "parquet")]
+mod parquet;
+
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,14 +24,15 @@ pub(crate) struct Arguments {
     /// What to write.
     #[arg(long, value_enum)]
     to: To,
-    /// Where to: a file for perfetto, a folder that gets a file for each table for csv. Without it,
-    /// standard output.
+    /// Where to: a file for perfetto, a directory that gets a file for each table for csv and
+    /// parquet. Without it, standard output, except for parquet.
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The one table to write as CSV: `kernels`, `copies`, `sets`, `graphs`, `api`, `nvtx`, `os`,
-    /// `cpu_faults`, `gpu_faults` or `overhead`.
-    #[arg(long, value_name = "TABLE", conflicts_with = "output")]
-    table: Option<CsvTable>,
+    /// The one table to write. Of csv, to standard output: `kernels`, `copies`, `sets`, `graphs`,
+    /// `api`, `nvtx`, `os`, `cpu_faults`, `gpu_faults` or `overhead`. Of parquet, into the
+    /// directory: `kernels`, `copies`, `memsets`, `graphs`, `ranges`, `api_calls`, `os_calls`, ...
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,6 +44,9 @@ enum To {
     /// As csv, for spreadsheet programs: an apostrophe before text that they would take for a
     /// formula.
     CsvEscaped,
+    /// Tables with types, small and fast to read: for Polars, pandas, SQL and flopgap itself.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// Either side of a copy from a trace to a file can fail.
@@ -73,18 +80,33 @@ fn either(path: &Path, error: Error) -> Either {
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
-    match (arguments.to, arguments.table, &arguments.output) {
+    let table = match (arguments.to, &arguments.table, &arguments.output) {
         (To::Perfetto, Some(_), _) => {
-            return usage("--table is for --to csv: a timeline has everything in it");
+            return usage("--table is for tables: a timeline has everything in it");
         }
         (To::Csv | To::CsvEscaped, None, None) => return usage("csv needs --table or --output"),
-        _ => {}
-    }
+        (To::Csv | To::CsvEscaped, Some(_), Some(_)) => {
+            return usage("--table of csv goes to standard output: leave out --output");
+        }
+        (To::Csv | To::CsvEscaped, Some(name), None) => {
+            Some(name.parse::<CsvTable>().map_err(|error| Failure::of(&error).exit(Exit::Usage))?)
+        }
+        #[cfg(feature = "parquet")]
+        (To::Parquet, _, None) => return usage("parquet needs --output: a directory"),
+        _ => None,
+    };
     if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
         return kineto(arguments);
     }
     let trace = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.to, &arguments.output) {
+        #[cfg(feature = "parquet")]
+        (To::Parquet, Some(folder)) => {
+            parquet::export(trace.path(), arguments.table.as_deref(), folder)?;
+            if arguments.table.is_none() {
+                parquet::only_in_csv(&trace);
+            }
+        }
         (To::Perfetto, Some(path)) => {
             write_atomic_with(path, |file| {
                 perfetto(&trace, file).map(drop).map_err(|error| either(path, error))
@@ -92,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
         }
         (to, Some(folder)) => all_tables(&trace, folder, to)?,
-        (to, None) => match arguments.table {
+        (to, None) => match table {
             Some(table) => to_stdout(|out| write_table(&trace, table, to, out).map(drop))?,
             None => to_stdout(|out| perfetto(&trace, out).map(drop))?,
         },
@@ -114,6 +136,13 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
 fn kineto(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.trace.display();
     let (message, hint) = match arguments.to {
+        #[cfg(feature = "parquet")]
+        To::Parquet => match &arguments.output {
+            Some(folder) if arguments.trace.is_file() => {
+                return parquet::export(&arguments.trace, arguments.table.as_deref(), folder);
+            }
+            _ => ("is a directory", "export each trace in it, into a directory of its own"),
+        },
         To::Perfetto => ("is a timeline for Perfetto as it is", "open the file at ui.perfetto.dev"),
         To::Csv | To::CsvEscaped => (
             "is a trace of torch.profiler, and these CSV tables are of exports of nsys",
