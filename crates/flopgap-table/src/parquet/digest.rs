@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 /// How much of a file is hashed at once.
 const CHUNK: usize = 1 << 17;
 
-/// The digest of a file, or of a directory's manifest and its files below `raw/`: what the tables of
-/// a run are made from.
+/// The digest of a file, or of a directory's manifest and its files below `raw/`: what the tables
+/// of a run are made from.
 pub(crate) fn of_source(path: &Path) -> Result<String, (PathBuf, io::Error)> {
     if !path.is_dir() {
         return of_file(path).map_err(|error| (path.to_owned(), error));
