@@ -103,7 +103,7 @@ pub enum RunError {
         /// The file.
         path: PathBuf,
         /// What is wrong, with line and column.
-        source: serde_json::Error,
+        source: io::Error,
     },
     /// The plan was written by a newer version, or by another program.
     #[error(
@@ -121,6 +121,11 @@ pub enum RunError {
     /// The plan could not be written.
     #[error(transparent)]
     Write(#[from] flopgap_fs::WriteError),
+}
+
+/// What a plan is refused with that is not the JSON of one.
+fn damaged(path: &Path) -> impl Fn(serde_json::Error) -> RunError + '_ {
+    move |error| RunError::Damaged { path: path.to_owned(), source: error.into() }
 }
 
 impl Hint for RunError {
@@ -159,8 +164,7 @@ impl RunPlan {
     pub fn write_new(&self, run: &Path) -> Result<(), RunError> {
         flopgap_fs::create_folder(run)?;
         let path = run.join(PLAN);
-        let mut json =
-            serde_json::to_string(self).map_err(|source| RunError::Damaged { path: path.clone(), source })?;
+        let mut json = serde_json::to_string(self).map_err(damaged(&path))?;
         // One line for each row, so that the file can be read and compared by eye.
         json = json.replace("{\"engine\":", "\n{\"engine\":");
         json.push('\n');
@@ -189,12 +193,11 @@ impl RunPlan {
             }
             Err(source) => return Err(RunError::Io { path, source }),
         };
-        let damaged = |source| RunError::Damaged { path: path.clone(), source };
-        let Head { format, version } = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let Head { format, version } = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
         if format != PLAN_FORMAT || version == 0 || version > PLAN_VERSION {
             return Err(RunError::Version { path, format, version });
         }
-        serde_json::from_slice(&bytes).map_err(damaged)
+        serde_json::from_slice(&bytes).map_err(damaged(&path))
     }
 
     /// The places in [`RunPlan::rows`] that were not measured yet, in order.
@@ -325,7 +328,10 @@ mod tests {
         write("{\"format\":\"flopgap-sweep-plan\",\"version\":2}");
         assert!(read().to_string().contains("version 2; supported: "));
         write("{\"format\":\"flopgap-sweep-plan\",\"version\":1,");
-        assert!(matches!(read(), RunError::Damaged { .. }));
+        let error = read();
+        assert!(matches!(error, RunError::Damaged { .. }));
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert!(source.is_some_and(|source| source.contains("line 1 column")), "{error:?}");
     }
 
     #[test]

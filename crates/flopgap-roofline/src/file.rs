@@ -114,7 +114,7 @@ impl Ceilings {
     ///
     /// # Errors
     /// A number that JSON does not have (NaN, infinity).
-    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+    pub fn to_json(&self) -> io::Result<String> {
         let mut text =
             serde_json::to_string_pretty(&Written { format: FORMAT, version: VERSION, ceilings: self })?;
         text.push('\n');

@@ -1,7 +1,22 @@
-//! Holds the convention of errors: `Display` never repeats a source, which the program prints once.
+//! Holds the conventions of errors: `Display` never repeats a source, which the program prints
+//! once, and errors name types of other packages only where that is meant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Libraries whose errors hold errors of another package, because its data is what they are about;
+/// a new major version of that package is one of the library, too.
+const MEANT: &[(&str, &str)] = &[
+    ("flopgap-gpu", "cudarc"),
+    ("flopgap-mlp", "safetensors"),
+    ("flopgap-nsys", "rusqlite"),
+    ("flopgap-report", "csv"),
+    ("flopgap-report", "minijinja"),
+    ("flopgap-report", "serde_json"),
+    ("flopgap-sweep", "csv"),
+    ("flopgap-sweep", "serde_json"),
+    ("flopgap-table", "arrow_schema"),
+];
 
 /// The Rust sources below a directory.
 fn sources(directory: &Path, into: &mut Vec<PathBuf>) {
@@ -53,4 +68,70 @@ fn attributes_of_several_lines_are_read() {
     let wrong = "#[error(\n    \"{}: {source}\",\n    path.display()\n)]\nIo { source: Error }\n// {source}";
     assert_eq!(repeated(wrong), [2]);
     assert_eq!(repeated("#[error(\"{}\", path.display())]\n#[source]\nsource: Error,"), [0; 0]);
+}
+
+/// The packages, of `others`, whose types a public error of a source file holds.
+fn held<'a>(text: &str, others: &[&'a str]) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let is_public =
+        |head: &str| head.split(['{', '<', ' ']).next().is_some_and(|name| name.ends_with("Error"));
+    for item in text.split("\npub enum ").skip(1).filter(|item| is_public(item)) {
+        let body = item.split("\n}\n").next().unwrap_or_default();
+        let words = |text: &str| -> Vec<String> {
+            text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
+        };
+        let (in_body, uses) = (words(body), text.lines().filter(|line| line.starts_with("use ")));
+        let uses: Vec<&str> = uses.collect();
+        for &other in others {
+            let imported = uses.iter().filter(|line| line.starts_with(&format!("use {other}::")));
+            let mut names = imported.flat_map(|line| words(line).into_iter().skip(2));
+            let path = format!("{other}::");
+            let is_path = body.match_indices(&path).any(|(at, _)| {
+                !body[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') && !body[..at].ends_with('[')
+            });
+            if is_path || names.any(|name| !name.is_empty() && name != "Error" && in_body.contains(&name)) {
+                found.push(other);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn errors_hold_errors_of_other_packages_only_where_meant() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&root).expect("a directory of the repository") {
+        let folder = entry.expect("an entry").path();
+        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else { continue };
+        let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        let names = dependencies.lines().filter_map(|line| line.split(['.', ' ', '=']).next());
+        let ours = |name: &str| name.is_empty() || name.starts_with(['#']) || name.starts_with("flopgap-");
+        let names: Vec<String> = names
+            .filter(|name| !ours(name) && *name != "thiserror")
+            .map(|name| name.replace('-', "_"))
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut paths = Vec::new();
+        sources(&folder.join("src"), &mut paths);
+        let name = folder.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        for path in paths {
+            let text = fs::read_to_string(&path).expect("UTF-8");
+            found.extend(held(&text, &names).into_iter().map(|other| (name.clone(), other.to_owned())));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    let found: Vec<(&str, &str)> =
+        found.iter().map(|(name, other)| (name.as_str(), other.as_str())).collect();
+    assert_eq!(found, MEANT);
+}
+
+#[test]
+fn errors_of_other_packages_are_found() {
+    let text = "use csv::Error as _;\nuse arrow_schema::ArrowError;\npub enum AError {\n    Csv(csv::Error),\n    \
+                B(ArrowError),\n}\nfn f(e: zip::Error) {}\n";
+    assert_eq!(held(text, &["csv", "arrow_schema", "zip"]), ["csv", "arrow_schema"]);
+    assert_eq!(held(text, &["zip", "sv"]), [""; 0]);
 }
