@@ -4,6 +4,7 @@
 mod answers;
 mod cells;
 mod columns;
+mod commands;
 mod counting;
 mod errors;
 mod read;
@@ -21,6 +22,8 @@ mod _flopgap {
     use super::answers::{compare, diff, kernels, passes, summary};
     #[pymodule_export]
     use super::columns::table_of_columns;
+    #[pymodule_export]
+    use super::commands::command;
     #[pymodule_export]
     use super::counting::{Gpu, Session, cupti_path, kernel_info, presets_of_chip};
     #[pymodule_export]

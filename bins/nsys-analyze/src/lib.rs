@@ -20,10 +20,11 @@ mod stats;
 mod summary;
 mod unpacking;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use flopgap_cli::Failure;
+use flopgap_cli::{Exit, Failure};
 use flopgap_nsys::{Error, Found, Trace};
 
 use opening::{ExportTo, Opener};
@@ -79,11 +80,18 @@ enum Command {
     Export(export::Arguments),
 }
 
-/// Runs the program and returns its exit code.
+/// Runs the program with the arguments of this process and returns its exit code.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let Arguments { export, command } = arguments;
-    flopgap_cli::run(PROGRAM, || {
+    run(std::env::args_os()).into()
+}
+
+/// Runs the program with these arguments, of which the first is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let Arguments { export, command } = match flopgap_cli::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(exit) => return exit,
+    };
+    flopgap_cli::outcome(PROGRAM, || {
         let opener = Opener::new(export);
         match command {
             Command::Stats(arguments) => stats::run(&arguments, &opener),

@@ -1,6 +1,7 @@
 //! Errors as the user sees them.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -113,13 +114,31 @@ impl<E: Hint> From<E> for Failure {
 
 /// Runs a program's body and returns its exit code; a failure is printed to standard error.
 pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+    outcome(program, body).into()
+}
+
+/// The command line of a program, which begins with its name. Help, the version and what is wrong
+/// are printed.
+///
+/// # Errors
+/// [`Exit::Usage`] when it is wrong; [`Exit::Done`] when help or the version was all it asked for.
+pub fn parse<T: clap::Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<T, Exit> {
+    T::try_parse_from(arguments).map_err(|error| {
+        // As in clap itself: there is no other place for a message that cannot be printed.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    })
+}
+
+/// As [`run`], for a program that another process calls.
+pub fn outcome(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> Exit {
     match body() {
-        Ok(()) => Exit::Done.into(),
+        Ok(()) => Exit::Done,
         Err(failure) => {
             if !failure.quiet {
                 to_stderr(format_args!("{program}: error: {failure}"));
             }
-            failure.exit.into()
+            failure.exit
         }
     }
 }
@@ -165,6 +184,18 @@ mod tests {
         );
         assert_eq!(failure.code(), Exit::Absent);
         assert_eq!(Failure::from_error(&Outer(io::Error::other("x"))).code(), Exit::Failed);
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_no_end_of_the_process() {
+        #[derive(Debug, clap::Parser)]
+        struct Arguments {
+            file: String,
+        }
+        let parsed = |words: &[&str]| parse::<Arguments>(words.iter().map(OsString::from));
+        assert_eq!(parsed(&["demo", "a.csv"]).unwrap().file, "a.csv");
+        assert_eq!(parsed(&["demo"]).unwrap_err(), Exit::Usage);
+        assert_eq!(parsed(&["demo", "--help"]).unwrap_err(), Exit::Done);
     }
 
     #[test]

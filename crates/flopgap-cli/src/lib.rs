@@ -8,7 +8,7 @@ mod termination;
 mod value;
 
 pub use exit::Exit;
-pub use failure::{Failure, run};
+pub use failure::{Failure, outcome, parse, run};
 pub use output::{FormatArg, note, print, warn, warn_all};
 pub use submit::{Scheduler, Submission, SubmitArgs, absolute, shard, this_program};
 pub use termination::Termination;
