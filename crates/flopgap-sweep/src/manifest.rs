@@ -9,7 +9,7 @@ use flopgap_fs::{WriteError, write_atomic};
 use serde::{Deserialize, Serialize};
 
 use crate::session::now;
-use crate::{Config, RunError};
+use crate::{Config, MAX_CONFIGS, RunError};
 
 /// The `format` field of every manifest.
 pub const FORMAT: &str = "flopgap-run";
@@ -19,6 +19,9 @@ pub const FORMAT: &str = "flopgap-run";
 /// Version 1 holds reports of Nsight Compute only; since version 2 there are records of counts and
 /// journals.
 pub const VERSION: u32 = 2;
+
+/// What the grids of a manifest may plan in total: a run may be resumed with other sizes.
+const MOST_PLANNED: usize = 4 * MAX_CONFIGS;
 
 /// The requested sizes of a run: every n with every d and every m.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +35,11 @@ pub struct Grid {
 }
 
 impl Grid {
+    /// How many configurations that is, or more than any plan has.
+    fn count(&self) -> usize {
+        self.n.len().saturating_mul(self.d.len()).saturating_mul(self.m.len())
+    }
+
     /// All configurations, with m changing fastest.
     pub fn configs(&self) -> impl Iterator<Item = Config> + '_ {
         self.n.iter().flat_map(move |&n| {
@@ -181,7 +189,13 @@ impl Manifest {
         if format != FORMAT || version == 0 || version > VERSION {
             return Err(RunError::Version { path, format, version });
         }
-        serde_json::from_str(&text).map(Some).map_err(damaged)
+        let manifest: Manifest = serde_json::from_str(&text).map_err(damaged)?;
+        let counts = manifest.extended.iter().chain([&manifest.grid]).map(Grid::count);
+        if counts.fold(0_usize, usize::saturating_add) > MOST_PLANNED {
+            let reason = format!("its sizes give more than {MOST_PLANNED} configurations");
+            return Err(damaged(serde::de::Error::custom(reason)));
+        }
+        Ok(Some(manifest))
     }
 
     /// Writes the manifest of a run directory.
@@ -281,5 +295,17 @@ mod tests {
     fn configurations_in_order() {
         let names: Vec<_> = manifest().grid.configs().map(|config| config.to_string()).collect();
         assert_eq!(names, ["n2_d256_m16", "n2_d256_m64", "n4_d256_m16", "n4_d256_m64"]);
+    }
+
+    /// A short list for each axis is a plan without end.
+    #[test]
+    fn a_manifest_that_plans_more_than_any_run_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let sizes: Vec<u64> = (1..=2_000).collect();
+        let grid = Grid { n: sizes.clone(), d: sizes.clone(), m: sizes };
+        Manifest { grid, ..manifest() }.write(dir.path()).unwrap();
+        let error = Manifest::read(dir.path()).unwrap_err();
+        let text = flopgap_hint::chain(&error).to_string();
+        assert!(text.contains("its sizes give more than 4000000 configurations"), "{text}");
     }
 }

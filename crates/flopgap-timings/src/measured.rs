@@ -175,7 +175,10 @@ fn timeit(text: &str) -> Result<Option<Vec<i64>>, String> {
             let best =
                 quantity(best, Unit::Milliseconds).ok_or_else(|| format!("`{line}` is not readable"))??;
             return Ok(Some(match (raw, count) {
-                (Some(raw), Some(count @ 1..)) => raw.into_iter().map(|total| total / count).collect(),
+                // At least a nanosecond: nothing takes no time.
+                (Some(raw), Some(count @ 1..)) => {
+                    raw.into_iter().map(|total| (total / count).max(1)).collect()
+                }
                 _ => vec![best],
             }));
         }
@@ -264,6 +267,11 @@ mod tests {
         read("14 ms ± 57.5 µs per loop (mean ± std. dev. of 7 runs, 100 loops each)", &[14_000_000]);
         read("{\"mode\": \"forward\", \"timeit_ms\": [14.02, 13.93]}", &[14_020_000, 13_930_000]);
         read("[14.02]", &[14_020_000]);
+    }
+
+    #[test]
+    fn a_loop_takes_a_nanosecond_at_least() {
+        read("raw times: 139 nsec, 10 nsec\n\n1000 loops, best of 2: 0.01 usec per loop", &[1, 1]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod parquet;
 mod peers;
 mod run;
 mod shape;
+mod soak;
 
 use std::path::{Path, PathBuf};
 

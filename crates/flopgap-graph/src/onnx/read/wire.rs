@@ -30,7 +30,8 @@ impl From<io::Error> for Malformed {
     }
 }
 
-/// The messages that are walked into. All others are skipped.
+/// The messages that are walked into: all that the decoder decodes, which takes the length of a
+/// text within any of them as it is. All others are skipped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Message {
     Model,
@@ -41,6 +42,11 @@ enum Message {
     Type,
     Sequence,
     Entry,
+    Tensor,
+    TensorType,
+    Shape,
+    Dimension,
+    OperatorSet,
 }
 
 /// The message of a field, where it is one that is walked into. Numbers are those of `onnx.proto`.
@@ -50,9 +56,14 @@ fn inner(message: Message, field: u64) -> Option<Message> {
         (Message::Graph, 1) => Message::Node,
         (Message::Graph, 11..=13) => Message::Value,
         (Message::Node, 5) => Message::Attribute,
-        (Message::Node, 9) => Message::Entry,
+        (Message::Node, 9) | (Message::Model, 14) | (Message::Tensor, 13) => Message::Entry,
+        (Message::Graph | Message::Attribute, 5) => Message::Tensor,
+        (Message::Model, 8) => Message::OperatorSet,
         (Message::Value, 2) | (Message::Sequence, 1) => Message::Type,
         (Message::Type, 4) => Message::Sequence,
+        (Message::Type, 1) => Message::TensorType,
+        (Message::TensorType, 2) => Message::Shape,
+        (Message::Shape, 1) => Message::Dimension,
         _ => return None,
     })
 }
@@ -206,6 +217,32 @@ mod tests {
         assert_eq!(scope("['', 'relu']").as_deref(), Some(""));
         assert_eq!(scope("['relu']"), None);
         assert_eq!(scope("relu"), None);
+    }
+
+    /// The decoder would set aside as much as the length says.
+    #[test]
+    fn lengths_within_every_decoded_message_are_checked() {
+        // A text of 16 GB, and the messages around it, from the innermost.
+        let text = [0x0A, 0x80, 0x80, 0x80, 0x80, 0x40];
+        let places: [&[u8]; 9] = [
+            &[5, 7],
+            &[13, 5, 7],
+            &[5, 5, 1, 7],
+            &[1, 7],
+            &[11, 7],
+            &[1, 2, 1, 2, 11, 7],
+            &[8],
+            &[14],
+            &[9, 1, 7],
+        ];
+        for fields in places {
+            let mut message = text.to_vec();
+            for field in fields {
+                message = [&[field << 3 | 2, u8::try_from(message.len()).unwrap()], &message[..]].concat();
+            }
+            let found = outline(Cursor::new(message));
+            assert!(matches!(found, Err(Malformed::At(..))), "{fields:?}: {found:?}");
+        }
     }
 
     #[test]

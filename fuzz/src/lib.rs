@@ -1,0 +1,28 @@
+//! What the fuzz targets share.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder of this process, in memory where the system has such a folder; it goes with the
+/// process that the fuzzer ends, so its name is reused.
+pub fn folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = root.join(format!("flopgap-fuzz-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("the folder can be made");
+    folder
+}
+
+/// A file with these bytes under this name in [`folder`].
+pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder().join(name);
+    fs::write(&path, bytes).expect("the file can be written");
+    path
+}
+
+/// Splits the bytes at the first newline: a text that chooses what is done, and the file.
+pub fn first_line(bytes: &[u8]) -> (&str, &[u8]) {
+    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let rest = bytes.get(end + 1..).unwrap_or_default();
+    (std::str::from_utf8(&bytes[..end]).unwrap_or_default(), rest)
+}
