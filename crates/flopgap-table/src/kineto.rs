@@ -1,4 +1,5 @@
-//! Tables of `torch.profiler` traces: those of an export of nsys in the same columns, and operators.
+//! Tables of `torch.profiler` traces: those of an export of nsys in the same columns, and
+//! operators.
 
 mod gpu;
 mod host;
