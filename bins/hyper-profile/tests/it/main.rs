@@ -53,7 +53,7 @@ fn some_of_the_run(names: &[&str], manifest: bool) -> tempfile::TempDir {
 
 const COMPLETE: [&str; 3] = ["n2_d256_m16_setup", "n2_d256_m16_forward", "n2_d256_m16_forward_backward"];
 
-/// The README's first command, without the pictures.
+/// The run that the README shows, without the pictures.
 #[test]
 fn the_default_grid_gives_the_recorded_table() {
     let run = recorded_run().join("../h200-default");

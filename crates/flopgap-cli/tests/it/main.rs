@@ -3,6 +3,8 @@
 mod architecture;
 mod comments;
 mod dependencies;
+#[cfg(unix)]
+mod documents;
 mod errors;
 mod language;
 mod publishing;

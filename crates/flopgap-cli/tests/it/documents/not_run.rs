@@ -1,0 +1,101 @@
+//! Commands that are not run, and why.
+
+/// A command of a document, or several that begin alike.
+pub(super) struct NotRun {
+    /// How the path of the document begins.
+    pub(super) document: &'static str,
+    /// How the command begins.
+    pub(super) command: &'static str,
+    pub(super) reason: &'static str,
+}
+
+const INSTALLS: &str = "installs, or compiles for minutes";
+const NEEDS_GPU: &str = "needs a GPU";
+const NEEDS_FILES: &str = "the names stand for files of the reader";
+const MEASURES: &str = "measures for minutes, with other programs or a GPU; the pages say where each was run";
+
+/// Every entry must match a command, so that none outlives its document.
+pub(super) const NOT_RUN: &[NotRun] = &[
+    NotRun { document: "README.md", command: "cargo install", reason: INSTALLS },
+    NotRun { document: "README.md", command: "maturin build", reason: INSTALLS },
+    NotRun { document: "README.md", command: "cargo test --workspace", reason: "runs this test" },
+    NotRun { document: "README.md", command: "mlp-bench --timing both --cold", reason: NEEDS_GPU },
+    NotRun { document: "bins/hyper-profile/", command: "hyper-profile new", reason: NEEDS_GPU },
+    NotRun { document: "bins/hyper-profile/", command: "hyper-profile resume", reason: NEEDS_GPU },
+    NotRun {
+        document: "bins/hyper-profile/",
+        command: "hyper-profile compare cupti ncu",
+        reason: "compares what the GPU counted",
+    },
+    NotRun {
+        document: "bins/hyper-profile/",
+        command: "hyper-profile analyze fixtures/runs/h200-pytorch",
+        reason: "draws for a minute in a debug build; the program's own tests hold the table and the files",
+    },
+    NotRun { document: "bins/mlp-bench/", command: "mlp-bench --", reason: NEEDS_GPU },
+    NotRun { document: "bins/mlp-bench/", command: "mlp-bench   ", reason: NEEDS_GPU },
+    NotRun { document: "bins/mlp-bench/", command: "mlp-bench diff before.json", reason: NEEDS_FILES },
+    NotRun {
+        document: "bins/mlp-bench/",
+        command: "mlp-bench kernels",
+        reason: "registers depend on the version of NVRTC; the program's own tests compile the kernels",
+    },
+    NotRun {
+        document: "bins/mlp-validate/",
+        command: "mlp-validate sweep --kineto-dir traces",
+        reason: NEEDS_GPU,
+    },
+    NotRun {
+        document: "bins/model-calibrate/",
+        command: "model-calibrate probe",
+        reason: "measures for seconds",
+    },
+    NotRun {
+        document: "bins/model-calibrate/",
+        command: "model-calibrate sweep",
+        reason: "measures for minutes",
+    },
+    NotRun {
+        document: "bins/model-calibrate/",
+        command: "model-calibrate fit run",
+        reason: "fits what was swept",
+    },
+    NotRun {
+        document: "bins/model-calibrate/",
+        command: "model-calibrate report --empirical run",
+        reason: "reports what was swept",
+    },
+    NotRun {
+        document: "bins/model-calibrate/",
+        command: "model-calibrate estimate --calibration run",
+        reason: "estimates from what was swept",
+    },
+    NotRun { document: "bins/nsys-analyze/", command: "nsys export", reason: "needs nsys" },
+    NotRun {
+        document: "bins/nsys-analyze/",
+        command: "nsys-analyze capture",
+        reason: "needs nsys and a GPU",
+    },
+    NotRun {
+        document: "bins/nsys-analyze/",
+        command: "nsys-analyze batch profiles",
+        reason: "the directory stands for one of the reader",
+    },
+    NotRun { document: "crates/flopgap-sqlite/", command: "", reason: MEASURES },
+    NotRun {
+        document: "docs/CLUSTER.md",
+        command: "",
+        reason: "needs a cluster; `.ci/run` starts Slurm for its test",
+    },
+    NotRun { document: "docs/FORMATS.md", command: "LC_ALL=C ncu", reason: "needs ncu and a GPU" },
+    NotRun { document: "docs/FORMATS.md", command: "find manifest.json", reason: NEEDS_FILES },
+    NotRun { document: "docs/GUIDE.md", command: "mlp-bench", reason: NEEDS_GPU },
+    NotRun { document: "docs/GUIDE.md", command: "model-calibrate probe", reason: "measures for seconds" },
+    NotRun { document: "docs/GUIDE.md", command: "model-calibrate sweep", reason: "measures for minutes" },
+    NotRun { document: "docs/GUIDE.md", command: "ncu --csv", reason: "needs ncu and a GPU" },
+    NotRun { document: "docs/measurements/", command: "", reason: MEASURES },
+    NotRun { document: "fixtures/", command: "", reason: "recorded on a GPU" },
+    NotRun { document: "fuzz/", command: "", reason: "runs until it is stopped, and needs cargo-fuzz" },
+    NotRun { document: "python/README.md", command: "maturin build", reason: INSTALLS },
+    NotRun { document: "python/README.md", command: "flopgap ", reason: NEEDS_FILES },
+];
