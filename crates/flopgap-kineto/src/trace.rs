@@ -306,6 +306,17 @@ impl Trace {
         &self.path
     }
 
+    /// When its first event began, in nanoseconds on its own clock; `None` when it has none.
+    pub fn begin(&self) -> Option<i64> {
+        let starts = [
+            self.annotations.iter().map(|range| range.start).min(),
+            self.operators.iter().map(|operator| operator.start).min(),
+            self.calls.iter().map(|call| call.start).min(),
+            self.gpu_work.iter().map(|work| work.start).min(),
+        ];
+        starts.into_iter().flatten().min()
+    }
+
     /// The operators added up by name and part: the ones with the most FLOPs first, then by calls
     /// and name. Like the profiler's own table, it includes operators that other operators call, so
     /// that calls are no measure of time.

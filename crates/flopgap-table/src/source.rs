@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use flopgap_trace::Recording;
+
 use crate::bench::Bench;
 use crate::decompressed::{Compression, Unpacked, reader};
 use crate::kineto::Kineto;
@@ -282,6 +284,16 @@ impl Source {
             source_sha256: Some(digest),
             ..known
         })
+    }
+
+    /// What `flopgap-timings` answers questions of: an export of Nsight Systems or a trace of
+    /// `torch.profiler`.
+    pub fn recording(&self) -> Option<&dyn Recording> {
+        match &self.content {
+            Content::Nsys(nsys) => Some(&*nsys.trace),
+            Content::Kineto(kineto) => kineto.job().map(|job| -> &dyn Recording { job }),
+            _ => None,
+        }
     }
 
     /// The trace, if this is an export of Nsight Systems: the input of `flopgap-timings`.

@@ -13,7 +13,7 @@ use crate::{Attribution, GlobalId, GpuActivity, Launched, OperationTimes, Ranges
 ///
 /// Times are nanoseconds since the recording began. What a recording lacks is an error that says so
 /// ([`Hint::is_absence`]), and never an empty answer.
-pub trait Recording {
+pub trait Recording: Send + Sync {
     /// The file, or the first of several.
     fn path(&self) -> &Path;
 

@@ -1,12 +1,13 @@
 //! Communication between GPUs, and the time of each rank.
 
 use flopgap_cli::Failure;
-use flopgap_kernels::Classifier;
+use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::communication::{Communication, communication};
-use flopgap_trace::Recording;
+use flopgap_trace::{GpuActivity, Recording};
 
+use super::Look;
 use super::page::OfTrace;
 use crate::answer::ms;
 use crate::sentences;
@@ -15,12 +16,20 @@ use crate::sentences;
 pub(super) fn section(
     page: &mut OfTrace,
     trace: &dyn Recording,
+    activity: &[GpuActivity],
+    look: &Look,
     classifier: &Classifier,
 ) -> Result<(), Failure> {
-    let Some(found) = page.answer("communication", communication(trace, classifier))? else { return Ok(()) };
-    if found.places.len() < 2 && !found.is_any() {
-        return Ok(());
+    // What is in memory says whether all operations have to be read once more.
+    if activity.len() < 2 {
+        let times = trace.operation_times(None, look.scope.attribution());
+        let times = times.map_err(|error| Failure::of(&error))?;
+        let communicates = |name: &str| classifier.get(name).class == KernelClass::Communication;
+        if !times.kernels.iter().any(|(name, _)| communicates(name)) {
+            return Ok(());
+        }
     }
+    let Some(found) = page.answer("communication", communication(trace, classifier))? else { return Ok(()) };
     page.answers.extend(sentences::communication(&found));
     page.heading("Communication and the time of each rank");
     page.table(table(&found))?;

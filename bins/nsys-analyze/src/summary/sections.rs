@@ -74,7 +74,7 @@ pub(super) fn all(
     if !activity.is_empty() {
         kernels_section(page, trace, look, passes.as_ref(), classifier)?;
         shares_section(page, trace, look, passes.as_ref(), classifier)?;
-        ranks::section(page, trace, classifier)?;
+        ranks::section(page, trace, &activity, look, classifier)?;
     }
     timeline::section(page, trace, passes.as_ref(), classifier)?;
     if !activity.is_empty() {

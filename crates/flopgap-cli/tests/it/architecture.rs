@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flopgap-phases",
             "flopgap-sweep",
             "flopgap-timings",
+            "flopgap-trace",
             "flopgap-unpack",
         ],
     ),

@@ -92,7 +92,7 @@ struct Together {
 pub(super) fn job(traces: Vec<Trace>) -> Job {
     // Clocks count from one instant where all traces say from which.
     let has_base = traces.iter().all(|trace| trace.base != 0) || traces.iter().all(|trace| trace.base == 0);
-    let begin = |trace: &Trace| first(trace).map(|first| trace.base.saturating_add(first));
+    let begin = |trace: &Trace| trace.begin().map(|first| trace.base.saturating_add(first));
     let origin = traces.iter().filter_map(begin).min().unwrap_or_default();
     let mut together = Together::default();
     let mut processes = Vec::new();
@@ -100,7 +100,7 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
         let shift = if has_base {
             trace.base.saturating_sub(origin)
         } else {
-            first(&trace).unwrap_or_default().saturating_neg()
+            trace.begin().unwrap_or_default().saturating_neg()
         };
         processes.push(together.add(at, trace, shift));
     }
@@ -123,17 +123,6 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
         span: together.span,
         launched: Mutex::default(),
     }
-}
-
-/// When the first event began, on the trace's own clock.
-fn first(trace: &Trace) -> Option<i64> {
-    let starts = [
-        trace.annotations.iter().map(|range| range.start).min(),
-        trace.operators.iter().map(|operator| operator.start).min(),
-        trace.calls.iter().map(|call| call.start).min(),
-        trace.gpu_work.iter().map(|work| work.start).min(),
-    ];
-    starts.into_iter().flatten().min()
 }
 
 impl Together {

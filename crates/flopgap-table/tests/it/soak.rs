@@ -46,7 +46,7 @@ fn read(path: &Path) -> usize {
     let Ok(source) = Source::open(path) else { return 0 };
     let mut rows = 0;
     for info in source.tables() {
-        let Ok(table) = source.table(info.name) else { continue };
+        let Ok(table) = source.table(&info.name) else { continue };
         rows += table.read().unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
     }
     for kind in source.nsys().map_or(&[][..], |_| ReportKind::ALL) {
