@@ -130,6 +130,7 @@ pub enum NvtxKind {
 
 /// One NVTX range that was open when the kernel was launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct NvtxRange {
     /// Push/pop or start/end.
     pub kind: NvtxKind,
@@ -147,6 +148,7 @@ pub type Dim3 = [u64; 3];
 /// One kernel launch of a report, or one row of a `--print-summary` page, which stands for several
 /// launches alike.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Launch {
     /// The kind of page that it stands on.
     pub layout: Layout,

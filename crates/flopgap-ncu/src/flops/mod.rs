@@ -8,6 +8,8 @@ mod half;
 mod instructions;
 mod pipe;
 mod precision;
+#[cfg(feature = "serde")]
+mod serialize;
 mod unknown;
 mod work;
 
@@ -74,6 +76,7 @@ impl Measurement {
 
 /// FLOPs, traffic and time of one launch, or of all launches that a summary row stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Flops {
     by_precision: [Measurement; Precision::ALL.len()],
     work: Result<Count, Unknown>,

@@ -15,6 +15,7 @@ pub(crate) const MEMSET: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMSET"
 
 /// A kernel that ran on a GPU. Names are ids for [`Trace::string`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Kernel {
     /// When and where it ran.
     pub at: Placement,
@@ -38,6 +39,7 @@ pub struct Kernel {
 
 /// A memory copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryCopy {
     /// When and where it ran.
     pub at: Placement,
@@ -57,6 +59,7 @@ pub struct MemoryCopy {
 
 /// A memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemorySet {
     /// When and where it ran.
     pub at: Placement,

@@ -15,6 +15,7 @@ const GRAPH_NODES: TableSpec =
 /// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies
 /// have no rows of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GraphRun {
     /// When and where all of it ran.
     pub at: Placement,
@@ -26,6 +27,7 @@ pub struct GraphRun {
 
 /// The creation of a CUDA graph or of a node of one, by the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GraphCreation {
     /// When it began, in nanoseconds since the recording began.
     pub start: i64,

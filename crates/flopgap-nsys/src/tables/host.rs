@@ -16,6 +16,7 @@ const OS_CALL: i64 = 27;
 
 /// A call of the CUDA runtime or driver API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ApiCall {
     /// When it began.
     pub start: i64,
@@ -36,6 +37,7 @@ pub struct ApiCall {
 
 /// A call of the operating system's libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OsCall {
     /// When it began.
     pub start: i64,
@@ -55,6 +57,7 @@ pub struct OsCall {
 
 /// Work of the profiler itself on a thread of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProfilerOverhead {
     /// When it began.
     pub start: i64,

@@ -43,6 +43,7 @@ pub enum NvtxPayload {
 
 /// A row of the annotations.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct NvtxEvent {
     /// Its row, nsys's `RangeId`.
     pub row: i64,

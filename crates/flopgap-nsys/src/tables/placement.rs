@@ -7,6 +7,7 @@ use crate::rows::Select;
 /// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the
 /// recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Placement {
     /// When it began.
     pub start: i64,

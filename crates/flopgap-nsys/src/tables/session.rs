@@ -16,6 +16,7 @@ const ANALYSIS: TableSpec = TableSpec::new("ANALYSIS_DETAILS", "the span of the 
 /// A name and a value that nsys wrote about an export or a recording, such as
 /// `EXPORT_SCHEMA_VERSION`. Names may repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Metadata {
     /// The name.
     pub name: Arc<str>,
@@ -25,6 +26,7 @@ pub struct Metadata {
 
 /// A message of nsys about the recording, such as that events were lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Diagnostic {
     /// When, in nanoseconds since the recording began.
     pub time: i64,
@@ -49,6 +51,7 @@ impl Diagnostic {
 
 /// The span of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Session {
     /// When it began, in nanoseconds of Unix time.
     pub utc_ns: Option<i64>,

@@ -13,6 +13,7 @@ const NO_EVENT: i64 = 0xffff_ffff;
 /// A wait for GPU work, as the driver saw it. The stream of a wait for a whole context means
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Synchronization {
     /// When and where; the correlation is that of the call that waited.
     pub at: Placement,
@@ -24,6 +25,7 @@ pub struct Synchronization {
 
 /// A CUDA event that was recorded into a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CudaEvent {
     /// When the GPU reached it; absent in exports before 2026, and where the event takes no time
     /// (0).

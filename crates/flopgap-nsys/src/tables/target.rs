@@ -15,6 +15,7 @@ const STREAMS: TableSpec = TableSpec::new("TARGET_INFO_CUDA_STREAM", "CUDA strea
 
 /// A GPU of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Gpu {
     /// The virtual machine that it belongs to, as in the high bits of a [`GlobalId`].
     pub machine: Option<i64>,
@@ -46,6 +47,7 @@ pub struct Gpu {
 /// Which GPU a process means by a device number (exports since 2025; `CUDA_VISIBLE_DEVICES` makes
 /// them differ).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CudaDevice {
     /// [`Gpu::id`].
     pub gpu: Option<i64>,
@@ -61,6 +63,7 @@ pub struct CudaDevice {
 
 /// A CUDA context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Context {
     /// The process id.
     pub pid: i64,
@@ -78,6 +81,7 @@ pub struct Context {
 
 /// A CUDA stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stream {
     /// The process id.
     pub pid: i64,
@@ -93,6 +97,7 @@ pub struct Stream {
 
 /// A process of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Process {
     /// How rows name it.
     pub id: Option<GlobalId>,
@@ -104,6 +109,7 @@ pub struct Process {
 
 /// The name of a thread; a thread that was renamed has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ThreadName {
     /// The thread.
     pub thread: GlobalId,

@@ -16,6 +16,7 @@ pub(crate) const GPU_FAULTS: TableSpec =
 
 /// A page fault of the CPU in unified memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CpuPageFault {
     /// When, in nanoseconds since the recording began.
     pub time: i64,
@@ -31,6 +32,7 @@ pub struct CpuPageFault {
 
 /// Page faults of a GPU in one page of unified memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GpuPageFault {
     /// When the first came, in nanoseconds since the recording began.
     pub start: i64,
@@ -50,6 +52,7 @@ pub struct GpuPageFault {
 
 /// A migration of unified memory, which the export lists among the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Migration {
     /// When and where.
     pub at: Placement,
