@@ -78,6 +78,11 @@ pub(super) const NOT_RUN: &[NotRun] = &[
     },
     NotRun {
         document: "bins/nsys-analyze/",
+        command: "nsys-analyze diff before.json.gz",
+        reason: NEEDS_FILES,
+    },
+    NotRun {
+        document: "bins/nsys-analyze/",
         command: "nsys-analyze batch profiles",
         reason: "the directory stands for one of the reader",
     },
@@ -96,17 +101,6 @@ pub(super) const NOT_RUN: &[NotRun] = &[
     NotRun { document: "docs/measurements/", command: "", reason: MEASURES },
     NotRun { document: "fixtures/", command: "", reason: "recorded on a GPU" },
     NotRun { document: "fuzz/", command: "", reason: "runs until it is stopped, and needs cargo-fuzz" },
-    NotRun {
-        document: "bins/nsys-analyze/",
-        command: "nsys-analyze summary rank0.json.gz",
-        reason: NEEDS_FILES,
-    },
-    NotRun { document: "bins/nsys-analyze/", command: "nsys-analyze kernels traces/", reason: NEEDS_FILES },
-    NotRun {
-        document: "bins/nsys-analyze/",
-        command: "nsys-analyze diff before.json.gz",
-        reason: NEEDS_FILES,
-    },
     NotRun { document: "python/README.md", command: "maturin build", reason: INSTALLS },
     NotRun { document: "python/README.md", command: "flopgap ", reason: NEEDS_FILES },
 ];
