@@ -98,9 +98,11 @@ impl Kineto {
 
     #[cfg(feature = "parquet")]
     pub(crate) fn provenance(&self) -> crate::parquet::Provenance {
+        let rank = self.trace.distributed.as_ref().and_then(|job| job.rank);
         crate::parquet::Provenance {
             profiler: Some("torch.profiler".to_owned()),
             gpu: self.trace.device.clone(),
+            others: rank.map(|rank| ("rank".to_owned(), rank.to_string())).into_iter().collect(),
             ..Default::default()
         }
     }

@@ -17,6 +17,7 @@ pub mod parquet;
 mod run;
 mod source;
 mod table;
+mod unified;
 
 pub use error::Error;
 pub use source::{Kind, Source, TableInfo};

@@ -133,7 +133,18 @@ impl Table {
     /// # Errors
     /// When the source cannot be read; what is damaged further on is an error of the batch.
     pub fn read(&self) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
-        self.made.read(&self.columns, self.schema.clone(), ROWS)
+        self.read_most(ROWS)
+    }
+
+    /// The same in batches of at most so many rows.
+    pub(crate) fn read_most(&self, rows: usize) -> Result<Box<dyn RecordBatchReader + Send>, Error> {
+        self.made.read(&self.columns, self.schema.clone(), rows)
+    }
+
+    /// A table of the same name and file with other columns.
+    pub(crate) fn remade(&self, made: Arc<dyn Read>, schema: SchemaRef) -> Table {
+        let columns = (0..schema.fields().len()).collect();
+        Table { made, schema, columns, ..self.clone() }
     }
 
     /// Its first rows, as a table of their own; no more than these are read.
@@ -141,7 +152,7 @@ impl Table {
     /// # Errors
     /// As [`Table::read`], and when one of these rows is damaged.
     pub fn first(&self, rows: usize) -> Result<RecordBatch, Error> {
-        let mut reader = self.made.read(&self.columns, self.schema.clone(), rows)?;
+        let mut reader = self.read_most(rows)?;
         match reader.next() {
             Some(Ok(batch)) => Ok(batch.slice(0, rows.min(batch.num_rows()))),
             None => Ok(RecordBatch::new_empty(self.schema.clone())),

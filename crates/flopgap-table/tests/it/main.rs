@@ -11,6 +11,7 @@ mod peers;
 mod run;
 mod shape;
 mod soak;
+mod unified;
 
 use std::path::{Path, PathBuf};
 
