@@ -155,3 +155,23 @@ fn the_first_command_links_nothing_heavy() {
         assert!(!HEAVY.iter().any(|heavy| name.starts_with(heavy)), "nsys-analyze links {name}");
     }
 }
+
+/// Polars takes longer to compile than everything else together: one program links it, and no
+/// library makes others do so.
+#[test]
+fn only_run_table_links_polars() {
+    let mut found = Vec::new();
+    for (name, package) in packages() {
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            let dependency = dependency["name"].as_str().expect("a name").to_owned();
+            assert_ne!(dependency, "run-table", "{name} links what run-table links");
+            if dependency.starts_with("polars") {
+                found.push((name.clone(), dependency));
+            }
+        }
+    }
+    assert_eq!(found, [("run-table".to_owned(), "polars".to_owned())]);
+    let readme = include_str!("../../../../README.md");
+    let first = readme.split("```sh\n").nth(1).and_then(|block| block.lines().next());
+    assert!(first.is_some_and(|line| line.starts_with("cargo run --release -p ") && !line.contains("-p run-table")), "{first:?}");
+}

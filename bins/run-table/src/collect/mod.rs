@@ -1,0 +1,187 @@
+//! `run-table collect INPUTS… -o DIR`: sources of any kind into one data set.
+
+mod find;
+mod one;
+mod runs;
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
+
+use crate::PROGRAM;
+use crate::layout::Layout;
+use find::{Found, Input};
+use one::{Outcome, State};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Run directories, reports of Nsight Compute, exports of Nsight Systems, traces of
+    /// torch.profiler, calibration files, and directories that are searched for them; NAME=PATH
+    /// names the run.
+    #[arg(required = true, value_name = "[NAME=]INPUT")]
+    inputs: Vec<PathBuf>,
+    /// The data set. What it has of other runs stays.
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+    /// How many sources are read at once. [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+    /// The tables to write, by name. [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "TABLE")]
+    tables: Vec<String>,
+    /// Collect again what has not changed.
+    #[arg(long)]
+    force: bool,
+    /// Replace a run that was collected from another file.
+    #[arg(long)]
+    replace: bool,
+    /// How to print what was collected.
+    #[arg(long, value_enum, default_value_t)]
+    format: FormatArg,
+}
+
+/// What to do with every source.
+struct Options<'a> {
+    layout: &'a Layout,
+    only: Vec<String>,
+    force: bool,
+    replace: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let layout = Layout::new(&arguments.output);
+    if arguments.output.exists() && !arguments.output.is_dir() {
+        let message = format!("{}: not a directory", arguments.output.display());
+        return Err(Failure::new(message).hint("give the directory of the data set with -o"));
+    }
+    flopgap_fs::create_folder(&layout.runs())?;
+    let found = find::find(&arguments.inputs, &layout)?;
+    for skipped in &found.skipped {
+        flopgap_cli::note(PROGRAM, format!("SKIPPED: {skipped}"));
+    }
+    let mut only = arguments.tables.clone();
+    only.sort();
+    only.dedup();
+    let options = Options { layout: &layout, only, force: arguments.force, replace: arguments.replace };
+    let (inputs, mut outcomes) = named(found.inputs, &layout);
+    outcomes.extend(each(&inputs, arguments.jobs, |input| one::collect(input, &options))?);
+    outcomes.sort_by(|a, b| (&a.run, &a.path).cmp(&(&b.run, &b.path)));
+    finish(&outcomes, found.unreadable, arguments.format)
+}
+
+/// Inputs whose names are theirs alone, and what became of the others.
+fn named(found: Vec<Found>, layout: &Layout) -> (Vec<Input>, Vec<Outcome>) {
+    let known = one::known_sources(layout);
+    let mut inputs: BTreeMap<String, Input> = BTreeMap::new();
+    let mut outcomes = Vec::new();
+    for Found { name, path, searched } in found {
+        // A source that was collected keeps its name, whatever way it is found this time.
+        let canonical = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let run = name.unwrap_or_else(|| {
+            let default = || crate::name::of(searched.as_deref().unwrap_or_else(|| file_name(&path)));
+            known.get(&canonical).cloned().unwrap_or_else(default)
+        });
+        if let Some(other) = inputs.get(&run) {
+            if other.path.canonicalize().is_ok_and(|other| other == canonical) {
+                continue;
+            }
+            let failure = Failure::new(format!(
+                "{}: the run name `{run}` is also that of {}",
+                path.display(),
+                other.path.display()
+            ))
+            .hint(format!("name one of them: `NAME={}`", path.display()));
+            outcomes.push(Outcome { run, path, kind: None, state: State::Failed(failure) });
+            continue;
+        }
+        let in_search = searched.is_some();
+        inputs.insert(run.clone(), Input { run, path, in_search });
+    }
+    (inputs.into_values().collect(), outcomes)
+}
+
+fn file_name(path: &Path) -> &Path {
+    path.file_name().map_or(path, Path::new)
+}
+
+/// The results of `work` for all inputs, several at once.
+fn each(
+    inputs: &[Input],
+    jobs: Option<NonZero<usize>>,
+    work: impl Fn(&Input) -> Outcome + Send + Sync,
+) -> Result<Vec<Outcome>, Failure> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.map_or(0, NonZero::get)).build();
+    let pool = pool.map_err(|error| Failure::from_error(&error))?;
+    Ok(pool.install(|| inputs.par_iter().map(work).collect()))
+}
+
+/// Prints what became of all inputs.
+fn finish(outcomes: &[Outcome], unreadable: usize, format: FormatArg) -> Result<(), Failure> {
+    let mut table = Table::new(
+        "",
+        [
+            Column::text("run", "run"),
+            Column::text("kind", "kind"),
+            Column::text("state", "state"),
+            Column::number("tables", "tables"),
+            Column::number("rows", "rows"),
+            Column::number("parquet_bytes", "Parquet").unit("bytes"),
+        ],
+    )
+    .map_err(|error| Failure::from_error(&error))?;
+    let mut other = 0;
+    let mut failures = Vec::new();
+    for outcome in outcomes {
+        let (tables, state) = match &outcome.state {
+            State::Collected(tables) => (Some(tables), "collected"),
+            State::Unchanged(tables) => (Some(tables), "unchanged"),
+            State::Failed(failure) => {
+                failures.push(format!("FAILED: {failure}"));
+                (None, "failed")
+            }
+            State::Unrecognized => {
+                other += 1;
+                continue;
+            }
+        };
+        let cells = [
+            Cell::text(&outcome.run),
+            outcome.kind.as_deref().into(),
+            state.into(),
+            Cell::optional(tables, |tables| Cell::from(tables.count)),
+            Cell::optional(tables, |tables| Cell::from(tables.rows)),
+            Cell::optional(tables, |tables| Cell::from(tables.bytes)),
+        ];
+        table.push(cells).map_err(|error| Failure::from_error(&error))?;
+    }
+    if other > 0 {
+        let files =
+            if other == 1 { "1 other file was".to_owned() } else { format!("{other} other files were") };
+        flopgap_cli::note(PROGRAM, format!("{files} found: neither report, trace nor run"));
+    }
+    if table.is_empty() && unreadable == 0 {
+        let message = "nothing to collect: neither report, trace nor run was found";
+        return Err(Failure::new(message).exit(Exit::Absent));
+    }
+    let text = table.render(format.into(), &TextOptions::for_stdout());
+    flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)?;
+    for failure in &failures {
+        flopgap_cli::note(PROGRAM, failure);
+    }
+    match (failures.len(), unreadable) {
+        (0, 0) => Ok(()),
+        (0, 1) => Err(Failure::new("1 directory could not be searched").hint("the reason is above")),
+        (0, some) => {
+            Err(Failure::new(format!("{some} directories could not be searched"))
+                .hint("the reasons are above"))
+        }
+        (failed, _) => {
+            Err(Failure::new(format!("{failed} of {} inputs could not be collected", table.rows().len()))
+                .hint("the reasons are above; all other runs are in the data set"))
+        }
+    }
+}

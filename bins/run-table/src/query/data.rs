@@ -1,0 +1,170 @@
+//! A data set that is asked: its tables, and what the engine answers.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use flopgap_cli::{Exit, Failure};
+use flopgap_hint::chain;
+use flopgap_report::table::Table;
+use polars::error::PolarsError;
+use polars::io::HiveOptions;
+use polars::prelude::{
+    DataFrame, DataType, Engine, Field, LazyFrame, PlRefPath, ScanArgsParquet, Schema, col,
+};
+use polars::sql::SQLContext;
+
+use super::{cells, guard, sums};
+use crate::layout::{Layout, TableFiles, is_data_set};
+use crate::manifest::Manifest;
+use crate::{PROGRAM, name};
+
+/// Rows that are turned into text at once.
+const CHUNK: usize = 1 << 16;
+
+/// A data set, open.
+pub(super) struct DataSet {
+    layout: Layout,
+    pub(super) tables: Vec<TableFiles>,
+}
+
+impl DataSet {
+    pub(super) fn open(path: &Path) -> Result<DataSet, Failure> {
+        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
+        // Absolute, so that the engine takes no part of it for a pattern or a partition.
+        let layout = Layout::new(&path.canonicalize().map_err(failed)?);
+        let tables = if path.is_dir() { layout.tables().map_err(failed)? } else { Vec::new() };
+        if tables.is_empty() {
+            let what = if is_data_set(path) { "the data set has no runs" } else { "not a data set" };
+            let hint = "write one with `run-table collect INPUTS… -o DIR`";
+            return Err(Failure::new(format!("{}: {what}", path.display())).hint(hint).exit(Exit::Absent));
+        }
+        Ok(DataSet { layout, tables })
+    }
+
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.tables.iter().map(|table| table.name.as_str()).collect()
+    }
+
+    pub(super) fn table(&self, name: &str) -> Option<&TableFiles> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// The names of all runs.
+    pub(super) fn runs(&self) -> BTreeSet<&str> {
+        self.tables.iter().flat_map(|table| &table.files).map(|(run, _)| run.as_str()).collect()
+    }
+
+    /// Says which runs were being replaced when the process that collected them was killed.
+    pub(super) fn warn_of_half_collected(&self) {
+        if !is_data_set(&self.layout.root) {
+            return;
+        }
+        let half = self.runs().into_iter().filter(|run| {
+            name::encoded(run)
+                .is_ok_and(|encoded| matches!(Manifest::read(&self.layout.manifest(&encoded)), Ok(None)))
+        });
+        flopgap_cli::warn_all(
+            PROGRAM,
+            half.map(|run| format!("run `{run}`: not completely collected; collect it again")),
+        );
+    }
+
+    /// The columns of a table.
+    pub(super) fn columns(&self, table: &str) -> Result<Vec<String>, Failure> {
+        let schema = self.scan(table).and_then(|mut frame| frame.collect_schema());
+        let schema = schema.map_err(|error| self.failure(&error, &BTreeSet::new()))?;
+        Ok(schema.iter_names().map(ToString::to_string).collect())
+    }
+
+    /// A table as the engine reads it: the run is a column of texts, whatever its name looks like.
+    fn scan(&self, table: &str) -> Result<LazyFrame, PolarsError> {
+        let path = PlRefPath::try_from_pathbuf(self.layout.root.join(table))?;
+        let run = Schema::from_iter([Field::new("run".into(), DataType::String)]);
+        let hive_options = HiveOptions {
+            enabled: Some(true),
+            schema: Some(run.into()),
+            try_parse_dates: false,
+            ..HiveOptions::new_enabled()
+        };
+        LazyFrame::scan_parquet(
+            path,
+            ScanArgsParquet { hive_options, glob: false, ..ScanArgsParquet::default() },
+        )
+    }
+
+    /// Checks and plans a query.
+    pub(super) fn rows(&self, sql: &str) -> Result<Rows, Failure> {
+        let known = self.names();
+        let checked = guard::check(sql, &known)?;
+        let failed = |error: PolarsError| self.failure(&error, &checked.tables);
+        let mut context = SQLContext::new();
+        for name in &checked.tables {
+            let files = self.table(name).map(|table| table.files.as_slice()).unwrap_or_default();
+            let wide = sums::wide(&checked, files)?;
+            let as_decimal = wide.iter().map(|column| col(column.as_str()).cast(DataType::Decimal(38, 0)));
+            let frame = self.scan(name).map_err(failed)?;
+            context.register(
+                name,
+                if wide.is_empty() { frame } else { frame.with_columns(as_decimal.collect::<Vec<_>>()) },
+            );
+        }
+        // Several answers come of plans with several files to write, which no query has.
+        let answer = || Ok(context.execute(sql)?.collect_with_engine(Engine::Streaming)?.unwrap_single());
+        // The engine panics where its authors expected no one to come; the message is printed then.
+        let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer));
+        let answer = answer.map_err(|_| {
+            Failure::new("SQL: the query engine stopped at an error of its own")
+                .hint("ask in another way, in smaller steps")
+        })?;
+        Ok(Rows { frame: answer.map_err(failed)? })
+    }
+
+    /// How an error of the engine ends the program: with the columns that there are, where one was
+    /// not found.
+    fn failure(&self, error: &PolarsError, tables: &BTreeSet<String>) -> Failure {
+        let message = chain(error).to_string();
+        let first = message.split("\n\nResolved plan").next().unwrap_or(&message).trim_end();
+        let lower = message.to_ascii_lowercase();
+        let is_column = matches!(error, PolarsError::ColumnNotFound(_) | PolarsError::SchemaFieldNotFound(_))
+            || (lower.contains("column") && lower.contains("not found"));
+        let mut failure = Failure::new(format!("SQL: {first}"));
+        if is_column {
+            for table in tables {
+                if let Ok(columns) = self.columns(table) {
+                    failure = failure.hint(format!("`{table}` has {}", columns.join(", ")));
+                }
+            }
+            failure = failure.exit(Exit::Absent);
+        }
+        failure
+    }
+}
+
+/// The answer to a query.
+pub(super) struct Rows {
+    pub(super) frame: DataFrame,
+}
+
+impl Rows {
+    /// All rows as a table.
+    pub(super) fn into_table(self, title: &str) -> Result<Table, Failure> {
+        cells::table(&self.frame, title)
+    }
+
+    /// All rows as CSV, piece by piece.
+    pub(super) fn each_csv(self, mut write: impl FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut at = 0;
+        loop {
+            let piece = self.frame.slice(i64::try_from(at).unwrap_or(i64::MAX), CHUNK);
+            let text = cells::table(&piece, "")?.to_csv().map_err(|error| Failure::from_error(&error))?;
+            // The header is the first line of each piece. Names of columns have no line breaks, or
+            // they are quoted: it is as long as the first time.
+            let header = if at == 0 { 0 } else { cells::header_length(&self.frame)? };
+            write(&text[header..])?;
+            at += CHUNK;
+            if at >= self.frame.height() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `run-table query DIR`: SQL over a data set, and ready questions.
+
+mod cells;
+mod data;
+mod guard;
+mod question;
+mod sums;
+mod trend;
+
+use std::path::PathBuf;
+
+use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_report::table::{Cell, Column, Table, TextOptions};
+
+use crate::PROGRAM;
+use data::{DataSet, Rows};
+use question::Question;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The data set that `run-table collect` wrote.
+    #[arg(value_name = "DIR")]
+    data_set: PathBuf,
+    #[command(flatten)]
+    question: Asked,
+    /// How many rows a ready question answers with at most; 0 for all.
+    #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "sql")]
+    limit: u64,
+    /// Print the SQL of a ready question before its answer, on standard error.
+    #[arg(long, conflicts_with = "sql")]
+    show_sql: bool,
+    /// Draw --trend into an SVG file.
+    #[arg(long, value_name = "FILE", requires = "trend")]
+    plot: Option<PathBuf>,
+    /// How to print. [default: by the ending of --output, else a table]
+    #[arg(long, value_enum)]
+    format: Option<FormatArg>,
+    /// Write to a file instead of standard output.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// The question; without one, the tables of the data set are listed.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+struct Asked {
+    /// A SELECT over the tables of the data set.
+    #[arg(long)]
+    sql: Option<String>,
+    /// The kernels that took most time over all runs.
+    #[arg(long, value_name = "N", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "clap: an option whose value may be left out")]
+    top_kernels: Option<Option<u64>>,
+    /// The FLOPs above theory of runs of hyper-profile by columns of `overheads`: n, d, m, pass,
+    /// cause, kernel, tile, run.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    overhead_by: Option<Vec<String>>,
+    /// What became slower from run A to run B, by kernel.
+    #[arg(long, value_names = ["A", "B"], num_args = 2)]
+    regressions: Option<Vec<String>>,
+    /// GPU time of each rank: compute, communication, and how far it is behind.
+    #[arg(long)]
+    ranks: bool,
+    /// Time of a kernel, class of kernels or range over the runs, in the order of their names.
+    #[arg(long, value_name = "NAME")]
+    trend: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let data = DataSet::open(&arguments.data_set)?;
+    data.warn_of_half_collected();
+    let format = arguments.format.unwrap_or_else(|| by_ending(arguments.output.as_ref()));
+    let asked = &arguments.question;
+    if let Some(sql) = &asked.sql {
+        return answer(&data, sql, "", format, arguments);
+    }
+    let Some(question) = question(asked, arguments.limit) else {
+        return write(&data.overview()?, format, arguments);
+    };
+    let (sql, title) = question.sql(&data)?;
+    if arguments.show_sql {
+        flopgap_cli::note(PROGRAM, format!("SQL:\n{sql}"));
+    }
+    if let Question::Trend(name) = &question {
+        let rows = data.rows(&sql)?;
+        if let Some(path) = &arguments.plot {
+            trend::draw(&rows, name, path)?;
+        }
+        return write(&rows.into_table(&title)?, format, arguments);
+    }
+    answer(&data, &sql, &title, format, arguments)
+}
+
+fn question(asked: &Asked, limit: u64) -> Option<Question> {
+    if let Some(number) = asked.top_kernels {
+        return Some(Question::TopKernels(number.unwrap_or(limit)));
+    }
+    if let Some(columns) = &asked.overhead_by {
+        return Some(Question::OverheadBy(columns.clone(), limit));
+    }
+    if let Some([before, after]) = asked.regressions.as_deref() {
+        return Some(Question::Regressions(before.clone(), after.clone(), limit));
+    }
+    if asked.ranks {
+        return Some(Question::Ranks);
+    }
+    asked.trend.clone().map(Question::Trend)
+}
+
+fn by_ending(output: Option<&PathBuf>) -> FormatArg {
+    match output.and_then(|path| path.extension()?.to_str()) {
+        Some("csv") => FormatArg::Csv,
+        Some("json") => FormatArg::Json,
+        Some("md") => FormatArg::Markdown,
+        _ => FormatArg::Table,
+    }
+}
+
+/// Asks and prints: CSV as rows come, since it may be all rows of a table.
+fn answer(
+    data: &DataSet,
+    sql: &str,
+    title: &str,
+    format: FormatArg,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
+    let rows = data.rows(sql)?;
+    if format != FormatArg::Csv {
+        return write(&rows.into_table(title)?, format, arguments);
+    }
+    if let Some(path) = &arguments.output {
+        return flopgap_fs::write_atomic_with(path, |file| {
+            use std::io::Write as _;
+            rows.each_csv(|text| {
+                file.write_all(text.as_bytes())
+                    .map_err(|error| flopgap_fs::WriteError::new(path, error).into())
+            })
+            .map_err(Ended)
+        })
+        .map_err(|Ended(failure)| failure);
+    }
+    rows.each_csv(flopgap_cli::print)
+}
+
+/// What ended the writing of a file.
+struct Ended(Failure);
+
+impl From<flopgap_fs::WriteError> for Ended {
+    fn from(error: flopgap_fs::WriteError) -> Ended {
+        Ended(error.into())
+    }
+}
+
+fn write(table: &Table, format: FormatArg, arguments: &Arguments) -> Result<(), Failure> {
+    let options = if arguments.output.is_some() { TextOptions::default() } else { TextOptions::for_stdout() };
+    let text = table.render(format.into(), &options).map_err(|error| Failure::from_error(&error))?;
+    match &arguments.output {
+        None => flopgap_cli::print(&text),
+        Some(path) => flopgap_fs::write_atomic(path, text.as_bytes()).map_err(Failure::from),
+    }
+}
+
+impl DataSet {
+    /// The tables with their columns.
+    fn overview(&self) -> Result<Table, Failure> {
+        let columns = [
+            Column::text("table", "table"),
+            Column::number("runs", "runs"),
+            Column::number("rows", "rows"),
+            Column::text("columns", "columns"),
+        ];
+        let mut table = Table::new("", columns).map_err(|error| Failure::from_error(&error))?;
+        for files in &self.tables {
+            let cells = [
+                Cell::text(&files.name),
+                Cell::from(files.files.len()),
+                self.row_count(&files.name)?,
+                Cell::text(self.columns(&files.name)?.join(", ")),
+            ];
+            table.push(cells).map_err(|error| Failure::from_error(&error))?;
+        }
+        Ok(table)
+    }
+
+    /// The only value of an answer.
+    fn row_count(&self, table: &str) -> Result<Cell, Failure> {
+        let rows: Rows = self.rows(&format!("select count(*) as rows from {}", question::quoted(table)))?;
+        let counted = rows.into_table("")?;
+        let cell = counted.rows().first().and_then(|row| row.first()).cloned();
+        cell.ok_or_else(|| Failure::new(format!("the table `{table}` cannot be counted")).exit(Exit::Failed))
+    }
+}
