@@ -1,0 +1,240 @@
+//! What `collect` writes, and what it does with inputs that are odd.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use flopgap_table::Source;
+
+use crate::{done, files, fixtures, rows, run, trace};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Rows of a table of a source, counted by its reader.
+fn counted(source: &Path, table: &str) -> usize {
+    let table = Source::open(source).unwrap().table(table).unwrap();
+    table.read().unwrap().map(|batch| batch.unwrap().num_rows()).sum()
+}
+
+#[test]
+fn a_directory_becomes_a_data_set_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    trace("small_forward", &input.join("job/rank0.sqlite"));
+    trace("two_gpus", &input.join("001.any name"));
+    fs::copy(fixtures().join("ncu/full_raw.csv.zst"), input.join("gemm.csv.zst")).unwrap();
+    fs::write(input.join("notes.txt"), "not a report").unwrap();
+    fs::write(input.join("package.json"), "{\"name\": \"x\"}").unwrap();
+    let first =
+        done(&["collect", text(&input), text(&fixtures().join("runs/h200-small")), "-o", text(&output)]);
+    assert!(first.stderr.contains("2 other files were found"), "{first:?}");
+
+    let found = files(&output);
+    for file in [
+        "_runs/job%2Frank0.json",
+        "counters/run=gemm/part-0.parquet",
+        "kernels/run=001.any name/part-0.parquet",
+        "kernels/run=job%2Frank0/part-0.parquet",
+        "launches/run=gemm/part-0.parquet",
+        "launches/run=h200-small/part-0.parquet",
+        "overheads/run=h200-small/part-0.parquet",
+        "runs/run=h200-small/part-0.parquet",
+    ] {
+        assert!(found.iter().any(|found| found == file), "{file} is not in {found:?}");
+    }
+    assert!(!found.iter().any(|file| file.contains("staging") || file.ends_with(".lock")), "{found:?}");
+    let kernels = rows(&output, "select run, count(*) as rows from kernels group by run order by run");
+    assert_eq!(
+        kernels,
+        [
+            format!("001.any name,{}", counted(&input.join("001.any name"), "kernels")),
+            format!("job/rank0,{}", counted(&input.join("job/rank0.sqlite"), "kernels")),
+        ]
+    );
+    let runs = rows(&output, "select run, kind, job, rank from runs order by run");
+    assert_eq!(
+        runs,
+        [
+            "001.any name,nsys,001.any name,",
+            "gemm,ncu,gemm,",
+            "h200-small,run,h200-small,",
+            "job/rank0,nsys,job,0"
+        ]
+    );
+
+    // Nothing changed: nothing is written. By force, the same bytes are.
+    let bytes = |name: &str| fs::read(output.join(name)).unwrap();
+    let before: Vec<Vec<u8>> = found.iter().map(|name| bytes(name)).collect();
+    let written = fs::metadata(output.join(&found[0])).unwrap().modified().unwrap();
+    let again = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
+    assert_eq!(again.stdout.matches(",unchanged,").count(), 3, "{again:?}");
+    assert_eq!(fs::metadata(output.join(&found[0])).unwrap().modified().unwrap(), written);
+    let forced =
+        done(&["collect", text(&input), "-o", text(&output), "--format", "csv", "--force", "--jobs", "1"]);
+    assert_eq!(forced.stdout.matches(",collected,").count(), 3, "{forced:?}");
+    assert_eq!(files(&output), found);
+    assert_eq!(found.iter().map(|name| bytes(name)).collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn a_run_that_changed_is_replaced_with_the_tables_that_it_no_longer_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    trace("small_forward", &input);
+    done(&["collect", text(&input), "-o", text(&output)]);
+    assert!(output.join("os_calls/run=a/part-0.parquet").exists());
+    trace("graph_whole", &input);
+    done(&["collect", text(&input), "-o", text(&output)]);
+    assert!(!output.join("os_calls").exists() && output.join("graphs/run=a/part-0.parquet").exists());
+    assert_eq!(rows(&output, "select count(*) as rows from graphs"), [counted(&input, "graphs").to_string()]);
+    // Some of its tables only.
+    done(&["collect", text(&input), "-o", text(&output), "--tables", "graphs,runs"]);
+    assert_eq!(files(&output), ["_runs/a.json", "graphs/run=a/part-0.parquet", "runs/run=a/part-0.parquet"]);
+}
+
+#[test]
+fn a_bad_input_is_listed_and_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    trace("small_forward", &input.join("whole.sqlite"));
+    let whole = fs::read(input.join("whole.sqlite")).unwrap();
+    fs::write(input.join("cut.sqlite"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(input.join("trace.json"), "{\"traceEvents\":[{\"ph\":\"X\"").unwrap();
+    fs::write(input.join("later.nsys-rep"), "a recording").unwrap();
+    fs::write(input.join("whole.nsys-rep"), "one that was exported").unwrap();
+    let output_of = run(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
+    assert_eq!(output_of.code, 1, "{output_of:?}");
+    for wanted in [
+        "cut.sqlite: truncated",
+        "trace.json:1:",
+        "later.nsys-rep: not exported yet",
+        "error: 2 of 3 inputs could not",
+    ] {
+        assert!(output_of.stderr.contains(wanted), "{wanted}: {output_of:?}");
+    }
+    assert!(!output_of.stderr.contains("whole.nsys-rep"), "{output_of:?}");
+    assert!(output_of.stdout.contains("whole,nsys,collected,"));
+    assert_eq!(rows(&output, "select distinct run from kernels"), ["whole"]);
+    // The inputs are as they were.
+    assert_eq!(fs::read(input.join("whole.sqlite")).unwrap(), whole);
+}
+
+#[test]
+fn an_input_that_is_nothing_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out");
+    let notes = folder.path().join("notes.txt");
+    fs::write(&notes, "not a report").unwrap();
+    assert_eq!(run(&["collect", text(&notes), "-o", text(&output)]).code, 1);
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    assert_eq!(run(&["collect", text(&folder.path().join("empty")), "-o", text(&output)]).code, 3);
+    let missing = run(&["collect", text(&folder.path().join("missing")), "-o", text(&output)]);
+    assert!(missing.code == 1 && missing.stderr.contains("missing: No such file"), "{missing:?}");
+    let own = run(&["collect", text(&output), "-o", text(&output)]);
+    assert!(own.code == 1 && own.stderr.contains("this is the data set that is written"), "{own:?}");
+}
+
+#[test]
+fn two_inputs_of_one_name_are_refused_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out");
+    let paths = ["x/trace.sqlite", "y/trace.sqlite"].map(|name| folder.path().join(name));
+    trace("small_forward", &paths[0]);
+    trace("two_gpus", &paths[1]);
+    let both = run(&["collect", text(&paths[0]), text(&paths[1]), "-o", text(&output)]);
+    assert!(both.code == 1 && both.stderr.contains("the run name `trace` is also that of"), "{both:?}");
+    // Neither may a later call replace the one that is there.
+    let later = run(&["collect", text(&paths[1]), "-o", text(&output)]);
+    assert!(later.code == 1 && later.stderr.contains("has a run `trace` of another file"), "{later:?}");
+    let other = format!("other={}", text(&paths[1]));
+    done(&["collect", &other, "-o", text(&output)]);
+    assert_eq!(rows(&output, "select distinct run from kernels order by run"), ["other", "trace"]);
+    // It keeps that name, also without it and from the directory above.
+    let again = done(&["collect", text(&folder.path().join("y")), "-o", text(&output), "--format", "csv"]);
+    assert!(again.stdout.contains("other,nsys,unchanged,"), "{again:?}");
+    // By request it is replaced.
+    fs::remove_dir_all(output.join("_runs")).unwrap();
+    done(&["collect", text(&paths[0]), "-o", text(&output)]);
+    done(&["collect", text(&paths[1]), "-o", text(&output), "--replace"]);
+    assert_eq!(
+        rows(&output, "select count(*) as rows from kernels where run = 'trace'"),
+        [counted(&paths[1], "kernels").to_string()]
+    );
+}
+
+#[test]
+fn names_stay_within_the_data_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("deep/out"));
+    trace("small_forward", &input);
+    for name in ["../../../climbs", "..", "it's 50% <b>", "a\nb"] {
+        let before = files(folder.path()).len();
+        done(&[
+            "collect",
+            &format!("{name}={}", text(&input)),
+            "-o",
+            text(&output),
+            "--tables",
+            "kernels",
+            "--replace",
+        ]);
+        assert_eq!(files(folder.path()).len(), before + 2, "{name}");
+        let sql = format!("select count(*) as rows from kernels where run = '{}'", name.replace('\'', "''"));
+        assert_eq!(rows(&output, &sql), ["838"], "{name}");
+    }
+    assert_eq!(files(folder.path()).iter().filter(|file| !file.starts_with("deep/out/")).count(), 1);
+    for name in ["", "__HIVE_DEFAULT_PARTITION__", &"x".repeat(300)] {
+        let refused = run(&["collect", &format!("{name}={}", text(&input)), "-o", text(&output)]);
+        assert!(refused.code == 1 && refused.stderr.contains("the run name"), "{refused:?}");
+    }
+}
+
+#[test]
+fn links_are_followed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("in/out"));
+    trace("small_forward", &input.join("a/trace.sqlite"));
+    symlink(&input, input.join("a/loop")).unwrap();
+    symlink(input.join("nowhere"), input.join("broken")).unwrap();
+    // The data set may lie in the directory that is collected.
+    for state in ["collected", "unchanged"] {
+        let found = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
+        assert!(found.stdout.contains(&format!("a/trace,nsys,{state},")), "{found:?}");
+        assert!(found.stderr.contains("a link to a directory that is searched already"), "{found:?}");
+        assert!(found.stderr.contains("broken: No such file"), "{found:?}");
+    }
+}
+
+#[test]
+fn a_run_that_another_process_collects_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    trace("small_forward", &input);
+    fs::create_dir_all(output.join("_runs")).unwrap();
+    let lock = File::create(output.join("_runs/a.lock")).unwrap();
+    lock.try_lock().unwrap();
+    let held = run(&["collect", text(&input), "-o", text(&output)]);
+    assert!(held.code == 1 && held.stderr.contains("another process is collecting the run `a`"), "{held:?}");
+    drop(lock);
+    done(&["collect", text(&input), "-o", text(&output)]);
+}
+
+#[test]
+fn what_a_killed_process_left_is_reported_and_cleaned_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    trace("small_forward", &input);
+    done(&["collect", text(&input), "-o", text(&output)]);
+    let whole = files(&output);
+    // Killed between two renames.
+    fs::remove_file(output.join("_runs/a.json")).unwrap();
+    fs::create_dir(output.join("_runs/a.staging")).unwrap();
+    fs::write(output.join("_runs/a.staging/kernels.parquet"), "half of it").unwrap();
+    fs::write(output.join("_runs/a.lock"), "").unwrap();
+    let asked = done(&["query", text(&output), "--sql", "select count(*) as rows from kernels"]);
+    assert!(asked.stderr.contains("run `a`: not completely collected"), "{asked:?}");
+    done(&["collect", text(&input), "-o", text(&output)]);
+    assert_eq!(files(&output), whole);
+}

@@ -1,0 +1,68 @@
+//! The built `run-table` over recorded files.
+
+mod collect;
+mod engines;
+mod query;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+/// Unpacks a recorded trace to a path.
+fn trace(name: &str, path: &Path) {
+    let packed = fs::read(fixtures().join(format!("nsys/{name}.sqlite.zst"))).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+}
+
+#[derive(Debug)]
+struct Output {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let output = Command::cargo_bin("run-table").unwrap().args(arguments).output().unwrap();
+    Output {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Runs it and expects success.
+fn done(arguments: &[&str]) -> Output {
+    let output = run(arguments);
+    assert_eq!(output.code, 0, "{arguments:?}: {output:?}");
+    output
+}
+
+/// The rows of an answer in CSV, without the header.
+fn rows(data_set: &Path, sql: &str) -> Vec<String> {
+    let output = done(&["query", data_set.to_str().unwrap(), "--sql", sql, "--format", "csv"]);
+    output.stdout.lines().skip(1).map(str::to_owned).collect()
+}
+
+/// All files below a directory, relative to it.
+fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.push(path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
