@@ -103,4 +103,9 @@ pub(super) const NOT_RUN: &[NotRun] = &[
     NotRun { document: "fuzz/", command: "", reason: "runs until it is stopped, and needs cargo-fuzz" },
     NotRun { document: "python/README.md", command: "maturin build", reason: INSTALLS },
     NotRun { document: "python/README.md", command: "flopgap ", reason: NEEDS_FILES },
+    NotRun {
+        document: "bins/run-table/",
+        command: "ballista-",
+        reason: "services of another project, shown from its documentation",
+    },
 ];
