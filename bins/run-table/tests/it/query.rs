@@ -69,7 +69,7 @@ fn a_sum_beyond_64_bits_is_exact() {
     assert_eq!(changed, 838);
     done(&["collect", input.to_str().unwrap(), "-o", output.to_str().unwrap()]);
     let exact = (838_i128 * 6_000_000_000_000_000_001).to_string();
-    assert_eq!(rows(&output, "select sum(duration_ns) as s from kernels"), [exact.clone()]);
+    assert_eq!(rows(&output, "select sum(duration_ns) as s from kernels"), std::slice::from_ref(&exact));
     assert_eq!(
         rows(
             &output,

@@ -43,7 +43,10 @@ fn sources(folder: &Path) -> Vec<Source> {
     paths.iter().filter_map(|path| Source::open(path).ok()).collect()
 }
 
-fn columns(table: &Table) -> Vec<(String, DataType, bool)> {
+/// Name, type, and whether it may be null.
+type Column = (String, DataType, bool);
+
+fn columns(table: &Table) -> Vec<Column> {
     let schema = table.schema();
     let column = |field: &std::sync::Arc<flopgap_table::arrow_schema::Field>| {
         (field.name().clone(), field.data_type().clone(), field.is_nullable())
@@ -54,7 +57,7 @@ fn columns(table: &Table) -> Vec<(String, DataType, bool)> {
 #[test]
 fn a_table_has_the_same_columns_whatever_wrote_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    let mut seen: BTreeMap<String, (Vec<(String, DataType, bool)>, Vec<Kind>)> = BTreeMap::new();
+    let mut seen: BTreeMap<String, (Vec<Column>, Vec<Kind>)> = BTreeMap::new();
     for source in sources(folder.path()) {
         for info in source.tables() {
             let Ok(table) = source.table(&info.name) else { continue };
@@ -73,8 +76,7 @@ fn a_table_has_the_same_columns_whatever_wrote_the_file() {
             // Nothing is left out but what another column or table says.
             for field in table.schema().fields() {
                 let said = match (source.kind(), info.name.as_ref(), field.name().as_str()) {
-                    (Kind::Ncu, "launches", "time_ns") => true,
-                    (Kind::Kineto, "copies" | "memsets", "name") => true,
+                    (Kind::Ncu, "launches", "time_ns") | (Kind::Kineto, "copies" | "memsets", "name") => true,
                     (Kind::Ncu, "launches", _) => field.metadata().contains_key("metric"),
                     _ => false,
                 };
