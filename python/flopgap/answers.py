@@ -1,4 +1,5 @@
-"""Answers about where the time of a trace went: functions over exports of Nsight Systems, and what they give.
+"""Answers about where the time of a trace went: functions over exports of Nsight Systems and traces of
+``torch.profiler``, and what they give.
 
 Every function takes a path, or a :class:`~flopgap.Source` that is open. Times are nanoseconds, whole where they are no means.
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_kernels::Classifier;
-use flopgap_nsys::{AttributeBy, Attribution, Trace};
 use flopgap_table::{Source, answers};
 use flopgap_timings::compare::scopes;
 use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
+use flopgap_trace::{AttributeBy, Attribution, Recording};
 use nsys_analyze::sentences;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -62,7 +62,12 @@ impl Wanted {
 
     /// For two traces: the requested ranges, else the steps where both mark some, else
     /// everything.
-    fn of_both(&self, a: &Trace, b: &Trace, all: bool) -> Result<Scope, flopgap_timings::Error> {
+    fn of_both(
+        &self,
+        a: &dyn Recording,
+        b: &dyn Recording,
+        all: bool,
+    ) -> Result<Scope, flopgap_timings::Error> {
         match self.named() {
             Some(scope) => Ok(scope),
             None if all => Ok(self.scope(Ranges::All)),
@@ -71,11 +76,13 @@ impl Wanted {
     }
 }
 
-/// The trace of a source.
-fn trace<'a>(source: &'a Source, what: &str) -> PyResult<&'a Trace> {
-    source.nsys().ok_or_else(|| {
+/// What a profiler recorded of time.
+fn recording<'a>(source: &'a Source, what: &str) -> PyResult<&'a dyn Recording> {
+    source.recording().ok_or_else(|| {
         let (path, kind) = (source.path().display(), source.kind().in_words());
-        let message = format!("{path}: {what} are answered of exports of Nsight Systems, and this is {kind}");
+        let message = format!(
+            "{path}: {what} are answered of exports of Nsight Systems and traces of torch.profiler, and this is {kind}"
+        );
         let hint = format!("flopgap.read has its tables: {}", names(source));
         AbsentError::new_err((message, Some(hint)))
     })
@@ -104,7 +111,7 @@ fn json(data: &impl Serialize) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn passes(py: Python<'_>, input: Input<'_>, look: Look, measured: Vec<i64>) -> PyResult<Answer> {
     let (source, wanted) = (input.open(py)?, Wanted::of(look)?);
-    let trace = trace(&source, "passes")?;
+    let trace = recording(&source, "passes")?;
     let options = flopgap_timings::passes::Options {
         ranges: wanted.ranges,
         warm_up: wanted.warm_up,
@@ -123,7 +130,7 @@ pub(crate) fn passes(py: Python<'_>, input: Input<'_>, look: Look, measured: Vec
 #[pyfunction]
 pub(crate) fn kernels(py: Python<'_>, input: Input<'_>, look: Look) -> PyResult<Answer> {
     let (source, wanted) = (input.open(py)?, Wanted::of(look)?);
-    let trace = trace(&source, "kernels by time")?;
+    let trace = recording(&source, "kernels by time")?;
     let scope = wanted.named().unwrap_or_else(|| wanted.scope(Ranges::All));
     let found = py
         .detach(|| flopgap_timings::kernels::kernels(trace, &scope, &Classifier::new()))
@@ -136,7 +143,7 @@ pub(crate) fn kernels(py: Python<'_>, input: Input<'_>, look: Look) -> PyResult<
 #[pyfunction]
 pub(crate) fn compare(py: Python<'_>, a: Input<'_>, b: Input<'_>, look: Look, all: bool) -> PyResult<Answer> {
     let (a, b, wanted) = (a.open(py)?, b.open(py)?, Wanted::of(look)?);
-    let traces = (trace(&a, "comparisons")?, trace(&b, "comparisons")?);
+    let traces = (recording(&a, "comparisons")?, recording(&b, "comparisons")?);
     let found = py.detach(|| {
         let scope = wanted.of_both(traces.0, traces.1, all)?;
         flopgap_timings::compare::compare((traces.0, &scope), (traces.1, &scope), &Classifier::new())
@@ -164,7 +171,7 @@ pub(crate) fn diff(
         verdict: String,
     }
     let (before, after, wanted) = (before.open(py)?, after.open(py)?, Wanted::of(look)?);
-    let traces = (trace(&before, "differences")?, trace(&after, "differences")?);
+    let traces = (recording(&before, "differences")?, recording(&after, "differences")?);
     let options = flopgap_timings::diff::Options { keep_layers };
     let found = py.detach(|| {
         let scope = wanted.of_both(traces.0, traces.1, all)?;
@@ -203,7 +210,7 @@ pub(crate) fn summary(
         let sources = sources.map_err(|error| crate::errors::of_table(&error))?;
         let mut files = Vec::new();
         for source in &sources {
-            files.push(trace(source, "summaries")?.path().to_owned());
+            files.push(recording(source, "summaries")?.path().to_owned());
         }
         nsys_analyze::page(&files, &options).map_err(|failure| of_failure(&failure))
     })?;

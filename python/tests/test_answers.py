@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import gzip
 import typing
 
 import flopgap
@@ -55,6 +56,28 @@ def test_kernels_of_ranges():
         flopgap.kernels(TRAINING, range="")
     with pytest.raises(ValueError, match="attribute"):
         flopgap.kernels(TRAINING, attribute="gpu")
+
+
+def test_traces_of_torch_profiler(fixtures):
+    trace = "fixtures/kineto/layer.json.gz"
+    with gzip.open(fixtures / "kineto/layer.key_averages.csv.gz", "rt") as file:
+        printed = {
+            row["name"]: (int(row["count"]), float(row["self_device_time_total"]))
+            for row in csv.DictReader(file)
+            if row["device_type"] == "CUDA" and not int(row["user_annotation"])
+        }
+    found = flopgap.kernels(trace)
+    assert found.kernels and has_its_types(found, records.Kernels)
+    for kernel in found.kernels:
+        count, microseconds = printed[kernel.name]
+        assert kernel.times.count == count and abs(kernel.times.total_ns / 1000 - microseconds) < 0.01, kernel.name
+    passes = flopgap.passes(trace)
+    assert {"ProfilerStep#*", "forward_and_loss"} & {one.name for one in passes.passes}
+    assert flopgap.diff(trace, trace).same_work
+    assert flopgap.compare(trace, "fixtures/nsys/small_forward.sqlite.zst").table.to_dicts()
+    assert "NVIDIA H200" in flopgap.summary(trace).markdown
+    ranks = flopgap.summary("fixtures/kineto/ddp_rank0.json.gz", "fixtures/kineto/ddp_rank1.json.gz")
+    assert "rank 1" in ranks.markdown
 
 
 def test_several_places():
