@@ -26,7 +26,10 @@ if ! command -v c++ >/dev/null; then
 fi
 CARGO_TARGET_DIR=$target RUSTFLAGS=$coverage cargo build --quiet --locked --profile fuzz --target "$host" "${bins[@]}"
 
+# In memory where the system has such a folder: every input is a file.
+if [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 work=$(mktemp -d)
+export TMPDIR=$work
 trap 'rm -rf "$work"' EXIT
 export target host seconds found work
 one() {

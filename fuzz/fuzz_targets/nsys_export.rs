@@ -2,24 +2,12 @@
 //! Any bytes as an export of Nsight Systems: every report, rule and export of it ends, with rows or
 //! with an error.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::fs;
+use std::io;
 
 use flopgap_nsys::export::{CsvTable, csv, perfetto};
 use flopgap_nsys::{Report, ReportKind, ReportTable, Rule, Trace, Units};
 use libfuzzer_sys::fuzz_target;
-
-/// A file of this process in memory, where the system has such a folder.
-fn path() -> &'static PathBuf {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let memory = PathBuf::from("/dev/shm");
-        let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
-        folder.join(format!("flopgap-fuzz-{}.sqlite", std::process::id()))
-    })
-}
 
 /// Prints all cells, as a command would.
 fn print(table: &ReportTable) {
@@ -33,8 +21,7 @@ fn print(table: &ReportTable) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let path = path();
-    File::create(path).and_then(|mut file| file.write_all(bytes)).expect("the folder can be written to");
+    let path = &flopgap_fuzz::file("export.sqlite", bytes);
     if let Ok(trace) = Trace::open(path) {
         for kind in ReportKind::ALL {
             let mut table = ReportTable::default();

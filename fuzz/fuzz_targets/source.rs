@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let Ok(source) = Source::open(flopgap_fuzz::file("recorded", bytes)) else { return };
     for info in source.tables() {
-        let Ok(table) = source.table(info.name) else { continue };
+        let Ok(table) = source.table(&info.name) else { continue };
         let schema = table.schema();
         let Ok(batches) = table.read() else { continue };
         let mut rows = 0;

@@ -1,14 +1,12 @@
 //! What the fuzz targets share.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// A folder of this process, in memory where the system has such a folder; it goes with the
-/// process that the fuzzer ends, so its name is reused.
+/// The folder of this process for the files that readers open, in `TMPDIR`, which `run.sh` sets to
+/// one in memory that it removes at the end.
 pub fn folder() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    let root = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let folder = root.join(format!("flopgap-fuzz-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("flopgap-fuzz-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("the folder can be made");
     folder
 }
