@@ -4,7 +4,7 @@ use std::io;
 
 use flopgap_hint::Hint;
 
-/// Why a Slurm did not start or do what was asked of it.
+/// Why a Slurm did not start or refused a command.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

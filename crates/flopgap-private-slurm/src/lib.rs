@@ -151,7 +151,7 @@ fn is_file(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Reads what there is; nothing where there is nothing.
+/// Reads a file, with invalid UTF-8 replaced.
 fn text(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }

@@ -61,7 +61,7 @@ pub enum SlurmError {
     Text {
         /// What it is: `the run directory`.
         what: &'static str,
-        /// The text, with what is no text replaced.
+        /// The text, invalid UTF-8 replaced.
         text: String,
         /// What is wrong with it.
         reason: &'static str,

@@ -19,7 +19,7 @@ use super::provenance::{FORMAT, PREFIX, Provenance, VERSION};
 use crate::table::{Read, most_rows};
 use crate::{Error, Table};
 
-/// A table that was written by [`write`](super::write).
+/// A table that was written by [`write()`](super::write).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stored {
@@ -32,7 +32,7 @@ pub struct Stored {
     pub rows: u64,
 }
 
-/// Opens a file that [`write`](super::write) wrote. Of its rows none is read yet.
+/// Opens a file that [`write()`](super::write) wrote. Of its rows none is read yet.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Parquet`] for a file that is not Parquet, cut off or damaged;

@@ -13,7 +13,7 @@ use super::encoding::properties;
 use crate::table::own_or;
 use crate::{Error, Table};
 
-/// What [`write`] wrote.
+/// What [`write()`] wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
@@ -68,7 +68,7 @@ pub fn write(table: &Table, path: impl AsRef<Path>, provenance: &Provenance) -> 
     Ok(Written { rows, bytes })
 }
 
-/// What the system says where it is the cause, else what the library does.
+/// The system error where it is the cause, else the error of the library.
 fn failed(path: &Path, table: &str, error: ParquetError) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {

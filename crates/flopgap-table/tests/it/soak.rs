@@ -42,7 +42,7 @@ impl Held {
 
 /// Opens a recording, reads every table of it, and makes every report; how many rows that were.
 fn read(path: &Path) -> usize {
-    // What is no recording is refused, which must leave nothing either.
+    // Other files are refused, which must leave nothing either.
     let Ok(source) = Source::open(path) else { return 0 };
     let mut rows = 0;
     for info in source.tables() {
