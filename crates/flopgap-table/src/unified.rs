@@ -181,7 +181,7 @@ impl Table {
     #[must_use]
     pub fn unified(&self) -> Table {
         let schema = self.schema();
-        // A metric of a report may have the name of one of our columns: `Duration` is `duration_ns`.
+        // A metric may have the name of one of our columns: `Duration` is `duration_ns`.
         let place = |name: &str| {
             let is_it = |field: &Arc<Field>| field.name() == name && !field.metadata().contains_key("metric");
             schema.fields().iter().position(is_it)

@@ -156,7 +156,7 @@ fn the_same_table_gives_the_same_bytes() {
 }
 
 #[test]
-fn further_entries_come_back_and_replace_none_of_ours() {
+fn further_entries_come_back_and_replace_no_entry() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kernels.parquet");
     let table = open("nsys/small_forward.sqlite.zst").table("kernels").unwrap();

@@ -105,7 +105,7 @@ fn values_are_those_of_the_source() {
 }
 
 #[test]
-fn ends_and_shared_memory_are_made_of_what_there_is() {
+fn ends_and_shared_memory_come_from_recorded_columns() {
     let folder = tempfile::tempdir().unwrap();
     let source = Source::open(torch_trace(folder.path())).unwrap();
     let kernels = source.table("kernels").unwrap().unified();
