@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # run.sh [TARGET…]: builds the fuzz targets with stable Rust, without cargo-fuzz, and runs each (all without TARGET) from its seeds.
 #   FLOPGAP_FUZZ_SECONDS  how long each target runs (60); 0: its seeds alone
+#   FLOPGAP_FUZZ_SEED     seed of the mutations (1, so that a change is not refused for an older fault); 0: another one each time
 #   FLOPGAP_FUZZ_JOBS     targets at a time (2)
 #   FLOPGAP_FUZZ_FOUND    folder for inputs that fail (fuzz/found)
 # Exit code 0: nothing found; 1: a target failed; 4: there is no C++ compiler.
 set -euo pipefail
 cd "$(dirname "$0")"
-seconds=${FLOPGAP_FUZZ_SECONDS:-60} jobs=${FLOPGAP_FUZZ_JOBS:-2} found=${FLOPGAP_FUZZ_FOUND:-$PWD/found}
+seconds=${FLOPGAP_FUZZ_SECONDS:-60} seed=${FLOPGAP_FUZZ_SEED:-1} jobs=${FLOPGAP_FUZZ_JOBS:-2} found=${FLOPGAP_FUZZ_FOUND:-$PWD/found}
 # Beside what others compile: the flags below are of these programs alone.
 target=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -31,10 +32,10 @@ if [ -w /dev/shm ]; then export TMPDIR=/dev/shm; fi
 work=$(mktemp -d)
 export TMPDIR=$work
 trap 'rm -rf "$work"' EXIT
-export target host seconds found work
+export target host seconds seed found work
 one() {
     mkdir -p "$work/$1" "$found"
-    limits=(-rss_limit_mb=2048 -timeout=20 -max_len=65536)
+    limits=(-rss_limit_mb=2048 -timeout=20 -max_len=65536 -seed="$seed")
     # -runs=0 runs the seeds and ends.
     if [ "$seconds" = 0 ]; then limits+=(-runs=0); else limits+=(-max_total_time="$seconds"); fi
     case $1 in

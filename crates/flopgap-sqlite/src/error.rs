@@ -100,6 +100,9 @@ pub enum Damage {
     /// The header of a row is cut off.
     #[error("has a row whose header is cut off")]
     HeaderCutOff,
+    /// The header of a row is empty. `SQLite` reads such a row as one of `NULL`s.
+    #[error("has a row with an empty header")]
+    HeaderEmpty,
     /// The header of a row is longer than the row.
     #[error("has a row whose header is longer than the row")]
     HeaderTooLong,

@@ -192,6 +192,9 @@ impl Layout {
         self.stored.clear();
         let (length, mut at) = varint(bytes).ok_or(Unlearned::Incomplete)?;
         // A length that counts itself alone is that of a row without columns.
+        if length == 0 {
+            return Err(Unlearned::Wrong(Damage::HeaderEmpty));
+        }
         if length > size || length < at as u64 {
             return Err(Unlearned::Wrong(Damage::HeaderTooLong));
         }

@@ -326,6 +326,12 @@ fn damage_is_named() {
     let cells = read_damaged(&[(at + 3, &[0xff, 0xff])]);
     assert_eq!(cells, (root, Damage::TooManyCells));
     assert_eq!(read_damaged(&[(at, &[0x02])]), (root, Damage::NotATable));
+    let leaf = sound[first_cell + 3];
+    let leaf_at = (usize::from(leaf) - 1) * 512;
+    let row_at = leaf_at + usize::from(u16::from_be_bytes([sound[leaf_at + 8], sound[leaf_at + 9]]));
+    // Before the header stand the length and the row id of the first row, a byte each.
+    let empty = read_damaged(&[(row_at + 2, &[0])]);
+    assert_eq!(empty, (leaf.into(), Damage::HeaderEmpty));
 }
 
 /// Bytes that each page reserves at its end hold no content.
