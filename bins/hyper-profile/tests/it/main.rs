@@ -9,6 +9,7 @@ mod disk;
 mod fill;
 #[cfg(unix)]
 mod ncu;
+mod script;
 mod slurm;
 mod support;
 
