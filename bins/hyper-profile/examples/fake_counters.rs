@@ -10,19 +10,30 @@
 //! - `FAKE_BUSY`: the name of a configuration from which on the counters are in use by someone
 //!   else, or `all`;
 //! - `FAKE_FAIL`, `FAKE_LOST`, `FAKE_PANIC`: the name of a configuration that cannot be measured,
-//!   loses the device, or panics.
+//!   loses the device, or panics;
+//! - `FAKE_SUBCOMMAND`: the program is this subcommand of another, as it is of `flopgap`, and takes
+//!   nothing else.
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use flopgap_cli::Restart;
 use flopgap_phases::Phase;
 use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
 use hyper_profile::hardware::{Device, Hardware};
 
 fn main() -> ExitCode {
-    hyper_profile::main(&Fake)
+    let mut arguments: Vec<OsString> = env::args_os().collect();
+    let mut restart = Restart::default();
+    if let Some(subcommand) = variable("FAKE_SUBCOMMAND") {
+        assert!(arguments.get(1).is_some_and(|first| *first == *subcommand), "this is `{subcommand}`");
+        restart = restart.by(&subcommand);
+        arguments.remove(1);
+    }
+    hyper_profile::run_on(&Fake, &restart, arguments).into()
 }
 
 struct Fake;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure, SubmitArgs, Termination};
+use flopgap_cli::{Exit, Failure, Restart, SubmitArgs, Termination};
 use flopgap_cluster::slurm::JobArray;
 use flopgap_hint::{Hint as _, chain};
 use flopgap_report::numbers;
@@ -17,6 +17,13 @@ use crate::hardware::{Hardware, InProcess};
 use crate::ncu::Ncu;
 use crate::processes::Processes;
 use crate::{PROGRAM, analyze, configurations, failure};
+
+/// What counts, and how this program starts the processes that do.
+#[derive(Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    pub(crate) hardware: &'a dyn Hardware,
+    pub(crate) restart: &'a Restart,
+}
 
 /// The backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -35,11 +42,15 @@ impl BackendArg {
         }
     }
 
-    fn open<'a>(self, hardware: &'a dyn Hardware, devices: &[u32]) -> Result<Box<dyn Backend + 'a>, Failure> {
+    fn open<'a>(self, machine: Machine<'a>, devices: &[u32]) -> Result<Box<dyn Backend + 'a>, Failure> {
+        let Machine { hardware, restart } = machine;
         match self {
-            BackendArg::Cupti if devices.len() > 1 => Ok(Box::new(Processes(hardware))),
+            BackendArg::Cupti if devices.len() > 1 => Ok(Box::new(Processes { hardware, restart })),
             BackendArg::Cupti => Ok(Box::new(InProcess(hardware))),
-            BackendArg::Ncu => Ok(Box::new(Ncu::find(hardware).map_err(|error| failure::of_meter(&error))?)),
+            BackendArg::Ncu => {
+                let ncu = Ncu::find(hardware, restart).map_err(|error| failure::of_meter(&error))?;
+                Ok(Box::new(ncu))
+            }
         }
     }
 }
@@ -119,17 +130,22 @@ impl WorkerArguments {
     }
 
     /// The job array that fills a run, which the tasks name in this way.
-    fn job_array(&self, run: &Path, configs: usize, accept_driver: bool) -> Result<JobArray, Failure> {
+    fn job_array(
+        &self,
+        restart: &Restart,
+        run: &Path,
+        configs: usize,
+        accept_driver: bool,
+    ) -> Result<JobArray, Failure> {
         let (run, name) = flopgap_cli::absolute(run)?;
         let mut common = vec!["resume".to_owned(), name];
         common.extend(accept_driver.then(|| "--accept-driver".to_owned()));
-        let with = |option: Option<&str>| {
-            common.iter().cloned().chain(option.map(str::to_owned)).collect::<Vec<String>>()
-        };
+        let with =
+            |option: Option<&str>| restart.arguments(common.iter().cloned().chain(option.map(str::to_owned)));
         Ok(JobArray {
             evidence: run.join("manifest.json"),
             run,
-            program: flopgap_cli::this_program()?,
+            program: restart.program()?,
             tasks: self.submit.tasks(configs),
             gpus: 1,
             task: with(Some("--no-analysis")),
@@ -173,17 +189,17 @@ pub(crate) struct ResumeArguments {
 }
 
 /// Creates a run directory, fills it and analyzes it.
-pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+pub(crate) fn new(arguments: &NewArguments, machine: Machine<'_>) -> Result<(), Failure> {
     let grid = arguments.sizes.grid(&Grid::standard())?;
     if arguments.worker.shard.is_some() && arguments.output.is_none() {
         let message = "--shard needs --output: all workers of a run name the same directory";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
     if arguments.worker.submit.submit.is_some() {
-        return submit_new(arguments, &grid);
+        return submit_new(arguments, &grid, machine.restart);
     }
     // The backend is opened first: if it fails, no directory is created.
-    let backend = arguments.backend.open(hardware, &arguments.worker.devices()?)?;
+    let backend = arguments.backend.open(machine, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
     let session = Session::create(&run, &grid, worker).map_err(|error| failure::of_run(&error))?;
@@ -192,10 +208,10 @@ pub(crate) fn new(arguments: &NewArguments, hardware: &dyn Hardware) -> Result<(
 }
 
 /// Plans a run on this machine, which needs no GPU, and submits it.
-fn submit_new(arguments: &NewArguments, grid: &Grid) -> Result<(), Failure> {
+fn submit_new(arguments: &NewArguments, grid: &Grid, restart: &Restart) -> Result<(), Failure> {
     let worker = &arguments.worker;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(grid));
-    let array = worker.job_array(&run, grid.configs().count(), false)?;
+    let array = worker.job_array(restart, &run, grid.configs().count(), false)?;
     let submission = worker.submit.prepare(array, worker.dry_run)?;
     Session::plan(&run, grid, arguments.backend.name()).map_err(|error| failure::of_run(&error))?;
     flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
@@ -203,13 +219,18 @@ fn submit_new(arguments: &NewArguments, grid: &Grid) -> Result<(), Failure> {
 }
 
 /// Submits a run directory for what is missing.
-fn submit_resumed(arguments: &ResumeArguments, manifest: &Manifest) -> Result<(), Failure> {
+fn submit_resumed(
+    arguments: &ResumeArguments,
+    manifest: &Manifest,
+    restart: &Restart,
+) -> Result<(), Failure> {
     let (run, worker) = (&arguments.run, &arguments.worker);
     if arguments.sizes.are_given() {
         let message = "--submit measures the sizes of the run, and takes no --n, --d or --m";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
-    let array = worker.job_array(run, manifest.plan().len(), arguments.accept_driver)?;
+    let configs = manifest.plan().len();
+    let array = worker.job_array(restart, run, configs, arguments.accept_driver)?;
     worker.submit.prepare(array, worker.dry_run)?.submit(PROGRAM, &submit_again(run))
 }
 
@@ -218,7 +239,7 @@ fn submit_again(run: &Path) -> String {
 }
 
 /// Measures what is missing in a run directory and analyzes it.
-pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Result<(), Failure> {
+pub(crate) fn resume(arguments: &ResumeArguments, machine: Machine<'_>) -> Result<(), Failure> {
     let run = &arguments.run;
     let manifest = Manifest::read(run).map_err(|error| failure::of_run(&error))?;
     let manifest = manifest.ok_or_else(|| failure::of_run(&RunError::NoManifest { path: run.clone() }))?;
@@ -232,11 +253,11 @@ pub(crate) fn resume(arguments: &ResumeArguments, hardware: &dyn Hardware) -> Re
         .hint("use the version of flopgap that wrote the run, or a newer one")
     })?;
     if arguments.worker.submit.submit.is_some() {
-        return submit_resumed(arguments, &manifest);
+        return submit_resumed(arguments, &manifest, machine.restart);
     }
     let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
-    let backend = backend.open(hardware, &arguments.worker.devices()?)?;
+    let backend = backend.open(machine, &arguments.worker.devices()?)?;
     let worker = arguments.worker.worker(&*backend, name)?;
     let session = Session::resume(run, grid.as_ref(), worker, arguments.accept_driver);
     let session = session.map_err(|error| failure::of_run(&error))?;

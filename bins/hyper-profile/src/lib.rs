@@ -14,10 +14,13 @@ mod processes;
 pub mod run_one;
 mod tables;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use flopgap_cli::{Exit, Restart};
 
+use gpu::Gpu;
 use hardware::Hardware;
 
 /// The name that errors and warnings begin with.
@@ -57,15 +60,38 @@ fn configurations(count: usize) -> String {
     format!("{} configuration{plural}", flopgap_report::numbers::group_thousands(count as u64))
 }
 
-/// The whole program: parses the command line, runs on `hardware`, and returns the exit code.
-pub fn main(hardware: &dyn Hardware) -> ExitCode {
-    let arguments = Arguments::parse();
-    flopgap_cli::run(PROGRAM, || match arguments.command {
-        Command::New(arguments) => fill::new(&arguments, hardware),
-        Command::Resume(arguments) => fill::resume(&arguments, hardware),
+/// Runs the program with the arguments of this process and returns its exit code.
+pub fn main() -> ExitCode {
+    run(std::env::args_os()).into()
+}
+
+/// Runs the program with these arguments, of which the first is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    run_on(&Gpu, &Restart::default(), arguments)
+}
+
+/// As [`run`], on other hardware, or in a process that starts this program in another way.
+pub fn run_on(
+    hardware: &dyn Hardware,
+    restart: &Restart,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Exit {
+    let Arguments { command } = match flopgap_cli::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(exit) => return exit,
+    };
+    let machine = fill::Machine { hardware, restart };
+    flopgap_cli::outcome(PROGRAM, || match command {
+        Command::New(arguments) => fill::new(&arguments, machine),
+        Command::Resume(arguments) => fill::resume(&arguments, machine),
         Command::Analyze(arguments) => analyze::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::CountOn(arguments) => processes::run(&arguments, hardware),
         Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
+}
+
+/// The program's commands and options: for completions and man pages.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }

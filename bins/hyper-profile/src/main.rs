@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    hyper_profile::main(&hyper_profile::gpu::Gpu)
+    hyper_profile::main()
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use flopgap_cli::Restart;
 use flopgap_hint::{Hint as _, Text, chain};
 use flopgap_ncu::{Error, LaunchView, Reader, Value};
 use flopgap_phases::Phase;
@@ -24,14 +25,15 @@ pub struct Ncu<'a> {
     program: PathBuf,
     version: String,
     runner: PathBuf,
+    restart: &'a Restart,
 }
 
 impl<'a> Ncu<'a> {
-    /// Finds `ncu` and queries its version.
+    /// Finds `ncu` and queries its version. `restart` starts the program that it profiles.
     ///
     /// # Errors
     /// [`MeterError::Unavailable`] when it is missing or does not run.
-    pub fn find(hardware: &'a dyn Hardware) -> Result<Ncu<'a>, MeterError> {
+    pub fn find(hardware: &'a dyn Hardware, restart: &'a Restart) -> Result<Ncu<'a>, MeterError> {
         let unavailable = |what, hint: &str| MeterError::Unavailable { what, hint: Some(hint.to_owned()) };
         let ncu = in_path(std::env::var_os("PATH").as_deref()).or_else(usual).ok_or_else(|| {
             let what = format!("ncu is not in PATH, at {} or below {}", USUAL_PLACES[0], USUAL_PLACES[1]);
@@ -42,9 +44,8 @@ impl<'a> Ncu<'a> {
         let output = output.map_err(|error| broken(format!("{}: {error}", ncu.display())))?;
         let version = version(&String::from_utf8_lossy(&output.stdout))
             .ok_or_else(|| broken(format!("{} --version printed no version", ncu.display())))?;
-        let runner = std::env::current_exe()
-            .map_err(|error| broken(format!("the path of this program is unknown: {error}")))?;
-        Ok(Ncu { hardware, program: ncu, version, runner })
+        let runner = restart.program().map_err(|failure| broken(failure.message()))?;
+        Ok(Ncu { hardware, program: ncu, version, runner, restart })
     }
 }
 
@@ -106,7 +107,7 @@ impl OverNcu<'_> {
             .args(["--csv", "--clock-control", "none", "--metrics", &metrics.join(","), "--log-file"])
             .arg(report)
             .arg(&self.ncu.runner)
-            .args(run_one::arguments(self.device, config))
+            .args(self.ncu.restart.arguments(run_one::arguments(self.device, config)))
             .output()
     }
 }

@@ -4,10 +4,9 @@
 //! itself. Replies are lines of JSON.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use flopgap_cli::{Failure, Termination};
+use flopgap_cli::{Failure, Restart, Termination};
 use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Record};
 use serde::{Deserialize, Serialize};
 
@@ -87,18 +86,18 @@ fn say(reply: &Reply) -> Result<(), Failure> {
 }
 
 /// The counters of the hardware, each device's in a process of its own.
-pub(crate) struct Processes<'a>(pub(crate) &'a dyn Hardware);
+pub(crate) struct Processes<'a> {
+    pub(crate) hardware: &'a dyn Hardware,
+    pub(crate) restart: &'a Restart,
+}
 
 impl Backend for Processes<'_> {
     fn origin(&self, device: u32) -> Result<Origin, MeterError> {
-        InProcess(self.0).origin(device)
+        InProcess(self.hardware).origin(device)
     }
 
     fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
-        let program = std::env::current_exe().map_err(|error| MeterError::Lost {
-            message: format!("the path of this program is unknown: {error}"),
-        })?;
-        Ok(Box::new(Counter::start(&program, device)?))
+        Ok(Box::new(Counter::start(self.restart, device)?))
     }
 }
 
@@ -112,10 +111,13 @@ struct Counter {
 }
 
 impl Counter {
-    fn start(program: &Path, device: u32) -> Result<Counter, MeterError> {
+    fn start(restart: &Restart, device: u32) -> Result<Counter, MeterError> {
+        let program = restart.program().map_err(|failure| MeterError::Lost { message: failure.message() })?;
         let failed = |error| MeterError::Lost { message: format!("{}: {error}", program.display()) };
-        let mut child = Command::new(program)
-            .args(["count-on", "--device", &device.to_string(), "--parent", &std::process::id().to_string()])
+        let (device, parent) = (device.to_string(), std::process::id().to_string());
+        let own = ["count-on", "--device", &device, "--parent", &parent].map(str::to_owned);
+        let mut child = Command::new(&program)
+            .args(restart.arguments(own))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

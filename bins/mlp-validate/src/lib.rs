@@ -8,10 +8,13 @@ mod plots;
 mod single;
 mod sweep;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use flopgap_cli::{Exit, Restart};
 use flopgap_sweep::Backend;
+use hyper_profile::gpu::Gpu;
 use hyper_profile::hardware::{Hardware, InProcess};
 use hyper_profile::ncu::Ncu;
 use hyper_profile::run_one;
@@ -38,16 +41,38 @@ enum Command {
     RunOne(run_one::Arguments),
 }
 
-/// The whole program: parses the command line, counts on `hardware` if requested, and returns the
-/// exit code.
-pub fn main(hardware: &dyn Hardware) -> ExitCode {
-    let arguments = Arguments::parse();
-    flopgap_cli::run(PROGRAM, || match arguments.command {
+/// Runs the program with the arguments of this process and returns its exit code.
+pub fn main() -> ExitCode {
+    run(std::env::args_os()).into()
+}
+
+/// Runs the program with these arguments, of which the first is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    run_on(&Gpu, &Restart::default(), arguments)
+}
+
+/// As [`run`], on other hardware if it is to count, or in a process that starts this program in
+/// another way.
+pub fn run_on(
+    hardware: &dyn Hardware,
+    restart: &Restart,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Exit {
+    let Arguments { command } = match flopgap_cli::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(exit) => return exit,
+    };
+    flopgap_cli::outcome(PROGRAM, || match command {
         Command::Single(arguments) => {
-            let ncu = || Ncu::find(hardware).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
+            let ncu = || Ncu::find(hardware, restart).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
             single::run(&arguments, &InProcess(hardware), &ncu)
         }
         Command::Sweep(arguments) => sweep::run(&arguments, &InProcess(hardware)),
         Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
+}
+
+/// The program's commands and options: for completions and man pages.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }

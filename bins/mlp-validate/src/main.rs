@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use hyper_profile::gpu::Gpu;
-
 fn main() -> ExitCode {
-    mlp_validate::main(&Gpu)
+    mlp_validate::main()
 }

@@ -1,61 +1,8 @@
 //! `model-calibrate`: measures networks on this machine, predicts any network with an interval, and
 //! reports the errors.
 
-mod compare;
-mod device;
-mod estimate;
-mod fit;
-mod flops;
-mod judging;
-mod load;
-mod probe;
-mod recorded;
-mod report;
-mod sweep;
-
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-/// The name that errors and warnings begin with.
-const PROGRAM: &str = "model-calibrate";
-
-/// Measure networks on this machine, predict any network with an interval, and report the errors
-#[derive(Parser)]
-#[command(version, max_term_width = 110)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Measure the peaks of this machine: arithmetic by precision, bandwidth by working set,
-    /// launches
-    Probe(probe::Arguments),
-    /// Measure networks on this machine into a run directory
-    Sweep(Box<sweep::Arguments>),
-    /// Fit a predictor to measured rows and report its errors on rows that it has not seen
-    Fit(fit::Arguments),
-    /// Compare measurements with estimates: errors, bottlenecks, efficiency factors, memory levels
-    Report(report::Arguments),
-    /// Estimate time, memory, energy and FLOPs of a model, with intervals
-    Estimate(estimate::Arguments),
-    /// Compare two calibrations of one machine, point by point
-    Compare(compare::Arguments),
-    /// Count FLOPs and bytes of a model, by layer or module
-    Flops(flops::Arguments),
-}
-
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    flopgap_cli::run(PROGRAM, || match &arguments.command {
-        Command::Probe(arguments) => probe::run(arguments),
-        Command::Sweep(arguments) => sweep::run(arguments),
-        Command::Fit(arguments) => fit::run(arguments),
-        Command::Report(arguments) => report::run(arguments),
-        Command::Estimate(arguments) => estimate::run(arguments),
-        Command::Compare(arguments) => compare::run(arguments),
-        Command::Flops(arguments) => flops::run(arguments),
-    })
+    model_calibrate::main()
 }

@@ -12,7 +12,7 @@ mod selection;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use flopgap_cli::{Exit, Failure};
 use flopgap_ncu::Error;
 use flopgap_phases::PhaseError;
@@ -57,6 +57,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
     })
+}
+
+/// The program's commands and options: for completions and man pages.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Converts an error of the libraries.

@@ -23,7 +23,7 @@ mod unpacking;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use flopgap_cli::{Exit, Failure};
 use flopgap_nsys::{Error, Found, Trace};
 
@@ -107,6 +107,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Export(arguments) => export::run(&arguments, &opener),
         }
     })
+}
+
+/// The program's commands and options: for completions and man pages.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// What to do about a range that is not there.

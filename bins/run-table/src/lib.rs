@@ -6,9 +6,11 @@ mod manifest;
 mod name;
 mod query;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use flopgap_cli::Exit;
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "run-table";
@@ -29,11 +31,24 @@ enum Command {
     Query(Box<query::Arguments>),
 }
 
-/// The whole program: reads the command line, answers, says how it ended.
+/// Runs the program with the arguments of this process and returns its exit code.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    flopgap_cli::run(PROGRAM, || match arguments.command {
+    run(std::env::args_os()).into()
+}
+
+/// Runs the program with these arguments, of which the first is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let Arguments { command } = match flopgap_cli::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(exit) => return exit,
+    };
+    flopgap_cli::outcome(PROGRAM, || match command {
         Command::Collect(arguments) => collect::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
     })
+}
+
+/// The program's commands and options: for completions and man pages.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }

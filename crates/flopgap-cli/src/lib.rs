@@ -3,6 +3,7 @@
 mod exit;
 mod failure;
 mod output;
+mod restart;
 mod submit;
 mod termination;
 mod value;
@@ -10,6 +11,7 @@ mod value;
 pub use exit::Exit;
 pub use failure::{Failure, outcome, parse, run};
 pub use output::{FormatArg, note, print, warn, warn_all};
-pub use submit::{Scheduler, Submission, SubmitArgs, absolute, shard, this_program};
+pub use restart::Restart;
+pub use submit::{Scheduler, Submission, SubmitArgs, absolute, shard};
 pub use termination::Termination;
 pub use value::{percentage, time_stamp};

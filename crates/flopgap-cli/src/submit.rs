@@ -120,15 +120,6 @@ pub fn shard(option: Option<&str>) -> Result<Shard, Failure> {
     shard.map_err(|error| Failure::new(format!("--shard: {error}")).exit(Exit::Usage))
 }
 
-/// This program, under the path that it has here and must have on the nodes.
-///
-/// # Errors
-/// When the system does not tell it.
-pub fn this_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::new(format!("the path of this program is unknown: {error}")))
-}
-
 /// A path as a job must be given it, which starts in another directory.
 ///
 /// # Errors

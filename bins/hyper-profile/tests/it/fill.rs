@@ -375,6 +375,26 @@ fn several_devices_fill_a_run_as_one_does() {
         .expect(3, &["there is no fake device 7"]);
 }
 
+/// As `flopgap profile`, it starts such processes as `flopgap profile`.
+#[test]
+fn a_subcommand_starts_itself_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
+    let within = |arguments: &[&str]| {
+        let mut command = fake(&[&["profile"], arguments].concat());
+        command.env("FAKE_SUBCOMMAND", "profile");
+        run(&mut command)
+    };
+    within(&new(&path, &["--devices", "0,1"])).expect(0, &[]);
+    assert_eq!(contents(&path), contents(&whole));
+
+    let script = within(&new(&dir.path().join("array"), &["--submit", "slurm", "--dry-run"]));
+    script.expect(0, &["scripts in "]);
+    let jobs = script.stdout.lines().filter(|line| line.contains("\"$program\" profile resume "));
+    assert_eq!(jobs.count(), 2, "{}", script.stdout);
+}
+
 #[test]
 fn runs_are_compared_launch_by_launch() {
     let dir = tempfile::tempdir().unwrap();

@@ -57,7 +57,10 @@ fn reports_of_ncu_become_records() {
         "--output",
         text(&path),
     ];
-    run(fake(&new).env("PATH", &path_variable)).expect(0, &["1 configuration in "]);
+    // As a subcommand, as of `flopgap`: that is what `ncu` must be given, too.
+    let mut command = fake(&[&["profile"], &new[..]].concat());
+    command.env("FAKE_SUBCOMMAND", "profile").env("PATH", &path_variable);
+    run(&mut command).expect(0, &["1 configuration in "]);
     let table = fs::read_to_string(path.join("processed/metrics.csv")).unwrap();
     assert!(table.contains("1,64,16,forward,131072,0,1024,0,132096,131072,1024,0.0,0.0,0.0,0.0"), "{table}");
     let manifest = fs::read_to_string(path.join("manifest.json")).unwrap();

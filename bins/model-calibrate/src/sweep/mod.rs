@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
 use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer, shards};
-use flopgap_cli::{Exit, Failure, Termination};
+use flopgap_cli::{Exit, Failure, Restart, Termination};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
 use flopgap_hint::chain;
@@ -36,10 +36,10 @@ use models::UserModel;
 /// How long to wait for a file's lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, restart: &Restart) -> Result<(), Failure> {
     let begin = Instant::now();
     if arguments.submit.submit.is_some() {
-        return submit::run(arguments);
+        return submit::run(arguments, restart);
     }
     if arguments.resume && arguments.dry_run {
         let message = "--dry-run shows the plan of a new run, and --resume has one";

@@ -1,7 +1,7 @@
 //! A sweep as a job array.
 
 use flopgap_calibration::run::{RunError, RunPlan};
-use flopgap_cli::{Exit, Failure, absolute};
+use flopgap_cli::{Exit, Failure, Restart, absolute};
 use flopgap_cluster::slurm::{self, JobArray};
 use flopgap_roofline::Ceilings;
 
@@ -11,7 +11,7 @@ use crate::PROGRAM;
 use crate::device::Device;
 
 /// Submits a sweep. The plan depends on the device and its engines, so the first task makes it.
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments, restart: &Restart) -> Result<(), Failure> {
     let mut options = arguments.options.clone();
     let mut rows = usize::MAX;
     if arguments.resume {
@@ -68,11 +68,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let array = JobArray {
         evidence: slurm::directory(&path),
         run: path,
-        program: flopgap_cli::this_program()?,
+        program: restart.program()?,
         tasks: arguments.submit.tasks(rows),
         gpus,
-        task,
-        aggregate: words(&["sweep", "--resume", "--output", &name]),
+        task: restart.arguments(task),
+        aggregate: restart.arguments(words(&["sweep", "--resume", "--output", &name])),
         options: arguments.submit.sbatch_args.clone(),
     };
     let submission = arguments.submit.prepare(array, arguments.dry_run)?;

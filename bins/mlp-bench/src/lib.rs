@@ -1,0 +1,66 @@
+#![doc = include_str!("../README.md")]
+
+mod check;
+mod cpu;
+mod diff;
+mod floor;
+mod gpu;
+mod kernels;
+mod memory;
+mod models;
+mod networks;
+mod options;
+mod pass;
+mod peers;
+mod plot;
+mod results;
+mod run;
+mod table;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use flopgap_cli::{Exit, Failure};
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "mlp-bench";
+
+/// Runs the program with the arguments of this process and returns its exit code.
+pub fn main() -> ExitCode {
+    run(std::env::args_os()).into()
+}
+
+/// Runs the program with these arguments, of which the first is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let arguments: options::Arguments = match flopgap_cli::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(exit) => return exit,
+    };
+    flopgap_cli::outcome(PROGRAM, || match &arguments.command {
+        Some(options::Command::Kernels(arguments)) => kernels::run(arguments),
+        Some(options::Command::Diff(arguments)) => diff::run(arguments),
+        None => run::run(&arguments.bench),
+    })
+}
+
+/// The program's commands and options: for completions and man pages.
+pub fn command() -> clap::Command {
+    options::Arguments::command()
+}
+
+/// Converts any other error.
+fn failed<E: std::error::Error + 'static>(error: E) -> Failure {
+    Failure::from_error(&error)
+}
+
+/// Removes duplicates, keeping the order.
+fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for entry in all {
+        if !once.contains(&entry) {
+            once.push(entry);
+        }
+    }
+    once
+}

@@ -1,0 +1,81 @@
+#![doc = include_str!("../README.md")]
+
+mod compare;
+mod device;
+mod estimate;
+mod fit;
+mod flops;
+mod judging;
+mod load;
+mod probe;
+mod recorded;
+mod report;
+mod sweep;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use flopgap_cli::{Exit, Restart};
+
+/// The name that errors and warnings begin with.
+const PROGRAM: &str = "model-calibrate";
+
+/// Measure networks on this machine, predict any network with an interval, and report the errors
+#[derive(Parser)]
+#[command(version, max_term_width = 110)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Measure the peaks of this machine: arithmetic by precision, bandwidth by working set,
+    /// launches
+    Probe(probe::Arguments),
+    /// Measure networks on this machine into a run directory
+    Sweep(Box<sweep::Arguments>),
+    /// Fit a predictor to measured rows and report its errors on rows that it has not seen
+    Fit(fit::Arguments),
+    /// Compare measurements with estimates: errors, bottlenecks, efficiency factors, memory levels
+    Report(report::Arguments),
+    /// Estimate time, memory, energy and FLOPs of a model, with intervals
+    Estimate(estimate::Arguments),
+    /// Compare two calibrations of one machine, point by point
+    Compare(compare::Arguments),
+    /// Count FLOPs and bytes of a model, by layer or module
+    Flops(flops::Arguments),
+}
+
+/// Runs the program with the arguments of this process and returns its exit code.
+pub fn main() -> ExitCode {
+    run(std::env::args_os()).into()
+}
+
+/// Runs the program with these arguments, of which the first is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    run_as(&Restart::default(), arguments)
+}
+
+/// As [`run`], in a process that starts this program in another way.
+pub fn run_as(restart: &Restart, arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let Arguments { command } = match flopgap_cli::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(exit) => return exit,
+    };
+    flopgap_cli::outcome(PROGRAM, || match &command {
+        Command::Probe(arguments) => probe::run(arguments),
+        Command::Sweep(arguments) => sweep::run(arguments, restart),
+        Command::Fit(arguments) => fit::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Estimate(arguments) => estimate::run(arguments),
+        Command::Compare(arguments) => compare::run(arguments),
+        Command::Flops(arguments) => flops::run(arguments),
+    })
+}
+
+/// The program's commands and options: for completions and man pages.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
