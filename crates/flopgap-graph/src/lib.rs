@@ -20,7 +20,7 @@ pub use graph::{Graph, Layer, Tensor};
 pub use onnx::{initial_values, to_onnx};
 pub use op::Op;
 pub use plan::plan;
-pub use read::read;
+pub use read::{is_model, read};
 pub use shapes::{Shapes, StatedShape};
 pub use step::{Algorithm, Epilogue, KernelLaunch, PlannedStep, Step};
 pub use workload::{FileSpec, Mode, Workload};

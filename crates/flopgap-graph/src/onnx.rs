@@ -3,5 +3,5 @@
 mod read;
 mod write;
 
-pub(crate) use read::read;
+pub(crate) use read::{is_model, read};
 pub use write::{initial_values, to_onnx};

@@ -12,7 +12,7 @@ mod views;
 mod walk;
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use serde_json::Value;
@@ -37,17 +37,14 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
         place: place.to_owned(),
         reason,
     };
-    // Sample inputs are a zip archive within the archive, whose end must not be taken for that of
-    // the whole.
-    let config = Config { archive_offset: ArchiveOffset::Known(0) };
-    let mut archive = ZipArchive::with_config(config, file).map_err(|error| match error {
-        ZipError::Io(source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
+    let mut archive = open(file).map_err(|error| match error {
+        ZipError::Io(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
             GraphError::Read { path: path.to_owned(), source }
         }
         // The list of members is the last thing in an archive.
         error => damaged("zip archive", format!("{error}; the file is truncated or damaged")),
     })?;
-    let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
+    let names = names(&archive);
     let member = program(&names).ok_or_else(|| GraphError::Unknown {
         path: path.to_owned(),
         reason: if names.iter().any(|name| name.ends_with("/data.pkl")) {
@@ -69,6 +66,25 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
         serde_json::from_slice(&text).map_err(|error| damaged(&member, format!("not JSON: {error}")))?;
     check_version(path, &program)?;
     walk::graph(path, &member, &program, shapes)
+}
+
+/// Whether a zip archive has an exported program. One that is cut off is damaged, whatever it was.
+pub(crate) fn is_program(file: File) -> io::Result<bool> {
+    match open(file) {
+        Ok(archive) => Ok(program(&names(&archive)).is_some()),
+        Err(ZipError::Io(error)) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+fn open(file: File) -> Result<ZipArchive<File>, ZipError> {
+    // Sample inputs are a zip archive within the archive, whose end must not be taken for that of
+    // the whole.
+    ZipArchive::with_config(Config { archive_offset: ArchiveOffset::Known(0) }, file)
+}
+
+fn names(archive: &ZipArchive<File>) -> Vec<String> {
+    archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect()
 }
 
 /// The member of the archive that has the graph: `NAME/models/model.json`, or before PyTorch 2.8

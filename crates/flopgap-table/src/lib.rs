@@ -9,6 +9,7 @@ mod decompressed;
 mod dictionary;
 mod error;
 mod held;
+mod kind;
 mod kineto;
 mod ncu;
 mod nsys;
@@ -20,7 +21,8 @@ mod table;
 mod unified;
 
 pub use error::Error;
-pub use source::{Kind, Source, TableInfo};
+pub use kind::Kind;
+pub use source::{Source, TableInfo};
 pub use table::Table;
 
 /// The Arrow crates whose types are part of this crate's interface.

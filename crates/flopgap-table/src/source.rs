@@ -1,75 +1,20 @@
-//! Sources, recognized by their content, and the tables in them.
+//! Sources, and the tables in them.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use flopgap_trace::Recording;
 
 use crate::bench::Bench;
-use crate::decompressed::{Compression, Unpacked, reader};
+use crate::decompressed::Unpacked;
+use crate::kind::{Kind, examine};
 use crate::kineto::Kineto;
 use crate::ncu::Ncu;
 use crate::nsys::Nsys;
 use crate::run::Run;
 use crate::{Error, Table};
-
-/// The kind of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A report of Nsight Compute: CSV of any layout, or `.ncu-rep`.
-    Ncu,
-    /// An export of Nsight Systems.
-    Nsys,
-    /// A trace of `torch.profiler`.
-    Kineto,
-    /// A run directory of `hyper-profile`.
-    Run,
-    /// Measured rows of `model-calibrate`.
-    Calibration,
-    /// Results of `mlp-bench`.
-    Bench,
-    /// A table that was written as a Parquet file.
-    Parquet,
-}
-
-impl Kind {
-    /// A short name: `ncu`, `nsys`, `kineto`, `run`, `calibration`, `bench`, `parquet`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Ncu => "ncu",
-            Kind::Nsys => "nsys",
-            Kind::Kineto => "kineto",
-            Kind::Run => "run",
-            Kind::Calibration => "calibration",
-            Kind::Bench => "bench",
-            Kind::Parquet => "parquet",
-        }
-    }
-
-    /// A description for messages.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Kind::Ncu => "a report of Nsight Compute",
-            Kind::Nsys => "an export of Nsight Systems",
-            Kind::Kineto => "a trace of torch.profiler",
-            Kind::Run => "a run directory",
-            Kind::Calibration => "a calibration",
-            Kind::Bench => "a document of mlp-bench",
-            Kind::Parquet => "a Parquet file",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// A table of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,9 +72,6 @@ enum Content {
     Parquet(Arc<crate::parquet::Stored>),
 }
 
-/// How many bytes are examined to recognize a file.
-const HEAD: usize = 4096;
-
 impl Source {
     /// Opens a file or directory of any name. The content decides what it is, also if it is
     /// compressed with gzip or Zstandard.
@@ -143,26 +85,22 @@ impl Source {
     pub fn open(path: impl AsRef<Path>) -> Result<Source, Error> {
         let path: Arc<Path> = path.as_ref().into();
         let io = |source| Error::Io { path: path.to_path_buf(), source };
-        let metadata = path.metadata().map_err(io)?;
-        let content = if metadata.is_dir() {
-            Content::Run(Arc::new(Run::open(&path)?))
-        } else {
-            let (head, compression) = head(&path).map_err(io)?;
-            let text = text_of(&head);
-            if head.starts_with(b"PAR1") && compression.is_none() {
-                stored(&path)?
-            } else if head.starts_with(b"SQLite format 3\0") {
+        let (kind, compression) = examine(&path)?;
+        let content = match kind {
+            Some(Kind::Run) => Content::Run(Arc::new(Run::open(&path)?)),
+            Some(Kind::Nsys) => {
                 let unpacked = compression.map(|compression| Unpacked::new(&path, compression));
                 Content::Nsys(Arc::new(Nsys::open(&path, unpacked.transpose().map_err(io)?)?))
-            } else if first_key(text) == Some(b"format") {
-                calibration(&path)?
-            } else if first_key(text) == Some(b"device") {
-                Content::Bench(Arc::new(Bench::open(&path, compression)?))
-            } else if matches!(text.first(), Some(b'{' | b'[')) {
-                Content::Kineto(Arc::new(Kineto::open(&path)?))
-            } else {
-                Content::Ncu(Arc::new(ncu(&path)?))
             }
+            Some(Kind::Parquet) => stored(&path)?,
+            Some(Kind::Calibration) if path.is_file() => calibration(&path)?,
+            Some(Kind::Bench) => Content::Bench(Arc::new(Bench::open(&path, compression)?)),
+            Some(Kind::Kineto) => Content::Kineto(Arc::new(Kineto::open(&path)?)),
+            Some(kind) => {
+                let what = format!("{}, which holds several files", kind.in_words());
+                return Err(Error::Unrecognized { path: path.to_path_buf(), what });
+            }
+            None => Content::Ncu(Arc::new(ncu(&path)?)),
         };
         Ok(Source {
             path,
@@ -305,12 +243,6 @@ impl Source {
     }
 }
 
-/// The name of the first entry of a JSON object.
-fn first_key(text: &[u8]) -> Option<&[u8]> {
-    let key = text.strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"")?;
-    key.split(|&byte| byte == b'"').next()
-}
-
 #[cfg(feature = "calibration")]
 fn calibration(path: &Path) -> Result<Content, Error> {
     Ok(Content::Calibration(Arc::new(crate::calibration::Calibration::open(path)?)))
@@ -333,26 +265,8 @@ fn stored(path: &Path) -> Result<Content, Error> {
     Err(Error::Unrecognized { path: path.to_owned(), what })
 }
 
-/// The first bytes of a file, unpacked, and its compression.
-fn head(path: &Path) -> io::Result<(Vec<u8>, Option<Compression>)> {
-    let mut head = Vec::with_capacity(HEAD);
-    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
-    let compression = Compression::of(&head);
-    if let Some(compression) = compression {
-        head.clear();
-        // A file that ends within the head is reported by the reader of the whole file.
-        let _ = reader(path, compression)?.take(HEAD as u64).read_to_end(&mut head);
-    }
-    Ok((head, compression))
-}
-
-/// Text without a byte order mark and the space before it.
-fn text_of(head: &[u8]) -> &[u8] {
-    head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start()
-}
-
 /// A report of Nsight Compute, tried last.
-fn ncu(path: &Path) -> Result<Ncu, Error> {
+pub(crate) fn ncu(path: &Path) -> Result<Ncu, Error> {
     Ncu::open(path).map_err(|error| match error {
         flopgap_ncu::Error::NotAReport { path, found } => {
             // The extension identifies a recording of nsys; the reader's error says how to export

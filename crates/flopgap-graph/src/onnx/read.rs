@@ -11,6 +11,7 @@ mod wire;
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use rten_onnx::onnx::{
@@ -28,6 +29,11 @@ use wire::Malformed;
 
 /// The operator sets whose rules this crate knows.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+
+/// Whether a file begins as a model does.
+pub(crate) fn is_model(file: &File) -> io::Result<bool> {
+    wire::begins_as_model(file)
+}
 
 /// Reads a model.
 pub(crate) fn read(path: &Path, file: &File, shapes: &Shapes) -> Result<Graph, GraphError> {

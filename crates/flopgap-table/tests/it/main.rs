@@ -2,6 +2,7 @@
 
 mod bad;
 mod held;
+mod kind;
 mod kineto;
 mod measured;
 mod ncu;

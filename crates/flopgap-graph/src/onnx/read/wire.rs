@@ -84,6 +84,19 @@ pub(super) fn outline<R: Read + Seek>(reader: R) -> Result<Outline, Malformed> {
     Ok(walk.outline)
 }
 
+/// Whether the outermost fields are those of a model, up to the beginning of its graph. They are
+/// written in the order of their numbers, which are those of `onnx.proto`.
+pub(super) fn begins_as_model<R: Read + Seek>(reader: R) -> io::Result<bool> {
+    let mut walk = Walk { reader: io::BufReader::new(reader), position: 0, outline: Outline::default() };
+    let end = walk.reader.seek(SeekFrom::End(0))?;
+    walk.reader.seek(SeekFrom::Start(0))?;
+    match walk.reaches_graph(end) {
+        Ok(reached) => Ok(reached),
+        Err(Malformed::Read(error)) => Err(error),
+        Err(Malformed::At(..)) => Ok(false),
+    }
+}
+
 struct Walk<R> {
     reader: io::BufReader<R>,
     position: u64,
@@ -91,6 +104,29 @@ struct Walk<R> {
 }
 
 impl<R: Read + Seek> Walk<R> {
+    fn reaches_graph(&mut self, end: u64) -> Result<bool, Malformed> {
+        let mut version = false;
+        while self.position < end {
+            let tag = self.varint(end)?;
+            match (tag >> 3, tag & 7) {
+                (1, 0) => {
+                    self.varint(end)?;
+                    version = true;
+                }
+                (5, 0) => {
+                    self.varint(end)?;
+                }
+                (2..=4 | 6 | 8 | 14 | 20 | 25 | 26, 2) => {
+                    let length = self.varint(end)?;
+                    self.skip(length, end)?;
+                }
+                (7, 2) => return Ok(version),
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
     fn message(
         &mut self,
         message: Message,
