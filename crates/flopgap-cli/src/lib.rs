@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod answer;
+mod device;
 mod exit;
 mod failure;
 mod output;
@@ -8,9 +10,11 @@ mod submit;
 mod termination;
 mod value;
 
+pub use answer::{FormatArg, OutputArgs, write_answer};
+pub use device::{DeviceArg, gpu};
 pub use exit::Exit;
 pub use failure::{Failure, outcome, parse, run};
-pub use output::{FormatArg, note, print, warn, warn_all};
+pub use output::{note, print, warn, warn_all};
 pub use restart::Restart;
 pub use submit::{Scheduler, Submission, SubmitArgs, absolute, shard};
 pub use termination::Termination;

@@ -4,53 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use clap::ValueEnum;
-use flopgap_report::table::Format;
 use flopgap_report::text::printable;
 
 use crate::Failure;
-
-/// The `--format` option of every command that prints a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum FormatArg {
-    /// Aligned columns for reading in a terminal.
-    #[default]
-    Table,
-    /// One JSON document, numbers unformatted.
-    Json,
-    /// Comma-separated values with a header, numbers unformatted.
-    Csv,
-    /// As csv, for spreadsheet programs: an apostrophe before text that they would take for a
-    /// formula.
-    CsvEscaped,
-    /// Tables for a Markdown document.
-    Markdown,
-}
-
-impl From<FormatArg> for Format {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Table => Format::Table,
-            FormatArg::Json => Format::Json,
-            FormatArg::Csv => Format::Csv,
-            FormatArg::CsvEscaped => Format::CsvEscaped,
-            FormatArg::Markdown => Format::Markdown,
-        }
-    }
-}
-
-impl FormatArg {
-    /// Whether it is CSV of either kind: one table of exact values.
-    pub fn is_csv(self) -> bool {
-        Format::from(self).is_csv()
-    }
-}
-
-impl fmt::Display for FormatArg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Format::from(*self).fmt(f)
-    }
-}
 
 /// Writes a result to standard output, with a line end if it has none. A terminal gets no control
 /// characters: names in a result come from files.

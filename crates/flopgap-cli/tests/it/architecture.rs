@@ -47,7 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flopgap-unpack",
         ],
     ),
-    ("flopgap-cli", &["flopgap-cluster", "flopgap-report"]),
+    ("flopgap-cli", &["flopgap-cluster", "flopgap-fs", "flopgap-report"]),
     ("flopgap-graph", &["flopgap-flops"]),
     ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),
     (

@@ -1,0 +1,148 @@
+//! `--format` and `--output`: how an answer is written, and where.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use flopgap_report::table::{Format, TextOptions};
+
+use crate::{Failure, note, print};
+
+/// The `--format` option of every command that answers with tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum FormatArg {
+    /// Aligned columns for reading in a terminal.
+    #[default]
+    Table,
+    /// One JSON document, numbers unformatted.
+    Json,
+    /// Comma-separated values with a header, numbers unformatted.
+    Csv,
+    /// As csv, for spreadsheet programs: an apostrophe before text that they would take for a
+    /// formula.
+    CsvEscaped,
+    /// Tables for a Markdown document.
+    Markdown,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Table => Format::Table,
+            FormatArg::Json => Format::Json,
+            FormatArg::Csv => Format::Csv,
+            FormatArg::CsvEscaped => Format::CsvEscaped,
+            FormatArg::Markdown => Format::Markdown,
+        }
+    }
+}
+
+impl FormatArg {
+    /// Whether it is CSV of either kind: one table of exact values.
+    pub fn is_csv(self) -> bool {
+        Format::from(self).is_csv()
+    }
+}
+
+impl fmt::Display for FormatArg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Format::from(*self).fmt(f)
+    }
+}
+
+/// The options of every command whose answer is one text.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct OutputArgs {
+    /// Output format [default: by the ending of --output, otherwise table]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<FormatArg>,
+    /// Write to this file instead of standard output, which is `-`
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// The requested format; without one, that of the file's ending.
+    pub fn format(&self) -> FormatArg {
+        self.format.or_else(|| by_ending(self.file()?)).unwrap_or_default()
+    }
+
+    /// The file, unless the answer goes to standard output.
+    pub fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
+
+    /// Tables as wide as the terminal, and of any width in a file.
+    pub fn text(&self) -> TextOptions {
+        if self.file().is_some() { TextOptions::default() } else { TextOptions::for_stdout() }
+    }
+
+    /// As [`write_answer`], to the requested file.
+    ///
+    /// # Errors
+    /// When standard output is closed or full, or the file cannot be written.
+    pub fn write(&self, program: &str, answer: &str) -> Result<(), Failure> {
+        write_answer(program, self.file(), answer)
+    }
+}
+
+/// Writes an answer to a file, or to standard output without one, with a line end if it has none.
+/// A file gets all of it or none.
+///
+/// # Errors
+/// When standard output is closed or full, or the file cannot be written.
+pub fn write_answer(program: &str, file: Option<&Path>, answer: &str) -> Result<(), Failure> {
+    let Some(path) = file else { return print(answer) };
+    let end = if answer.ends_with('\n') { "" } else { "\n" };
+    flopgap_fs::write_atomic(path, format!("{answer}{end}").as_bytes())?;
+    note(program, format_args!("wrote {}", path.display()));
+    Ok(())
+}
+
+/// The format whose files have this ending.
+fn by_ending(path: &Path) -> Option<FormatArg> {
+    match path.extension().and_then(OsStr::to_str)?.to_ascii_lowercase().as_str() {
+        "csv" => Some(FormatArg::Csv),
+        "json" => Some(FormatArg::Json),
+        "md" => Some(FormatArg::Markdown),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Demo {
+        #[command(flatten)]
+        output: OutputArgs,
+    }
+
+    fn of(words: &[&str]) -> OutputArgs {
+        Demo::parse_from(std::iter::once(&"demo").chain(words)).output
+    }
+
+    #[test]
+    fn the_ending_gives_the_format_and_format_has_the_last_word() {
+        assert_eq!(of(&[]).format(), FormatArg::Table);
+        assert_eq!(of(&["-o", "a.CSV"]).format(), FormatArg::Csv);
+        assert_eq!(of(&["--output", "a.json"]).format(), FormatArg::Json);
+        assert_eq!(of(&["-o", "a.txt"]).format(), FormatArg::Table);
+        assert_eq!(of(&["-o", "a.csv", "--format", "markdown"]).format(), FormatArg::Markdown);
+    }
+
+    #[test]
+    fn a_file_gets_the_answer_with_a_line_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("answer.txt");
+        of(&["-o", path.to_str().unwrap()]).write("demo", "42").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "42\n");
+        let missing = directory.path().join("missing").join("answer.txt");
+        assert!(of(&["-o", missing.to_str().unwrap()]).write("demo", "42").is_err());
+        assert_eq!(of(&["-o", "-"]).file(), None);
+    }
+}
