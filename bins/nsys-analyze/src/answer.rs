@@ -1,11 +1,13 @@
 //! Answers: tables, and what they say in sentences.
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, FormatArg, OutputArgs};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Table, TextOptions};
+use flopgap_report::table::{Cell, Table};
 use flopgap_timings::Error;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::PROGRAM;
 
 /// How an error of the library ends this program, with what its options can do about it.
 pub(crate) fn unanswered(error: &Error) -> Failure {
@@ -15,7 +17,7 @@ pub(crate) fn unanswered(error: &Error) -> Failure {
         Error::NoPasses { .. } | Error::NoSteps { .. } => failure
             .hint("name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them"),
         Error::OnlyWarmUp { .. } => failure
-            .hint("--skip-warmup 0 keeps the first instances, and --warmup names another range as warm-up"),
+            .hint("--warmup 0 keeps the first instances, and --warmup-range names another range as warm-up"),
         Error::NoWork { .. } | Error::NoKernels { within: Some(_), .. } => failure
             .hint("`nsys-analyze stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work"),
         _ => failure,
@@ -43,26 +45,26 @@ impl Answer {
 
     /// Prints tables one below the other and then the sentences; for JSON the data with the
     /// sentences, for CSV the tables alone.
-    pub(crate) fn print(mut self, format: FormatArg) -> Result<(), Failure> {
+    pub(crate) fn print(mut self, output: &OutputArgs) -> Result<(), Failure> {
+        let format = output.format();
         if format == FormatArg::Json {
             if let Value::Object(fields) = &mut self.data {
                 fields.insert("sentences".to_owned(), self.sentences.into());
             }
             let text =
                 serde_json::to_string_pretty(&self.data).map_err(|error| Failure::from_error(&error))?;
-            return flopgap_cli::print(&text);
+            return output.write(PROGRAM, &text);
         }
         let mut parts = Vec::new();
         for table in &self.tables {
-            let text =
-                table.render(format.into(), &TextOptions::for_stdout()).map_err(|error| report(&error))?;
+            let text = table.render(format.into(), &output.text()).map_err(|error| report(&error))?;
             parts.push(text.trim_end().to_owned());
         }
         if !format.is_csv() && !self.sentences.is_empty() {
             let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
             parts.push(self.sentences.join(between));
         }
-        flopgap_cli::print(&parts.join("\n\n"))
+        output.write(PROGRAM, &parts.join("\n\n"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, OutputArgs};
 use flopgap_flops::transformer::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
@@ -16,17 +16,20 @@ use crate::scope::ScopeArguments;
 use crate::sentences;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze attention fixtures/nsys/small_forward.sqlite.zst --batch 4 --heads 12 --seq 512 --head-dim 64")]
 pub(crate) struct Arguments {
     /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
     /// directory with those of all ranks of a job.
     trace: PathBuf,
-    /// Sequences in a batch.
-    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Samples in a batch, each a sequence.
+    #[arg(long, value_name = "SAMPLES", value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
-    /// Heads.
+    /// Attention heads.
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u64).range(1..))]
     heads: u64,
-    /// Heads of keys and values, where there are fewer.
+    /// Attention heads of keys and values, if fewer.
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u64).range(1..))]
     kv_heads: Option<u64>,
     /// Positions of a sequence.
@@ -46,9 +49,8 @@ pub(crate) struct Arguments {
     av: RangePattern,
     #[command(flatten)]
     scope: ScopeArguments,
-    /// How to print the result.
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
@@ -78,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let tables = [parts(&found), ratios(&found), contents(&found)];
     let tables =
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
-    Answer::new(&found, tables, sentences::attention(&found))?.print(arguments.format)
+    Answer::new(&found, tables, sentences::attention(&found))?.print(&arguments.output)
 }
 
 /// Microseconds to the nanosecond.

@@ -6,7 +6,7 @@ use flopgap_nsys::{AttributeBy, Attribution};
 /// How GPU work is attributed to NVTX ranges; the default is as nsys does it.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct AttributionArguments {
-    /// Whose NVTX ranges own what a thread launches.
+    /// How GPU work is attributed to ranges.
     #[arg(long, value_enum, default_value_t, value_name = "WHOSE")]
     attribute: AttributeArg,
     /// Beyond nsys: count CUDA graphs that were traced as a whole as GPU work, each launch as one

@@ -22,16 +22,21 @@ use crate::summary::{Look, Overview, PageFormat, Skipped, join, of_trace};
 use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze batch profiles -o analysis")]
 pub(crate) struct Arguments {
-    /// The folder with the traces; folders within it are searched, too.
+    /// The directory with the traces, which is searched with all directories in it.
+    #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Where pages, reports and the index go, in the same folders as the traces.
-    #[arg(long, value_name = "DIR")]
+    /// Write pages, reports and the index to this directory, arranged as the traces are.
+    #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-    /// How to write pages and index.
-    #[arg(long, value_enum, default_value_t = PageFormat::Html)]
+    /// Output format of pages and index.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = PageFormat::Html)]
     format: PageFormat,
-    /// The reports to write as CSV, by nsys's names.
+    /// Reports to write as CSV, by nsys's names [default: sums of kernels, copies, calls and
+    /// ranges].
     #[arg(long, short, value_delimiter = ',', value_name = "REPORT")]
     report: Vec<Report>,
     #[command(flatten)]

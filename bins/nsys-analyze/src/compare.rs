@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, OutputArgs};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
@@ -17,21 +17,24 @@ use crate::scope::{ScopeArguments, named};
 use crate::sentences;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze compare fixtures/nsys/small_forward.sqlite.zst fixtures/nsys/small_training_step.sqlite.zst")]
 pub(crate) struct Arguments {
     /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
     /// directory with those of all ranks of a job.
     a: PathBuf,
     /// The one to compare with it.
     b: PathBuf,
-    /// Only work launched within these NVTX ranges in both; without it, whole steps when both
-    /// traces mark steps, and else everything. `nsys-analyze --help` says how ranges are written;
-    /// may be given several times.
+    /// Only these ranges in both traces: work launched within them [default: whole steps if both
+    /// traces mark steps, otherwise everything]. Can be repeated; `nsys-analyze --help` says how
+    /// ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
-    /// The ranges in A.
+    /// Only these ranges in A.
     #[arg(long, value_name = "RANGE", conflicts_with = "range", requires = "range_b")]
     range_a: Vec<RangePattern>,
-    /// The ranges in B.
+    /// Only these ranges in B.
     #[arg(long, value_name = "RANGE", conflicts_with = "range", requires = "range_a")]
     range_b: Vec<RangePattern>,
     /// Compare everything that was recorded, also where steps are marked.
@@ -39,9 +42,8 @@ pub(crate) struct Arguments {
     all: bool,
     #[command(flatten)]
     scope: ScopeArguments,
-    /// How to print the result.
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
@@ -71,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         name_of(&arguments.b)
     )];
     said.extend(sentences::compare(&found));
-    Answer::new(&found, tables, said)?.print(arguments.format)
+    Answer::new(&found, tables, said)?.print(&arguments.output)
 }
 
 /// The tables of a comparison: those of each process on each GPU, where there are several.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
@@ -20,29 +20,31 @@ use crate::scope::{ScopeArguments, named};
 use crate::{PROGRAM, sentences};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze diff before.sqlite after.sqlite --fail-if-slower 5
+  nsys-analyze diff fixtures/nsys/small_forward_backward.sqlite.zst fixtures/nsys/small_training_step.sqlite.zst --top 3")]
 pub(crate) struct Arguments {
     /// An export of `nsys export --type sqlite`, before the change.
     before: PathBuf,
     /// One after the change.
     after: PathBuf,
-    /// End with exit code 1 when the step, a kernel or a range is slower by more than this
-    /// percentage.
-    #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
+    /// Exit with code 1 if the step, a kernel or a range is slower by more than this percentage.
+    #[arg(long, value_name = "PERCENT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
-    /// By which time --fail-if-slower judges.
-    #[arg(long, value_enum, default_value_t, requires = "fail_if_slower")]
-    by: ByArg,
-    /// End with exit code 1 when the traces do not hold the same work: other kernels, launches or
-    /// bytes.
+    /// The time by which --fail-if-slower judges.
+    #[arg(long, value_enum, value_name = "TIME", default_value_t, requires = "fail_if_slower")]
+    judge_by: ByArg,
+    /// Exit with code 1 if the traces do not hold the same work: other kernels, launches or bytes.
     #[arg(long)]
     fail_if_work_differs: bool,
     /// Judge and show only kernels and ranges whose total is at least this many microseconds in one
     /// of the traces.
     #[arg(long, value_name = "US", default_value_t = 100)]
     min_total_us: u64,
-    /// Only kernels launched within these NVTX ranges, for each instance; without it, those of
-    /// whole steps when both traces mark steps, and else all. `nsys-analyze --help` says how ranges
-    /// are written; may be given several times.
+    /// Only these ranges: kernels launched within them, for each instance [default: whole steps if
+    /// both traces mark steps, otherwise all kernels]. Can be repeated; `nsys-analyze --help` says
+    /// how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// Compare everything that was recorded, also where steps are marked.
@@ -51,14 +53,13 @@ pub(crate) struct Arguments {
     /// A row for each layer: without, `blocks.7` and `blocks.21` are `blocks.*`.
     #[arg(long)]
     keep_layers: bool,
-    /// Show at most this many kernels, and as many ranges.
+    /// Show only the first N kernels, and as many ranges.
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     #[command(flatten)]
     scope: ScopeArguments,
-    /// How to print the result.
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// By which time a gate judges.
@@ -110,12 +111,12 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     before.warn_all();
     after.warn_all();
 
-    let by = By::from(arguments.by);
+    let by = By::from(arguments.judge_by);
     if by == By::Wall && found.places.iter().all(|place| place.wall_ns.difference().is_none()) {
         return Err(Failure::new(
-            "the traces do not say for how long they were recorded, so --by wall has nothing to judge",
+            "the traces do not say for how long they were recorded, so --judge-by wall has nothing to judge",
         )
-        .hint("name ranges with --range, or judge --by gpu")
+        .hint("name ranges with --range, or use --judge-by gpu")
         .exit(Exit::Absent));
     }
     let least = i128::from(arguments.min_total_us) * 1000;
@@ -138,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
     let same_work = found.same_work();
     let answer = Answer::new(&Data { diff: &found, same_work, slower: &slower }, tables, said)?;
-    let printed = answer.print(arguments.format);
+    let printed = answer.print(&arguments.output);
     // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked
     // for.
     let mut failures = Vec::new();
@@ -245,7 +246,7 @@ fn kernels(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
         shown.iter().map(|kernel| (kernel.name.as_str(), kernel.short.as_str())).collect();
     let names: Vec<_> = names.into_iter().collect();
     let called: BTreeMap<&str, String> =
-        names.iter().map(|(name, _)| *name).zip(Names::of(arguments.format).shown(&names)).collect();
+        names.iter().map(|(name, _)| *name).zip(Names::of(arguments.output.format()).shown(&names)).collect();
     for kernel in shown {
         let Change { before, after } = kernel.time;
         let per_byte = |side: Side| Some(side.each_ns / side.each_bytes.filter(|bytes| *bytes > 0.0)?);

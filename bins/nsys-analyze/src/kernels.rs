@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_kernels::{Classifier, KernelClass, distinct_names};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
@@ -18,26 +18,30 @@ use crate::scope::{ScopeArguments, named};
 use crate::sentences;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze kernels fixtures/nsys/small_forward.sqlite.zst --range forward --top 5
+  nsys-analyze kernels fixtures/nsys/small_forward.sqlite.zst fixtures/nsys/small_forward_backward.sqlite.zst
+  nsys-analyze kernels fixtures/kineto/ddp_rank0.json.gz --range 'ProfilerStep#*' -o kernels.csv")]
 pub(crate) struct Arguments {
     /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
     /// directory with those of all ranks of a job; or two of them, to be shown side by side.
     #[arg(required = true, num_args = 1..=2, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Only kernels launched within these NVTX ranges, such as `forward` or `step_*`; `nsys-analyze
-    /// --help` says how ranges are written. May be given several times.
+    /// Only these ranges, such as `forward` or `step_*`: kernels launched within them. Can be
+    /// repeated; `nsys-analyze --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// Leave out kernels of these classes, such as `matmul,copy`.
     #[arg(long, value_delimiter = ',', value_name = "CLASS")]
     exclude: Vec<KernelClass>,
-    /// Show at most this many kernels.
+    /// Show only the first N kernels.
     #[arg(long, value_name = "N")]
     top: Option<NonZeroUsize>,
     #[command(flatten)]
     scope: ScopeArguments,
-    /// How to print the result.
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// What JSON prints of two traces.
@@ -80,7 +84,7 @@ impl Arguments {
 
 fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
     let shown = arguments.shown(&found.kernels, |kernel| kernel.class)?;
-    let table = titled(&title(arguments, found), Names::of(arguments.format), found, &shown)
+    let table = titled(&title(arguments, found), Names::of(arguments.output.format()), found, &shown)
         .map_err(|error| report(&error))?;
     let shown = Kernels { kernels: shown, ..found.clone() };
     let said = if arguments.exclude.is_empty() {
@@ -88,7 +92,7 @@ fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
     } else {
         sentences::other_kernels(&shown)
     };
-    Answer::new(&shown, vec![table], said)?.print(arguments.format)
+    Answer::new(&shown, vec![table], said)?.print(&arguments.output)
 }
 
 fn title(arguments: &Arguments, found: &Kernels) -> String {
@@ -209,11 +213,11 @@ fn together(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, R
 
 fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<(), Failure> {
     let pairs = arguments.shown(&side_by_side(found[0], found[1]), |pair| pair.class)?;
-    let table = pairs_table(&pairs, Names::of(arguments.format)).map_err(|error| report(&error))?;
+    let table = pairs_table(&pairs, Names::of(arguments.output.format())).map_err(|error| report(&error))?;
     let mut said = vec![format!("A is {}, B is {}.", names[0], names[1])];
     said.extend(sentences::kernels_of_both(found));
     let data = SideBySide { a: names[0], b: names[1], kernels: &pairs };
-    Answer::new(&data, vec![table], said)?.print(arguments.format)
+    Answer::new(&data, vec![table], said)?.print(&arguments.output)
 }
 
 fn pairs_table(pairs: &[Pair], names: Names) -> Result<Table, ReportError> {

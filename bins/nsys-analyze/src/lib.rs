@@ -36,7 +36,7 @@ const PROGRAM: &str = "nsys-analyze";
 
 /// Answers from Nsight Systems exports (`nsys export --type sqlite`), also compressed (.gz, .zst).
 #[derive(Parser)]
-#[command(version, max_term_width = 110, after_help = scope::RANGE_GRAMMAR)]
+#[command(version, max_term_width = 110, after_help = scope::AFTER_HELP)]
 struct Arguments {
     /// Export recordings (.nsys-rep) with nsys first.
     #[arg(

@@ -16,14 +16,14 @@ use crate::{PROGRAM, failure};
 /// The options of every command that prints reports.
 #[derive(clap::Args)]
 pub(crate) struct OutputArguments {
-    /// The output format.
-    #[arg(long, value_enum, default_value_t)]
+    /// Output format.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: FormatArg,
     /// Write each report to `DIR/TRACE_REPORT.csv` (.txt, .json, .md) instead of standard output.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     /// The unit of times.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t)]
     timeunit: TimeUnitArg,
 }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::passes::{GpuTimes, Options, Pass, Passes, passes};
@@ -17,6 +17,10 @@ use crate::scope::ScopeArguments;
 use crate::{PROGRAM, sentences};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze passes fixtures/nsys/small_training_step.sqlite.zst
+  nsys-analyze passes fixtures/nsys/small_forward.sqlite.zst --timeit 14.02,13.93 --format json")]
 pub(crate) struct Arguments {
     /// Traces: exports of `nsys export --type sqlite`, or traces of `torch.profiler`. Those of
     /// several ranks of one job are answered together; a directory is a job.
@@ -24,15 +28,14 @@ pub(crate) struct Arguments {
     traces: Vec<PathBuf>,
     #[command(flatten)]
     measured: Measured,
-    /// These ranges, such as `forward` or `step_*`, instead of those that are steps or passes by
-    /// their names; `nsys-analyze --help` says how ranges are written. May be given several times.
+    /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps or passes
+    /// by their names. Can be repeated; `nsys-analyze --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     #[command(flatten)]
     scope: ScopeArguments,
-    /// How to print the result.
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// What was measured outside of the profiler.
@@ -106,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         said.extend(sentences::passes(&found));
         data.traces.push(OfTrace { trace: path.display().to_string(), passes: found });
     }
-    Answer::new(&data, tables, said)?.print(arguments.format)
+    Answer::new(&data, tables, said)?.print(&arguments.output)
 }
 
 /// A list of milliseconds, or the name of a file with times.

@@ -11,6 +11,10 @@ use crate::output::{Nothing, Output, OutputArguments};
 use crate::{PROGRAM, sentences, warn_all};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze rules fixtures/nsys/small_training_step.sqlite.zst
+  nsys-analyze rules fixtures/nsys/small_training_step.sqlite.zst --rule gpu_gaps:gap=100 --filter-time 1s/")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite`.
     #[arg(required = true, value_name = "TRACE")]

@@ -5,8 +5,14 @@ use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
 
 use crate::attribution::AttributeArg;
 
-/// The syntax of ranges for every option that takes them; the end of `nsys-analyze --help`.
-pub(crate) const RANGE_GRAMMAR: &str = "\
+/// The end of `nsys-analyze --help`: examples, and the syntax of ranges for every option that takes
+/// them.
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  nsys-analyze summary fixtures/nsys/small_training_step.sqlite.zst
+  nsys-analyze kernels fixtures/kineto/ddp_rank0.json.gz --range 'ProfilerStep#*'
+  nsys-analyze diff before.sqlite after.sqlite --fail-if-slower 5
+
 How ranges are written (RANGE), in every option that takes them:
   forward         ranges of this name, in any NVTX domain; upper and lower case differ
   model:forward   those of the domain `model`; `:forward` those of the default domain
@@ -40,19 +46,19 @@ struct WarmUpArguments {
     /// Leave out the first N instances of each range [default: 0 if warm-up is marked, otherwise
     /// 1].
     #[arg(long, value_name = "N")]
-    skip_warmup: Option<u64>,
+    warmup: Option<u64>,
     /// Leave out these ranges with everything within them; those named `warmup` are always left
     /// out.
     #[arg(long, value_name = "RANGE")]
-    warmup: Vec<RangePattern>,
+    warmup_range: Vec<RangePattern>,
     /// Leave nothing out.
-    #[arg(long, conflicts_with_all = ["skip_warmup", "warmup"])]
+    #[arg(long, conflicts_with_all = ["warmup", "warmup_range"])]
     with_warmup: bool,
 }
 
 impl WarmUpArguments {
     fn warm_up(&self) -> WarmUp {
-        WarmUp { names: self.warmup.clone(), skip: self.skip_warmup, keep: self.with_warmup }
+        WarmUp { names: self.warmup_range.clone(), skip: self.warmup, keep: self.with_warmup }
     }
 }
 
@@ -82,7 +88,7 @@ impl ScopeArguments {
             AttributeBy::Thread => AttributeArg::Thread,
         };
         ScopeArguments {
-            warm_up: WarmUpArguments { skip_warmup: skip, warmup: names, with_warmup: keep },
+            warm_up: WarmUpArguments { warmup: skip, warmup_range: names, with_warmup: keep },
             owner: OwnerArguments { attribute },
             pool,
         }

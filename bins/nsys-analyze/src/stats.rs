@@ -13,6 +13,10 @@ use crate::output::{Nothing, Output, OutputArguments};
 use crate::{PROGRAM, warn_all};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze stats fixtures/nsys/small_forward.sqlite.zst --report cuda_gpu_kern_sum,nvtx_sum
+  nsys-analyze stats fixtures/nsys/small_forward.sqlite.zst --timeunit usec --format csv -o reports")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite`.
     #[arg(required = true, value_name = "TRACE")]

@@ -17,9 +17,13 @@ use crate::opening::Opener;
 use crate::summary::{self, View};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze capture -o runs/step -- python3 train.py --steps 2
+  nsys-analyze capture --nsys-arg=--delay=5 -- ./program")]
 pub(crate) struct Arguments {
-    /// Where to: BASE.nsys-rep and BASE.sqlite, which are replaced.
-    #[arg(long, value_name = "BASE", default_value = "capture")]
+    /// Write PATH.nsys-rep and PATH.sqlite, in the place of what these files hold.
+    #[arg(long, short, value_name = "PATH", default_value = "capture")]
     output: PathBuf,
     /// What nsys traces.
     #[arg(long, value_delimiter = ',', value_name = "KIND", default_value = "cuda,nvtx")]
@@ -31,8 +35,8 @@ pub(crate) struct Arguments {
     /// Record the Python stack of each CUDA call.
     #[arg(long)]
     python_backtrace: bool,
-    /// A further option of `nsys profile`, such as `--nsys-arg=--delay=5`; may be given several
-    /// times.
+    /// A further option of `nsys profile`, such as `--nsys-arg=--delay=5`; can be
+    /// repeated.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     nsys_arg: Vec<String>,
     /// The nsys to use; without, the first on PATH or where it is usually installed.

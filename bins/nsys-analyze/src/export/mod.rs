@@ -18,17 +18,22 @@ use crate::opening::{Opener, is_kineto};
 use crate::{PROGRAM, failure, warn_all};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze export fixtures/nsys/small_forward.sqlite.zst --format perfetto -o timeline.json
+  nsys-analyze export fixtures/nsys/small_forward.sqlite.zst --format csv --table kernels
+  nsys-analyze export fixtures/nsys/small_forward.sqlite.zst --format parquet -o tables")]
 pub(crate) struct Arguments {
     /// The trace: an sqlite export of nsys.
     trace: PathBuf,
-    /// What to write.
-    #[arg(long, value_enum)]
-    to: To,
-    /// Where to: a file for perfetto, a directory that gets a file for each table for csv and
-    /// parquet. Without it, standard output, except for parquet.
-    #[arg(long, value_name = "PATH")]
+    /// Output format.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: To,
+    /// Write to this path: a file for perfetto, a directory that gets a file for each table for csv
+    /// and parquet [default: standard output, except for parquet].
+    #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The one table to write. Of csv, to standard output: `kernels`, `copies`, `sets`, `graphs`,
+    /// Write only this table. Of csv, to standard output: `kernels`, `copies`, `sets`, `graphs`,
     /// `api`, `nvtx`, `os`, `cpu_faults`, `gpu_faults` or `overhead`. Of parquet, into the
     /// directory: `kernels`, `copies`, `memsets`, `graphs`, `ranges`, `api_calls`, `os_calls`, ...
     #[arg(long, value_name = "TABLE")]
@@ -80,7 +85,7 @@ fn either(path: &Path, error: Error) -> Either {
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
-    let table = match (arguments.to, &arguments.table, &arguments.output) {
+    let table = match (arguments.format, &arguments.table, &arguments.output) {
         (To::Perfetto, Some(_), _) => {
             return usage("--table is for tables: a timeline has everything in it");
         }
@@ -99,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         return kineto(arguments);
     }
     let trace = opener.open_nsys(&arguments.trace, "these tables")?;
-    match (arguments.to, &arguments.output) {
+    match (arguments.format, &arguments.output) {
         #[cfg(feature = "parquet")]
         (To::Parquet, Some(folder)) => {
             parquet::export(trace.path(), arguments.table.as_deref(), folder)?;
@@ -135,7 +140,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
 /// What of a trace of `torch.profiler` is exported.
 fn kineto(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.trace.display();
-    let (message, hint) = match arguments.to {
+    let (message, hint) = match arguments.format {
         #[cfg(feature = "parquet")]
         To::Parquet => match &arguments.output {
             Some(folder) if arguments.trace.is_file() => {

@@ -1,4 +1,4 @@
-//! `--to parquet`: the tables of `flopgap-table`, each in a file of its own.
+//! `--format parquet`: the tables of `flopgap-table`, each in a file of its own.
 
 use std::io;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub(super) fn only_in_csv(trace: &Trace) {
     for table in [CsvTable::CpuFaults, CsvTable::GpuFaults, CsvTable::Overhead] {
         if let Ok(rows @ 1..) = csv(trace, table, &mut io::sink()) {
             let (rows, name) = (counted(rows), table.name());
-            flopgap_cli::note(PROGRAM, format!("not exported: {rows} of {name}, which --to csv has"));
+            flopgap_cli::note(PROGRAM, format!("not exported: {rows} of {name}, which --format csv has"));
         }
     }
 }

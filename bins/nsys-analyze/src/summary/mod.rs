@@ -27,14 +27,18 @@ use crate::scope::ScopeArguments;
 use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  nsys-analyze summary fixtures/nsys/small_training_step.sqlite.zst -o step.html
+  nsys-analyze summary fixtures/kineto/ddp_rank0.json.gz fixtures/kineto/ddp_rank1.json.gz")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite` or traces of `torch.profiler`; two are compared, such
     /// as of inference and training. Traces of several ranks of one job, or a directory with them,
     /// are one recording.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Write the page to a file instead of standard output.
-    #[arg(long, value_name = "FILE")]
+    /// Write to this file instead of standard output, which is `-`.
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     measured: Measured,
@@ -45,8 +49,8 @@ pub(crate) struct Arguments {
 /// How a page is written, and what it shows.
 #[derive(clap::Args)]
 pub(crate) struct View {
-    /// How to write the page; without, as the ending of --output says, else Markdown.
-    #[arg(long, value_enum)]
+    /// Output format of the page [default: by the ending of --output, otherwise markdown].
+    #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<PageFormat>,
     #[command(flatten)]
     look: Look,
@@ -90,15 +94,16 @@ impl PageFormat {
 /// What a page shows.
 #[derive(clap::Args)]
 pub(crate) struct Look {
-    /// Measure these ranges instead of those that are steps or passes by their names; `nsys-analyze
-    /// --help` says how ranges are written. May be given several times.
+    /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps or passes
+    /// by their names. Can be repeated; `nsys-analyze --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
-    /// Rows of long tables, such as that of the kernels.
+    /// Show only the first N rows of long tables, such as that of the kernels.
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Sequences in a batch: with the other sizes, attention is measured against its FLOPs.
-    #[arg(long, value_name = "B", requires_all = ["heads", "seq", "head_dim"], value_parser = clap::value_parser!(u64).range(1..))]
+    /// Samples in a batch, each a sequence: with the other sizes, attention is measured against its
+    /// FLOPs.
+    #[arg(long, value_name = "SAMPLES", requires_all = ["heads", "seq", "head_dim"], value_parser = clap::value_parser!(u64).range(1..))]
     batch: Option<u64>,
     /// Attention heads.
     #[arg(long, value_name = "H", requires = "batch", value_parser = clap::value_parser!(u64).range(1..))]
@@ -131,7 +136,13 @@ impl Look {
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let measured = arguments.measured.times(arguments.traces.len())?;
-    write(&arguments.traces, &measured, &arguments.view, arguments.output.as_deref(), opener)
+    write(
+        &arguments.traces,
+        &measured,
+        &arguments.view,
+        arguments.output.as_deref().filter(|path| *path != Path::new("-")),
+        opener,
+    )
 }
 
 /// Prints the page of traces to standard output.

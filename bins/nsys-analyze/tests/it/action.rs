@@ -32,7 +32,7 @@ fn compare(before: &str, after: &str, percent: &str, same_work: bool) -> (i32, S
         .env("BEFORE", trace(before))
         .env("AFTER", trace(after))
         .env("FAIL_IF_SLOWER", percent)
-        .env("BY", "any")
+        .env("JUDGE_BY", "any")
         .env("FAIL_IF_WORK_DIFFERS", same_work.to_string())
         .env("TOP", "3")
         .output()

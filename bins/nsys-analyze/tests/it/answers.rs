@@ -86,7 +86,7 @@ fn passes_of_what_the_trace_has() {
     let none = run(&["passes", &streams]);
     assert_eq!((none.code, none.stdout.as_str()), (3, ""));
     assert!(none.stderr.contains("no range marks a step, forward, backward or optimizer pass"));
-    assert_eq!(run(&["passes", &training, "--skip-warmup", "2"]).code, 3);
+    assert_eq!(run(&["passes", &training, "--warmup", "2"]).code, 3);
     let named = run(&["passes", &streams, "--range", "model:registered_step"]);
     assert_eq!(named.code, 0);
     assert!(
@@ -233,10 +233,11 @@ fn a_gate_for_ci() {
         .output();
     assert_eq!(gate.unwrap().status.code(), Some(1));
     for (by, code) in [("wall", 1), ("busy", 0), ("gpu", 0), ("any", 1)] {
-        let gate = ["diff", &before, &after, "--fail-if-slower", "5%", "--min-total-us", "10000", "--by", by];
+        let gate =
+            ["diff", &before, &after, "--fail-if-slower", "5%", "--min-total-us", "10000", "--judge-by", by];
         assert_eq!(run(&gate).code, code, "{by}");
     }
-    assert_eq!(run(&["diff", &before, &after, "--by", "busy"]).code, 2);
+    assert_eq!(run(&["diff", &before, &after, "--judge-by", "busy"]).code, 2);
     assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "much"]).code, 2);
 
     let found = json(&["diff", &before, &after]);

@@ -1,4 +1,4 @@
-//! `export --to parquet`.
+//! `export --format parquet`.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{run, trace};
 fn parquet_has_every_table_of_the_trace() {
     let (folder, path) = trace("streams_domains");
     let tables = folder.path().join("tables");
-    let done = run(&["export", &path, "--to", "parquet", "--output", tables.to_str().unwrap()]);
+    let done = run(&["export", &path, "--format", "parquet", "--output", tables.to_str().unwrap()]);
     assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
     let source = Source::open(&path).unwrap();
     let names: Vec<_> = source.tables().into_iter().map(|table| table.name).collect();
@@ -31,15 +31,16 @@ fn one_table_can_be_chosen() {
     let (folder, path) = trace("streams_domains");
     let tables = folder.path().join("tables");
     let tables = tables.to_str().unwrap();
-    let of = |table: &str| run(&["export", &path, "--to", "parquet", "--table", table, "--output", tables]);
+    let of =
+        |table: &str| run(&["export", &path, "--format", "parquet", "--table", table, "--output", tables]);
     assert_eq!(of("kernels").code, 0);
     assert_eq!(fs::read_dir(tables).unwrap().count(), 1);
     let unknown = of("kernel");
     assert_eq!(unknown.code, 3);
     assert!(unknown.stderr.contains("it has kernels, copies"), "{}", unknown.stderr);
-    assert_eq!(run(&["export", &path, "--to", "parquet"]).code, 2);
-    assert_eq!(run(&["export", &path, "--to", "csv", "--table", "sums"]).code, 2);
-    assert_eq!(run(&["export", &path, "--to", "csv", "--table", "kernels", "--output", tables]).code, 2);
+    assert_eq!(run(&["export", &path, "--format", "parquet"]).code, 2);
+    assert_eq!(run(&["export", &path, "--format", "csv", "--table", "sums"]).code, 2);
+    assert_eq!(run(&["export", &path, "--format", "csv", "--table", "kernels", "--output", tables]).code, 2);
 }
 
 #[test]
@@ -47,11 +48,11 @@ fn traces_of_torch_profiler_have_tables_too() {
     let folder = tempfile::tempdir().unwrap();
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/kineto/mlp_n10_d1024_m128.json.gz");
     let tables = folder.path().join("tables");
-    let done = run(&["export", trace, "--to", "parquet", "--output", tables.to_str().unwrap()]);
+    let done = run(&["export", trace, "--format", "parquet", "--output", tables.to_str().unwrap()]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     let stored = parquet::read(tables.join("operators.parquet")).unwrap();
     assert_eq!(stored.provenance.kind.as_deref(), Some("kineto"));
     assert!(stored.rows > 0);
     let directory = folder.path().to_str().unwrap();
-    assert_ne!(run(&["export", directory, "--to", "parquet", "--output", directory]).code, 0);
+    assert_ne!(run(&["export", directory, "--format", "parquet", "--output", directory]).code, 0);
 }

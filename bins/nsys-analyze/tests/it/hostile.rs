@@ -37,10 +37,10 @@ fn spreadsheets_get_no_formulas_where_that_is_asked_for() {
         assert!(is_escaped(&escaped), "{escaped}");
         assert_eq!(escaped.replace("\"'=", "\"="), csv("csv"));
     }
-    let csv = |to| run(&["export", &path, "--to", to, "--table", "kernels"]).stdout;
+    let csv = |to| run(&["export", &path, "--format", to, "--table", "kernels"]).stdout;
     assert!(is_plain(&csv("csv")) && is_escaped(&csv("csv-escaped")));
     let tables = folder.path().join("tables");
-    run(&["export", &path, "--to", "csv-escaped", "--output", tables.to_str().unwrap()]);
+    run(&["export", &path, "--format", "csv-escaped", "--output", tables.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(tables.join("kernels.csv")).unwrap(), csv("csv-escaped"));
 }
 

@@ -154,7 +154,7 @@ fn what_only_an_export_holds_is_said() {
     for (command, options, said) in [
         ("stats", &[][..], "a trace of torch.profiler, and reports of `nsys stats` are of exports of nsys"),
         ("rules", &[], "expert rules"),
-        ("export", &["--to", "perfetto"], "is a timeline for Perfetto as it is"),
+        ("export", &["--format", "perfetto"], "is a timeline for Perfetto as it is"),
         (
             "attention",
             &["--batch", "8", "--heads", "8", "--seq", "256", "--head-dim", "64"],

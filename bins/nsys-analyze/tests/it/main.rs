@@ -185,7 +185,7 @@ fn exit_codes_of_bad_input() {
     for usage in [
         &["kernels", "--top", "0"][..],
         &["attention", "--batch", "0", "--heads", "1", "--seq", "1", "--head-dim", "1"],
-        &["export", "--to", "perfetto", "--table", "kernels"],
+        &["export", "--format", "perfetto", "--table", "kernels"],
     ] {
         assert_eq!(run(&[usage, &[&path]].concat()).code, 2, "{usage:?}");
     }
@@ -288,20 +288,20 @@ fn kernels_of_a_range_with_class_and_share() {
 fn export_writes_whole_files_or_standard_output() {
     let (folder, trace) = trace("streams_domains");
     let timeline = folder.path().join("timeline.json");
-    let done = run(&["export", &trace, "--to", "perfetto", "--output", timeline.to_str().unwrap()]);
+    let done = run(&["export", &trace, "--format", "perfetto", "--output", timeline.to_str().unwrap()]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(&timeline).unwrap()).unwrap();
     let events = json["traceEvents"].as_array().or(json.as_array()).unwrap();
     assert!(events.len() > 300, "{}", events.len());
 
-    let kernels = run(&["export", &trace, "--to", "csv", "--table", "kernels"]);
+    let kernels = run(&["export", &trace, "--format", "csv", "--table", "kernels"]);
     assert_eq!((kernels.code, kernels.stdout.lines().count()), (0, 52), "a header and 51 kernels");
 
     let tables = folder.path().join("tables");
-    let all = run(&["export", &trace, "--to", "csv", "--output", tables.to_str().unwrap()]);
+    let all = run(&["export", &trace, "--format", "csv", "--output", tables.to_str().unwrap()]);
     assert_eq!(all.code, 0, "{}", all.stderr);
     assert_eq!(fs::read_to_string(tables.join("kernels.csv")).unwrap(), kernels.stdout);
-    assert_eq!(run(&["export", &trace, "--to", "csv"]).code, 2);
+    assert_eq!(run(&["export", &trace, "--format", "csv"]).code, 2);
 }
 
 /// The names of domains stay, and so does all that nsys 2024.2 prints but for them.
@@ -410,7 +410,7 @@ fn the_input_stays_as_it_is() {
         &["passes", &path],
         &["compare", &path, &path],
         &["diff", &path, &path],
-        &["export", &path, "--to", "perfetto"],
+        &["export", &path, "--format", "perfetto"],
     ];
     for command in commands {
         let done = run(command);
@@ -427,9 +427,11 @@ fn an_output_that_cannot_be_written_is_named() {
     let file = folder.path().join("a file");
     fs::write(&file, "in the way").unwrap();
     let below = file.join("timeline.json");
-    for arguments in
-        [&["export", &path, "--to", "perfetto"][..], &["stats", &path], &["export", &path, "--to", "csv"]]
-    {
+    for arguments in [
+        &["export", &path, "--format", "perfetto"][..],
+        &["stats", &path],
+        &["export", &path, "--format", "csv"],
+    ] {
         let refused = run(&[arguments, &["--output", below.to_str().unwrap()]].concat());
         assert_eq!(refused.code, 1, "{arguments:?}");
         assert!(
