@@ -4,29 +4,32 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, OutputArgs};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_phases::Totals;
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_report::table::{Cell, Column, Table};
 
 use crate::input::Input;
 use crate::{PROGRAM, failure, gaps};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  ncu-analyze diff before.ncu-rep after.ncu-rep --changed
+  ncu-analyze diff fixtures/ncu/lm_raw.csv.zst fixtures/ncu/lm_raw_base.csv.zst -o kernels.csv")]
 pub(crate) struct Arguments {
     /// Report to compare with
     a: PathBuf,
     /// Report to compare
     b: PathBuf,
-    /// Leave out kernels whose launches and FLOPs are equal
+    /// Show only changes: leave out kernels whose launches and FLOPs are equal
     #[arg(long)]
     changed: bool,
     #[command(flatten)]
     input: Input,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Kernels are matched by class and display name: full names are shortened differently from report
@@ -46,8 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let ((a, a_lost), (b, b_lost)) = (load(&arguments.a)?, load(&arguments.b)?);
     let table = compare(&a, &b, arguments.changed)?;
-    let text = table.render(arguments.format.into(), &TextOptions::for_stdout());
-    flopgap_cli::print(&text?)?;
+    let text = table.render(arguments.output.format().into(), &arguments.output.text());
+    arguments.output.write(PROGRAM, &text?)?;
     gaps::require_whole(&arguments.a, a_lost)?;
     gaps::require_whole(&arguments.b, b_lost)
 }

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, FormatArg, OutputArgs};
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_phases::{Sum, Totals};
@@ -13,18 +13,23 @@ use flopgap_report::table::{TextOptions, terminal_width};
 use serde_json::{Map, Value, json};
 
 use crate::columns::{self, Reader};
-use crate::gaps;
 use crate::groups::{By, Group, groups, share};
 use crate::input::Input;
 use crate::selection::{Selected, Selection};
+use crate::{PROGRAM, gaps};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  ncu-analyze kernels fixtures/ncu/h200_kernels_graph_nvtx.ncu-rep --by class
+  ncu-analyze kernels fixtures/notebook/forward.csv --phase forward --setup fixtures/notebook/setup.csv
+  ncu-analyze kernels fixtures/runs/h200-default -n 4 -d 512..2048:512 --top 5")]
 pub(crate) struct Arguments {
     /// The report: any CSV of ncu, or .ncu-rep, also compressed, - for standard input; or a record
     /// or run directory of hyper-profile.
     file: PathBuf,
     /// Group rows by this [default: one table by class and one by kernel]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "GROUP")]
     by: Option<By>,
     /// Show only the first N rows of each table
     #[arg(long, value_name = "N")]
@@ -33,9 +38,8 @@ pub(crate) struct Arguments {
     selection: Selection,
     #[command(flatten)]
     input: Input,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -44,14 +48,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let profile = &selected.profile;
     gaps::warn(&arguments.file, profile);
     let result = render(&selected, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
-    flopgap_cli::print(&result)?;
+    arguments.output.write(PROGRAM, &result)?;
     gaps::require_whole(&arguments.file, profile.lost_at)
 }
 
 fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let profile = &selected.profile;
     let shown = |by: By| Ok::<_, FlopError>(groups(profile, by)?.top(arguments.top));
-    match arguments.format {
+    match arguments.output.format() {
         FormatArg::Json => Ok(in_json(selected, arguments)?),
         format if format.is_csv() => {
             let by = arguments.by.unwrap_or(By::Kernel);

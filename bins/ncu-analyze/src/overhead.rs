@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, FormatArg, OutputArgs};
 use flopgap_flops::{ClassFlops, Decomposition, Pass, SquareMlp};
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Share, Strictness};
@@ -14,15 +14,20 @@ use crate::input::Input;
 use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  ncu-analyze overhead -n 10 -d 1024 -m 128 --setup fixtures/notebook/setup.csv \\
+      --forward fixtures/notebook/forward.csv --forward-backward fixtures/notebook/forward_backward.csv
+  ncu-analyze overhead -n 4 -d 512 -m 64 --forward-backward report.ncu-rep --format json")]
 pub(crate) struct Arguments {
     /// Layers of the network (n)
-    #[arg(long, short = 'n', value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     layers: u64,
-    /// Inputs and outputs of each layer (d)
-    #[arg(long, short = 'd', value_parser = clap::value_parser!(u64).range(1..))]
+    /// Width of each layer: its inputs and outputs (d)
+    #[arg(long, short = 'd', value_name = "D", value_parser = clap::value_parser!(u64).range(1..))]
     width: u64,
     /// Columns of the input (m)
-    #[arg(long, short = 'm', alias = "tokens", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'm', value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
     columns: u64,
     /// Report of the program stopped after setup
     #[arg(long, value_name = "FILE", requires = "forward")]
@@ -34,15 +39,14 @@ pub(crate) struct Arguments {
     /// backward
     #[arg(long, value_name = "FILE")]
     forward_backward: PathBuf,
-    /// Show the numbers of a recording that cannot belong to this network: launches are missing, or
-    /// counts are below theory
+    /// Accept recordings that cannot be of this network: launches are missing, or counts are below
+    /// theory
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     input: Input,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -53,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let analysis = analyze(network, arguments).map_err(|error| failure(&error))?;
     flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
     flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
-    let result = match arguments.format {
+    let result = match arguments.output.format() {
         FormatArg::Json => {
             serde_json::to_string_pretty(&analysis).map_err(|error| Failure::from_error(&error))?
         }
@@ -62,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::from_error(&*error))?,
         format => tables(&analysis, format.into()).map_err(|error| Failure::from_error(&*error))?,
     };
-    flopgap_cli::print(&result)
+    arguments.output.write(PROGRAM, &result)
 }
 
 fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseError> {

@@ -25,27 +25,27 @@ pub(crate) struct Selection {
     /// report (--setup, --forward)
     #[arg(long, value_enum)]
     phase: Option<PhaseArg>,
-    /// Only launches within a range of this name: `forward`, `layer:*`, `DOMAIN:NAME`. Can be
-    /// repeated: within any of them
+    /// Only these ranges, such as `forward`, `layer:*` or `DOMAIN:NAME`: launches within any of
+    /// them. Can be repeated
     #[arg(long, value_name = "RANGE")]
-    nvtx: Vec<RangePattern>,
-    /// Report of the same program stopped after setup, with which FILE begins; for --phase setup
-    /// and forward
-    #[arg(long, value_name = "REPORT", requires = "phase")]
+    range: Vec<RangePattern>,
+    /// Report of the program stopped after setup, with which FILE begins; for --phase setup and
+    /// forward
+    #[arg(long, value_name = "FILE", requires = "phase")]
     setup: Option<PathBuf>,
-    /// Report of the same program stopped after the forward pass; for --phase backward, and for
-    /// forward if FILE continues after it
-    #[arg(long, value_name = "REPORT", requires = "phase")]
+    /// Report of the program stopped after the forward pass; for --phase backward, and for forward
+    /// if FILE continues after it
+    #[arg(long, value_name = "FILE", requires = "phase")]
     forward: Option<PathBuf>,
-    /// In a run directory, only networks with these numbers of layers: `2 4 8` or `2..8:2`
-    #[arg(long, short = 'n', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
-    n: Vec<Sizes>,
-    /// In a run directory, only networks of these widths
-    #[arg(long, short = 'd', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
-    d: Vec<Sizes>,
-    /// In a run directory, only networks with these numbers of columns
-    #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
-    m: Vec<Sizes>,
+    /// Layers of the network (n), to choose in a run directory: `2 4 8` or `2..8:2`
+    #[arg(long, short = 'n', num_args = 1.., value_delimiter = ',', value_name = "N")]
+    layers: Vec<Sizes>,
+    /// Width of each layer (d), in the same form
+    #[arg(long, short = 'd', num_args = 1.., value_delimiter = ',', value_name = "D")]
+    width: Vec<Sizes>,
+    /// Columns of the input (m), in the same form
+    #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "M")]
+    columns: Vec<Sizes>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,13 +83,13 @@ impl Selection {
 
     /// The ranges as the user wrote them.
     pub(crate) fn ranges(&self) -> Vec<&str> {
-        self.nvtx.iter().map(RangePattern::as_str).collect()
+        self.range.iter().map(RangePattern::as_str).collect()
     }
 
     /// The selection, for the titles of tables: `, forward`.
     pub(crate) fn title(&self) -> String {
         let mut title = self.phase().map(|phase| format!(", {phase}")).unwrap_or_default();
-        for range in &self.nvtx {
+        for range in &self.range {
             title.push_str(", within `");
             title.push_str(range.as_str());
             title.push('`');
@@ -104,7 +104,7 @@ impl Selection {
         input: &Input,
         classifier: &Classifier,
     ) -> Result<Selected, Failure> {
-        let sizes = [&self.n, &self.d, &self.m].iter().any(|sizes| !sizes.is_empty());
+        let sizes = [&self.layers, &self.width, &self.columns].iter().any(|sizes| !sizes.is_empty());
         let stages = self.setup.is_some() || self.forward.is_some();
         let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
         let (profile, configurations) = if path.is_dir() {
@@ -134,7 +134,7 @@ impl Selection {
 
     /// Why there is no kernel.
     fn nothing(&self, path: &Path) -> Failure {
-        let (what, hint) = match (self.phase(), &self.nvtx[..]) {
+        let (what, hint) = match (self.phase(), &self.range[..]) {
             (Some(phase), []) => (
                 format!("no launch belongs to the {phase} phase"),
                 "a report needs NVTX ranges named setup, forward and backward (`ncu --nvtx`), or the report of the program stopped \
@@ -160,9 +160,9 @@ impl Selection {
     /// Whether a launch lies within one of the ranges.
     fn in_ranges(&self, launch: LaunchView<'_>) -> bool {
         let text = |symbol| launch.strings.get(symbol);
-        self.nvtx.is_empty()
+        self.range.is_empty()
             || launch.nvtx.iter().any(|range| {
-                self.nvtx.iter().any(|pattern| pattern.matches(text(range.domain), text(range.name)))
+                self.range.iter().any(|pattern| pattern.matches(text(range.domain), text(range.name)))
             })
     }
 
@@ -197,8 +197,8 @@ impl Selection {
     fn of_record(&self, record: &Record, classifier: &Classifier) -> Result<Profile, PhaseError> {
         let wanted = |launch: &RecordedLaunch<'_>| {
             self.phase.is_none_or(|phase| launch.phase == Phase::from(phase))
-                && (self.nvtx.is_empty()
-                    || self.nvtx.iter().any(|pattern| pattern.matches("", launch.phase.name())))
+                && (self.range.is_empty()
+                    || self.range.iter().any(|pattern| pattern.matches("", launch.phase.name())))
         };
         let launches = record.launches().filter(wanted).map(|launch| {
             let executed = launch.quantities.iter().zip(launch.values);
@@ -286,7 +286,7 @@ impl Selection {
             [] => Ok(None),
             written => Sizes::join(name, written).map(|sizes| Some(sizes.into_iter().collect())),
         };
-        Ok([axis("n", &self.n)?, axis("d", &self.d)?, axis("m", &self.m)?])
+        Ok([axis("n", &self.layers)?, axis("d", &self.width)?, axis("m", &self.columns)?])
     }
 }
 

@@ -505,16 +505,16 @@ fn phases_and_ranges_of_one_network_agree() {
     for (phase, expected) in ["forward", "backward"].into_iter().zip(&expected) {
         for report in &ranges {
             assert_eq!(of(&[report, "--phase", phase]), *expected, "{report}");
-            assert_eq!(of(&[report, "--nvtx", phase]), *expected, "{report}");
+            assert_eq!(of(&[report, "--range", phase]), *expected, "{report}");
         }
         let sizes = ["-n", "4", "-d", "512", "-m", "64"];
         assert_eq!(of(&[&[run_directory.as_str(), "--phase", phase][..], &sizes].concat()), *expected);
     }
-    let layers = rows(&of(&[&ranges[0], "--nvtx", "layer:*"]));
+    let layers = rows(&of(&[&ranges[0], "--range", "layer:*"]));
     assert_eq!(layers["matmul"]["launches"], "4");
-    let one = rows(&of(&[&ranges[0], "--nvtx", "layer:0", "--phase", "forward"]));
+    let one = rows(&of(&[&ranges[0], "--range", "layer:0", "--phase", "forward"]));
     assert_eq!(one["matmul"]["launches"], "1");
-    let none = run(&["kernels", &ranges[0], "--nvtx", "layer"]);
+    let none = run(&["kernels", &ranges[0], "--range", "layer"]);
     assert_eq!((none.code, none.stdout.as_str()), (3, ""));
     assert!(none.stderr.contains("no launch lies within a range `layer`"), "{}", none.stderr);
 }
@@ -535,7 +535,7 @@ fn records_and_run_directories_have_kernels_too() {
     assert_eq!(one["total"]["flops"], 8_605_696);
     // Two reductions of 8,192 and two sigmoids of 4,096.
     assert_eq!((&one["total"]["instructions"]["fadd"], &one["launches"]), (&24_576.into(), &6.into()));
-    assert_eq!(json(&[record.to_str().unwrap(), "--nvtx", "forward"])["total"], one["total"]);
+    assert_eq!(json(&[record.to_str().unwrap(), "--range", "forward"])["total"], one["total"]);
 
     let table = std::fs::read_to_string(run_directory.join("processed/metrics.csv")).unwrap();
     let wanted = table.lines().filter(|line| line.contains(",backward,") && line.starts_with("2,"));
