@@ -18,6 +18,10 @@ const PROGRAM: &str = "run-table";
 /// Many reports, traces and runs as one Parquet data set, and questions to it.
 #[derive(Parser)]
 #[command(version, max_term_width = 110)]
+#[command(after_help = "\
+Examples:
+  run-table collect fixtures/nsys fixtures/runs/h200-default -o data
+  run-table query data --top-kernels 5")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -18,29 +18,33 @@ use find::{Found, Input};
 use one::{Outcome, State};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  run-table collect fixtures/nsys fixtures/runs/h200-default -o data
+  run-table collect monday=traces/step.sqlite -o data --table kernels,ranges")]
 pub(crate) struct Arguments {
     /// Run directories, reports of Nsight Compute, exports of Nsight Systems, traces of
     /// torch.profiler, calibration files, and directories that are searched for them; NAME=PATH
     /// names the run.
     #[arg(required = true, value_name = "[NAME=]INPUT")]
     inputs: Vec<PathBuf>,
-    /// The data set. What it has of other runs stays.
+    /// Write to this data set, a directory. What it has of other runs stays.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
-    /// How many sources are read at once. [default: one for each core]
+    /// Number of sources that are read at once [default: one for each core].
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZero<usize>>,
-    /// The tables to write, by name. [default: all]
+    /// Write only these tables [default: all].
     #[arg(long, value_delimiter = ',', value_name = "TABLE")]
-    tables: Vec<String>,
+    table: Vec<String>,
     /// Collect again what has not changed.
     #[arg(long)]
-    force: bool,
+    again: bool,
     /// Replace a run that was collected from another file.
     #[arg(long)]
     replace: bool,
-    /// How to print what was collected.
-    #[arg(long, value_enum, default_value_t)]
+    /// Output format of the list of what was collected.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: FormatArg,
 }
 
@@ -48,7 +52,7 @@ pub(crate) struct Arguments {
 struct Options<'a> {
     layout: &'a Layout,
     only: Vec<String>,
-    force: bool,
+    again: bool,
     replace: bool,
 }
 
@@ -63,10 +67,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for skipped in &found.skipped {
         flopgap_cli::note(PROGRAM, format!("SKIPPED: {skipped}"));
     }
-    let mut only = arguments.tables.clone();
+    let mut only = arguments.table.clone();
     only.sort();
     only.dedup();
-    let options = Options { layout: &layout, only, force: arguments.force, replace: arguments.replace };
+    let options = Options { layout: &layout, only, again: arguments.again, replace: arguments.replace };
     let (inputs, mut outcomes) = named(found.inputs, &layout);
     outcomes.extend(each(&inputs, arguments.jobs, |input| one::collect(input, &options))?);
     outcomes.sort_by(|a, b| (&a.run, &a.path).cmp(&(&b.run, &b.path)));

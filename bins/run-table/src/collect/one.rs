@@ -106,7 +106,7 @@ fn try_collect(input: &Input, options: &Options<'_>, kind: &mut Option<String>) 
         }
         let same = SourceFile { path: of_source.path.clone(), ..known.source.clone() } == of_source;
         if same
-            && !options.force
+            && !options.again
             && let Some(tables) = present(layout, &encoded, &known)
         {
             return Ok(State::Unchanged(tables));

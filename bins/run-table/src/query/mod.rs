@@ -9,35 +9,36 @@ mod trend;
 
 use std::path::PathBuf;
 
-use flopgap_cli::{Exit, Failure, FormatArg};
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
+use flopgap_report::table::{Cell, Column, Table};
 
 use crate::PROGRAM;
 use data::{DataSet, Rows};
 use question::Question;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  run-table query data --top-kernels 5
+  run-table query data --regressions small_forward small_training_step -o slower.csv
+  run-table query data --sql \"select run, count(*) as calls from kernels group by run\"")]
 pub(crate) struct Arguments {
     /// The data set that `run-table collect` wrote.
     #[arg(value_name = "DIR")]
     data_set: PathBuf,
     #[command(flatten)]
     question: Asked,
-    /// How many rows a ready question answers with at most; 0 for all.
+    /// Show only the first N rows of the answer to a ready question; 0 shows all.
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "sql")]
-    limit: u64,
+    top: u64,
     /// Print the SQL of a ready question before its answer, on standard error.
     #[arg(long, conflicts_with = "sql")]
     show_sql: bool,
     /// Draw --trend into an SVG file.
     #[arg(long, value_name = "FILE", requires = "trend")]
     plot: Option<PathBuf>,
-    /// How to print. [default: by the ending of --output, else a table]
-    #[arg(long, value_enum)]
-    format: Option<FormatArg>,
-    /// Write to a file instead of standard output.
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// The question; without one, the tables of the data set are listed.
@@ -69,12 +70,12 @@ struct Asked {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let data = DataSet::open(&arguments.data_set)?;
     data.warn_of_half_collected();
-    let format = arguments.format.unwrap_or_else(|| by_ending(arguments.output.as_ref()));
+    let format = arguments.output.format();
     let asked = &arguments.question;
     if let Some(sql) = &asked.sql {
         return answer(&data, sql, "", format, arguments);
     }
-    let Some(question) = question(asked, arguments.limit) else {
+    let Some(question) = question(asked, arguments.top) else {
         return write(&data.overview()?, format, arguments);
     };
     let (sql, title) = question.sql(&data)?;
@@ -107,15 +108,6 @@ fn question(asked: &Asked, limit: u64) -> Option<Question> {
     asked.trend.clone().map(Question::Trend)
 }
 
-fn by_ending(output: Option<&PathBuf>) -> FormatArg {
-    match output.and_then(|path| path.extension()?.to_str()) {
-        Some("csv") => FormatArg::Csv,
-        Some("json") => FormatArg::Json,
-        Some("md") => FormatArg::Markdown,
-        _ => FormatArg::Table,
-    }
-}
-
 /// Asks and prints: CSV as rows come, since it may be all rows of a table.
 fn answer(
     data: &DataSet,
@@ -128,7 +120,7 @@ fn answer(
     if format != FormatArg::Csv {
         return write(&rows.into_table(title)?, format, arguments);
     }
-    if let Some(path) = &arguments.output {
+    if let Some(path) = arguments.output.file() {
         return flopgap_fs::write_atomic_with(path, |file| {
             use std::io::Write as _;
             rows.each_csv(|text| {
@@ -137,6 +129,7 @@ fn answer(
             })
             .map_err(Ended)
         })
+        .map(|()| flopgap_cli::note(PROGRAM, format_args!("wrote {}", path.display())))
         .map_err(|Ended(failure)| failure);
     }
     rows.each_csv(flopgap_cli::print)
@@ -152,12 +145,9 @@ impl From<flopgap_fs::WriteError> for Ended {
 }
 
 fn write(table: &Table, format: FormatArg, arguments: &Arguments) -> Result<(), Failure> {
-    let options = if arguments.output.is_some() { TextOptions::default() } else { TextOptions::for_stdout() };
-    let text = table.render(format.into(), &options).map_err(|error| Failure::from_error(&error))?;
-    match &arguments.output {
-        None => flopgap_cli::print(&text),
-        Some(path) => flopgap_fs::write_atomic(path, text.as_bytes()).map_err(Failure::from),
-    }
+    let output = &arguments.output;
+    let text = table.render(format.into(), &output.text()).map_err(|error| Failure::from_error(&error))?;
+    output.write(PROGRAM, &text)
 }
 
 impl DataSet {

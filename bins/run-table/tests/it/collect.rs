@@ -72,7 +72,7 @@ fn a_directory_becomes_a_data_set_and_stays_as_it_is() {
     assert_eq!(again.stdout.matches(",unchanged,").count(), 3, "{again:?}");
     assert_eq!(fs::metadata(output.join(&found[0])).unwrap().modified().unwrap(), written);
     let forced =
-        done(&["collect", text(&input), "-o", text(&output), "--format", "csv", "--force", "--jobs", "1"]);
+        done(&["collect", text(&input), "-o", text(&output), "--format", "csv", "--again", "--jobs", "1"]);
     assert_eq!(forced.stdout.matches(",collected,").count(), 3, "{forced:?}");
     assert_eq!(files(&output), found);
     assert_eq!(found.iter().map(|name| bytes(name)).collect::<Vec<_>>(), before);
@@ -90,7 +90,7 @@ fn a_run_that_changed_is_replaced_with_the_tables_that_it_no_longer_has() {
     assert!(!output.join("os_calls").exists() && output.join("graphs/run=a/part-0.parquet").exists());
     assert_eq!(rows(&output, "select count(*) as rows from graphs"), [counted(&input, "graphs").to_string()]);
     // Some of its tables only.
-    done(&["collect", text(&input), "-o", text(&output), "--tables", "graphs,runs"]);
+    done(&["collect", text(&input), "-o", text(&output), "--table", "graphs,runs"]);
     assert_eq!(files(&output), ["_runs/a.json", "graphs/run=a/part-0.parquet", "runs/run=a/part-0.parquet"]);
 }
 
@@ -176,7 +176,7 @@ fn names_stay_within_the_data_set() {
             &format!("{name}={}", text(&input)),
             "-o",
             text(&output),
-            "--tables",
+            "--table",
             "kernels",
             "--replace",
         ]);

@@ -167,7 +167,7 @@ fn ready_questions_are_sql_that_can_be_shown() {
         &["--top-kernels", "3"],
         &["--overhead-by", "n,d"],
         &["--overhead-by", "cause,pass"],
-        &["--regressions", "small_forward", "small_training_step", "--limit", "0"],
+        &["--regressions", "small_forward", "small_training_step", "--top", "0"],
         &["--ranks"],
         &["--trend", "matmul"],
     ];
@@ -194,7 +194,7 @@ fn the_overhead_is_that_of_the_metrics() {
         data.to_str().unwrap(),
         "--overhead-by",
         "n,d,m,pass",
-        "--limit",
+        "--top",
         "0",
         "--format",
         "csv",
