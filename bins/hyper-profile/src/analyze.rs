@@ -18,21 +18,25 @@ use crate::{PROGRAM, configurations, failure, page, tables};
 const LISTED: usize = 200;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyper-profile analyze fixtures/runs/h200-pytorch -o analysis
+  hyper-profile analyze fixtures/runs/h200-default --no-plots --format csv -o analysis")]
 pub(crate) struct Arguments {
     /// The run directory, which contains raw/
     run: PathBuf,
-    /// Write the metrics only, without surfaces and report.html
+    /// Write no plots and no report.html, only the metrics
     #[arg(long)]
     no_plots: bool,
     /// Also analyze configurations whose recordings cannot be theirs: launches are missing, or
     /// counts are below theory
     #[arg(long)]
     force: bool,
-    /// Output format of the metrics
-    #[arg(long, value_enum, default_value_t)]
+    /// Output format of the metrics on standard output
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: FormatArg,
     /// Write processed/, plots/ and report.html to this directory instead of the run directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Configurations whose problems were already printed while they were measured.
     #[arg(skip)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Exit, Failure, write_answer};
 use flopgap_kernels::base_name;
 use flopgap_report::numbers;
 use flopgap_sweep::{RawFiles, Record, RecordedLaunch, RunError, Stage, is_record};
@@ -15,11 +15,17 @@ use crate::{PROGRAM, configurations};
 const PRINTED: usize = 20;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyper-profile compare cupti ncu")]
 pub(crate) struct Arguments {
     /// Run directory that `new` filled
     a: PathBuf,
     /// Another run directory, for example with another backend, library or driver
     b: PathBuf,
+    /// Write to this file instead of standard output, which is `-`
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// Compares the configurations that both runs have: phase, kernel, grid, block and counts of every
@@ -59,11 +65,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let count = numbers::group_thousands;
+    let file = arguments.output.as_deref().filter(|path| *path != Path::new("-"));
     if different == 0 {
         let (compared, launches) = (configurations(configs), count(launches));
-        return flopgap_cli::print(&format!("equal: {compared}, {launches} launches\n"));
+        return write_answer(PROGRAM, file, &format!("equal: {compared}, {launches} launches\n"));
     }
-    flopgap_cli::print(&text)?;
+    write_answer(PROGRAM, file, &text)?;
     Err(Failure::new(format!("{} of {} differ", count(different), configurations(configs))))
 }
 

@@ -55,24 +55,24 @@ impl BackendArg {
     }
 }
 
-/// The sizes of a grid. Each option takes several: `--n 2 4 8`, `--n 2,4,8`, `--d 128..2048:128`
-/// (both ends included).
+/// The sizes of a grid. Each option takes several: `-n 2 4 8`, `-n 2,4,8`, `-d 128..2048:128` (both
+/// ends included). The aliases are the options of `hyper_profile.py`, which people have in scripts.
 #[derive(clap::Args)]
 struct SizeArguments {
-    /// Numbers of layers: `2 4 8` or `2..8:2`, both ends included
-    #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
-    n: Vec<Sizes>,
-    /// Widths, in the same form
-    #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
-    d: Vec<Sizes>,
-    /// Numbers of columns, in the same form
-    #[arg(long, num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "SIZES")]
-    m: Vec<Sizes>,
+    /// Layers of the network (n): `2 4 8` or `2..8:2`, both ends included
+    #[arg(long, short = 'n', alias = "n", num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "N")]
+    layers: Vec<Sizes>,
+    /// Width of each layer (d), in the same form
+    #[arg(long, short = 'd', alias = "d", num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "D")]
+    width: Vec<Sizes>,
+    /// Columns of the input (m), in the same form
+    #[arg(long, short = 'm', alias = "m", num_args = 1.., value_delimiter = ',', allow_negative_numbers = true, value_name = "M")]
+    columns: Vec<Sizes>,
 }
 
 impl SizeArguments {
     fn are_given(&self) -> bool {
-        [&self.n, &self.d, &self.m].iter().any(|sizes| !sizes.is_empty())
+        [&self.layers, &self.width, &self.columns].iter().any(|sizes| !sizes.is_empty())
     }
 
     /// The requested grid, with `default` for the other axes.
@@ -83,9 +83,9 @@ impl SizeArguments {
                 .map_err(|error| Failure::new(format!("--{axis}: {error}")).exit(Exit::Usage)),
         };
         let grid = Grid {
-            n: axis("n", &self.n, &default.n)?,
-            d: axis("d", &self.d, &default.d)?,
-            m: axis("m", &self.m, &default.m)?,
+            n: axis("layers", &self.layers, &default.n)?,
+            d: axis("width", &self.width, &default.d)?,
+            m: axis("columns", &self.columns, &default.m)?,
         };
         grid.check()?;
         Ok(grid)
@@ -94,38 +94,39 @@ impl SizeArguments {
 
 #[derive(clap::Args)]
 struct WorkerArguments {
-    /// The device to measure on
-    #[arg(long, value_name = "I", conflicts_with_all = ["devices", "submit"], default_value_t = 0)]
-    device: u32,
-    /// Several devices of one kind: each takes the next configuration when it is free
-    #[arg(long, value_name = "I,J", value_delimiter = ',', conflicts_with = "submit")]
-    devices: Vec<u32>,
+    /// Device to measure on: a GPU by its number, or several of one kind, such as 0,1, of which
+    /// each free one takes the next configuration [default: 0]
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = flopgap_cli::gpu)]
+    #[arg(conflicts_with = "submit")]
+    device: Vec<u32>,
     /// Measure only the I-th of K equal parts (from 1), while other processes measure the others.
     /// `slurm` takes I and K from the task of a job array
     #[arg(long, value_name = "I/K", conflicts_with = "submit")]
     shard: Option<String>,
     #[command(flatten)]
     submit: SubmitArgs,
-    /// With --submit: write and print the scripts, and submit nothing
+    /// Do nothing but write and print the scripts of --submit
     #[arg(long, requires = "submit")]
     dry_run: bool,
     /// Measure only, and leave the analysis to another process
     #[arg(long, conflicts_with = "submit")]
     no_analysis: bool,
-    /// Write the metrics only, without surfaces and report.html
+    /// Write no plots and no report.html, only the metrics
     #[arg(long)]
     no_plots: bool,
 }
 
 impl WorkerArguments {
     fn devices(&self) -> Result<Vec<u32>, Failure> {
-        if self.devices.is_empty() {
-            return Ok(vec![self.device]);
-        }
         let mut seen = BTreeSet::new();
-        match self.devices.iter().find(|&&device| !seen.insert(device)) {
-            Some(twice) => Err(Failure::new(format!("--devices: {twice} is given twice")).exit(Exit::Usage)),
-            None => Ok(self.devices.clone()),
+        match self.device.as_slice() {
+            [] => Ok(vec![0]),
+            devices => match devices.iter().find(|&&device| !seen.insert(device)) {
+                Some(twice) => {
+                    Err(Failure::new(format!("--device: {twice} is given twice")).exit(Exit::Usage))
+                }
+                None => Ok(devices.to_vec()),
+            },
         }
     }
 
@@ -161,6 +162,13 @@ impl WorkerArguments {
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Default sizes: n 2 4 8 16 32, d 128..2048:128, m 16..256:16
+
+Examples:
+  hyper-profile new -n 2 4 8 -d 256..1024:256 -m 32,64,128 -o run
+  hyper-profile new --device 0,1 --no-plots
+  hyper-profile new -o /scratch/run --submit slurm --tasks 16 --sbatch-arg=--partition=gpu")]
 pub(crate) struct NewArguments {
     #[command(flatten)]
     sizes: SizeArguments,
@@ -169,13 +177,17 @@ pub(crate) struct NewArguments {
     backend: BackendArg,
     #[command(flatten)]
     worker: WorkerArguments,
-    /// Run directory to create [default: named after the time and the sizes, in the current
-    /// directory]
-    #[arg(long, value_name = "DIR")]
+    /// Write to this run directory, which must not exist [default: named after the time and the
+    /// sizes, in the current directory]
+    #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  hyper-profile resume run
+  hyper-profile resume run -n 64 --device 1")]
 pub(crate) struct ResumeArguments {
     /// The run directory
     run: PathBuf,

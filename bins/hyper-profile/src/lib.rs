@@ -30,6 +30,10 @@ const PROGRAM: &str = "hyper-profile";
 /// report
 #[derive(Parser)]
 #[command(name = PROGRAM, version, max_term_width = 110)]
+#[command(after_help = "\
+Examples:
+  hyper-profile new -n 2 4 8 -d 256..1024:256 -m 32,64,128 -o run
+  hyper-profile analyze fixtures/runs/h200-pytorch -o analysis")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -38,7 +42,6 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Measure a grid of networks on this machine's GPUs, then analyze it
-    #[command(after_help = "Default sizes: n 2 4 8 16 32, d 128..2048:128, m 16..256:16.")]
     New(fill::NewArguments),
     /// Measure what is missing in an interrupted run, or other sizes, then analyze it
     Resume(fill::ResumeArguments),

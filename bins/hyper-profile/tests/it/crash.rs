@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-const SIZES: [&str; 9] = ["--n", "1", "2", "--d", "64", "128", "--m", "16..96:16", "--no-plots"];
+const SIZES: [&str; 9] = ["-n", "1", "2", "-d", "64", "128", "-m", "16..96:16", "--no-plots"];
 
 /// Goes on with a run, or begins it where nothing is there yet.
 fn go_on(path: &Path, more: &[&str]) -> Command {
@@ -82,7 +82,7 @@ fn killed_at_random_moments_a_run_ends_as_if_nothing_had_happened() {
     let (mut kills, mut runs) = (0, 0);
     while kills < KILLS || runs < RUNS {
         let path = dir.path().join(format!("run{runs}"));
-        let devices: &[&str] = if runs % 2 == 0 { &[] } else { &["--devices", "0,1"] };
+        let devices: &[&str] = if runs % 2 == 0 { &[] } else { &["--device", "0,1"] };
         for patience in 1.. {
             // Longer with every attempt, so that a slow machine gets to the end, too.
             let child = go_on(&path, devices).spawn().unwrap();

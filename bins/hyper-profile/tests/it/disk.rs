@@ -11,7 +11,7 @@ use flopgap_skip::skip;
 
 use crate::support::{contents, fake, fake_program, recorded, run, text};
 
-const NEW: [&str; 9] = ["new", "--n", "1..8", "--d", "64", "--m", "16..256:16", "--no-plots", "--output"];
+const NEW: [&str; 9] = ["new", "-n", "1..8", "-d", "64", "-m", "16..256:16", "--no-plots", "--output"];
 
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)

@@ -11,7 +11,7 @@ use flopgap_sweep::Config;
 
 use crate::support::{contents, fake, journaled, recorded, run, text};
 
-const SIZES: [&str; 5] = ["--n", "1..3", "--d", "64,128", "--m=16"];
+const SIZES: [&str; 5] = ["-n", "1..3", "-d", "64,128", "-m=16"];
 
 /// `new` with six small configurations.
 fn new<'a>(run: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
@@ -27,7 +27,7 @@ fn a_new_run_is_measured_and_analyzed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let ended =
-        run(&mut fake(&["new", "--n", "2", "--d", "64", "128", "--m", "16..32:16", "--output", text(&path)]));
+        run(&mut fake(&["new", "-n", "2", "-d", "64", "128", "-m", "16..32:16", "--output", text(&path)]));
     ended.expect(0, &["run directory ", "4 configurations in ", "pictures in ", "interactive report in "]);
     assert!(ended.stdout.contains("Overheads over the run"));
     let table = fs::read_to_string(path.join("processed/metrics.csv")).unwrap();
@@ -48,7 +48,7 @@ fn a_new_run_is_measured_and_analyzed() {
 fn without_output_the_folder_is_named_after_time_and_sizes() {
     let dir = tempfile::tempdir().unwrap();
     let ended =
-        run(fake(&["new", "--n=2..4:2", "--d", "64", "--m", "8", "--no-plots"]).current_dir(dir.path()));
+        run(fake(&["new", "--layers=2..4:2", "-d", "64", "-m", "8", "--no-plots"]).current_dir(dir.path()));
     ended.expect(0, &[]);
     let name = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().file_name().into_string().unwrap();
     let (time, sizes) = name.split_once('_').unwrap();
@@ -61,19 +61,19 @@ fn sizes_that_cannot_be_measured_are_named_and_nothing_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     for (sizes, said) in [
-        (&["--n", "0"][..], "invalid size `0`: a size is at least 1"),
-        (&["--n", "-4"], "invalid size `-4`: a size is at least 1"),
+        (&["-n", "0"][..], "invalid size `0`: a size is at least 1"),
+        (&["-n", "-4"], "invalid size `-4`: a size is at least 1"),
         (&["--d=3000000000"], "`3000000000`: the largest size is 2147483647"),
-        (&["--d", "64", "128", "64"], "--d: size 64 is given twice (again by `64`)"),
-        (&["--m", "64..16:16"], "invalid range `64..16:16`: its end is below its start"),
-        (&["--m", "16..64:0"], "invalid range `16..64:0`: a step is at least 1"),
-        (&["--n", "two"], "invalid size `two`"),
-        (&["--n", "1..2000000"], "more than 1000000 configurations"),
-        (&["--n", "9", "--d", "2000000000", "--m", "1"], "its FLOPs exceed 64 bits"),
+        (&["-d", "64", "128", "64"], "--width: size 64 is given twice (again by `64`)"),
+        (&["-m", "64..16:16"], "invalid range `64..16:16`: its end is below its start"),
+        (&["-m", "16..64:0"], "invalid range `16..64:0`: a step is at least 1"),
+        (&["-n", "two"], "invalid size `two`"),
+        (&["-n", "1..2000000"], "more than 1000000 configurations"),
+        (&["-n", "9", "-d", "2000000000", "-m", "1"], "its FLOPs exceed 64 bits"),
         (&["--shard", "0/4"], "--shard: invalid shard `0/4`: workers are counted from 1 to 4"),
         (&["--shard", "slurm"], "--shard: not a task of a Slurm job array"),
-        (&["--devices", "1,1"], "--devices: 1 is given twice"),
-        (&["--devices", "1", "--device", "1"], "cannot be used with"),
+        (&["--device", "1,1"], "--device: 1 is given twice"),
+        (&["--device", "cpu"], "expected a GPU by its number"),
     ] {
         let ended = run(&mut fake(&[&["new", "--output", text(&path)], sizes].concat()));
         ended.expect(2, &[said]);
@@ -259,11 +259,11 @@ fn other_sizes_extend_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     run(&mut fake(&new(&path, &[]))).expect(0, &[]);
-    let ended = run(&mut fake(&["resume", text(&path), "--d", "128", "256", "--no-plots"]));
+    let ended = run(&mut fake(&["resume", text(&path), "-d", "128", "256", "--no-plots"]));
     ended.expect(0, &["3 of 6 configurations are done", "9 configurations in "]);
     assert_eq!(journaled(&path)[6..], [config(1, 256), config(2, 256), config(3, 256)]);
     // Sizes of which none is new change nothing; later, all of them belong to the plan.
-    run(&mut fake(&["resume", text(&path), "--n", "2", "--no-plots"]))
+    run(&mut fake(&["resume", text(&path), "-n", "2", "--no-plots"]))
         .expect(0, &["2 of 2 configurations are done"]);
     fs::remove_file(path.join("raw/n1_d256_m16.counts.json.zst")).unwrap();
     run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &["8 of 9 configurations are done"]);
@@ -333,7 +333,7 @@ fn workers_share_a_run_without_meeting() {
     assert_eq!(contents(&path), contents(&whole));
     assert_eq!(journaled(&path).len(), 6);
     slurm("3").expect(2, &["--shard: invalid shard `4/3`: workers are counted from 1 to 3"]);
-    let other = ["new", "--n", "5", "--d", "8", "--m", "8", "--shard", "1/3", "--output", text(&path)];
+    let other = ["new", "-n", "5", "-d", "8", "-m", "8", "--shard", "1/3", "--output", text(&path)];
     run(&mut fake(&other)).expect(1, &["another grid or backend"]);
 }
 
@@ -342,7 +342,7 @@ fn several_devices_fill_one_run() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
-    run(&mut fake(&new(&path, &["--devices", "0,2,3"]))).expect(0, &[]);
+    run(&mut fake(&new(&path, &["--device", "0,2,3"]))).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
 }
 
@@ -352,26 +352,26 @@ fn several_devices_fill_a_run_as_one_does() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
-    run(fake(&new(&path, &["--devices", "0,2,3"])).env("FAKE_DELAY_US", "2000")).expect(0, &[]);
+    run(fake(&new(&path, &["--device", "0,2,3"])).env("FAKE_DELAY_US", "2000")).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
     assert_eq!(journaled(&path).len(), 6);
 
     // What goes wrong in such a process is reported as if it had gone wrong here.
     let (lost, other) = (dir.path().join("lost"), dir.path().join("other"));
-    let ended = run(fake(&new(&lost, &["--devices", "0,1"])).env("FAKE_LOST", "n2_d64_m16"));
+    let ended = run(fake(&new(&lost, &["--device", "0,1"])).env("FAKE_LOST", "n2_d64_m16"));
     ended.expect(1, &["the fake device fell off the bus", "what was measured is kept"]);
-    let ended = run(fake(&new(&lost, &["--devices", "0,1"])).env("FAKE_LOST", "n2_d64_m16"));
+    let ended = run(fake(&new(&lost, &["--device", "0,1"])).env("FAKE_LOST", "n2_d64_m16"));
     ended.expect(1, &["there is a run already"]);
     let ended =
-        run(fake(&["resume", text(&lost), "--devices", "0,1", "--no-plots"]).env("FAKE_PANIC", "n2_d64_m16"));
+        run(fake(&["resume", text(&lost), "--device", "0,1", "--no-plots"]).env("FAKE_PANIC", "n2_d64_m16"));
     ended.expect(1, &["the process that counts: it ended (exit status: 101)"]);
-    run(&mut fake(&["resume", text(&lost), "--devices", "0,1", "--no-plots"])).expect(0, &[]);
+    run(&mut fake(&["resume", text(&lost), "--device", "0,1", "--no-plots"])).expect(0, &[]);
     assert_eq!(contents(&lost), contents(&whole));
-    let ended = run(fake(&new(&other, &["--devices", "0,1"]))
+    let ended = run(fake(&new(&other, &["--device", "0,1"]))
         .env("FAKE_FAIL", "n2_d64_m16")
         .env("FAKE_MEMORY", "200000"));
     ended.expect(1, &["n2_d64_m16: no fake kernel for this shape", "n3_d128_m16: does not fit"]);
-    run(&mut fake(&new(&dir.path().join("none"), &["--devices", "1,7"])))
+    run(&mut fake(&new(&dir.path().join("none"), &["--device", "1,7"])))
         .expect(3, &["there is no fake device 7"]);
 }
 
@@ -386,7 +386,7 @@ fn a_subcommand_starts_itself_again() {
         command.env("FAKE_SUBCOMMAND", "profile");
         run(&mut command)
     };
-    within(&new(&path, &["--devices", "0,1"])).expect(0, &[]);
+    within(&new(&path, &["--device", "0,1"])).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
 
     let script = within(&new(&dir.path().join("array"), &["--submit", "slurm", "--dry-run"]));
@@ -400,7 +400,7 @@ fn runs_are_compared_launch_by_launch() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     run(&mut fake(&new(&a, &[]))).expect(0, &[]);
-    run(&mut fake(&new(&b, &["--devices", "1,2"]))).expect(0, &[]);
+    run(&mut fake(&new(&b, &["--device", "1,2"]))).expect(0, &[]);
     let compare = |a: &Path, b: &Path| run(&mut fake(&["compare", text(a), text(b)]));
     let ended = compare(&a, &b);
     ended.expect(0, &[]);
@@ -438,7 +438,7 @@ fn counters_in_use_say_what_to_do() {
     // Nothing was begun, so nothing is left; but a run that others may join is not taken away from
     // them.
     assert!(!path.exists());
-    let ended = run(fake(&new(&path, &["--devices", "0,1"])).env("FAKE_BUSY", "all"));
+    let ended = run(fake(&new(&path, &["--device", "0,1"])).env("FAKE_BUSY", "all"));
     ended.expect(3, &["the fake counters are in use"]);
     assert!(!path.exists());
     fs::create_dir(&path).unwrap();
@@ -466,7 +466,7 @@ fn processes_that_count_end_with_the_one_that_asks() {
     let path = dir.path().join("run");
     // Longer than anyone waits.
     let mut asking =
-        fake(&new(&path, &["--devices", "0,1"])).env("FAKE_DELAY_US", "600000000").spawn().unwrap();
+        fake(&new(&path, &["--device", "0,1"])).env("FAKE_DELAY_US", "600000000").spawn().unwrap();
     let children = || {
         let of = format!("/proc/{}/task", asking.id());
         let threads = fs::read_dir(of).unwrap().map(|thread| thread.unwrap().path().join("children"));

@@ -43,20 +43,8 @@ fn reports_of_ncu_become_records() {
     let dir = tempfile::tempdir().unwrap();
     let path_variable = script(dir.path());
     let path = dir.path().join("run");
-    let new = [
-        "new",
-        "--n",
-        "1",
-        "--d",
-        "64",
-        "--m",
-        "16",
-        "--backend",
-        "ncu",
-        "--no-plots",
-        "--output",
-        text(&path),
-    ];
+    let new =
+        ["new", "-n", "1", "-d", "64", "-m", "16", "--backend", "ncu", "--no-plots", "--output", text(&path)];
     // As a subcommand, as of `flopgap`: that is what `ncu` must be given, too.
     let mut command = fake(&[&["profile"], &new[..]].concat());
     command.env("FAKE_SUBCOMMAND", "profile").env("PATH", &path_variable);
@@ -68,7 +56,7 @@ fn reports_of_ncu_become_records() {
     assert!(manifest.contains("\"profiler\": \"Nsight Compute 2099.1.0.0\""), "{manifest}");
 
     // A run goes on with the backend that it was begun with.
-    let resume = ["resume", text(&path), "--n", "1", "2", "--no-plots"];
+    let resume = ["resume", text(&path), "-n", "1", "2", "--no-plots"];
     let ended = run(fake(&resume).env("PATH", &path_variable).env("FAKE_MEMORY", "40000"));
     ended.expect(0, &["n2_d64_m16: does not fit: it needs 48.0 KiB on the device, which has 39.1 KiB"]);
     let ended = run(fake(&resume).env("PATH", &path_variable).env("FAKE_FAIL", "n2_d64_m16"));
@@ -79,7 +67,7 @@ fn reports_of_ncu_become_records() {
 fn without_ncu_the_places_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let new = ["new", "--n", "1", "--d", "64", "--m", "16", "--backend", "ncu", "--output", text(&path)];
+    let new = ["new", "-n", "1", "-d", "64", "-m", "16", "--backend", "ncu", "--output", text(&path)];
     if !Path::new("/usr/local/cuda/bin/ncu").exists() && !Path::new("/opt/nvidia/nsight-compute").exists() {
         let ended = run(fake(&new).env("PATH", dir.path()));
         ended.expect(

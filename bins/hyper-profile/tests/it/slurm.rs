@@ -12,7 +12,7 @@ use flopgap_sweep::{Entry, Manifest, read_journal};
 use crate::support::{contents, fake, fake_program, journaled, recorded, run, text};
 
 /// 96 networks.
-const SIZES: [&str; 9] = ["--n", "1..4", "--d", "32..128:32", "--m", "8..48:8", "--no-plots", "--output", ""];
+const SIZES: [&str; 9] = ["-n", "1..4", "-d", "32..128:32", "-m", "8..48:8", "--no-plots", "--output", ""];
 
 fn new(run: &Path) -> Command {
     let mut command = fake(&["new"]);
@@ -133,7 +133,7 @@ fn sigterm_finishes_the_configuration_at_hand() {
     for devices in ["0", "0,1"] {
         let path = dir.path().join(format!("run{}", devices.len()));
         let mut command = new(&path);
-        command.args(["--devices", devices]).env("FAKE_DELAY_US", "20000").stderr(Stdio::piped());
+        command.args(["--device", devices]).env("FAKE_DELAY_US", "20000").stderr(Stdio::piped());
         let child = command.stdout(Stdio::null()).spawn().unwrap();
         wait_for("three configurations", || journal(&path, "1-of-1.jsonl").1 >= 3);
         assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
