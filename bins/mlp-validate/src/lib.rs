@@ -25,6 +25,10 @@ const PROGRAM: &str = "mlp-validate";
 /// Compare FLOPs of a square sigmoid MLP: theory, the framework's formula, hardware counters
 #[derive(Parser)]
 #[command(name = PROGRAM, version, max_term_width = 110)]
+#[command(after_help = "\
+Examples:
+  mlp-validate single -n 4 -d 512 -m 64 --counters fixtures/runs/h200-default
+  mlp-validate sweep fixtures/runs/h200-pytorch")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, FormatArg, OutputArgs};
 use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::Strictness;
 use flopgap_report::ReportError;
@@ -16,16 +16,20 @@ use crate::counters::{self, Live};
 use crate::{PROGRAM, findings, framework};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mlp-validate single -n 4 -d 512 -m 64 --counters fixtures/runs/h200-default
+  mlp-validate single --kineto fixtures/kineto/mlp_n10_d1024_m128.json.gz --format markdown")]
 pub(crate) struct Arguments {
     /// Layers of the network (n)
-    #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     layers: u64,
-    /// Inputs and outputs of each layer (d)
-    #[arg(long, short = 'd', default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Width of each layer: its inputs and outputs (d)
+    #[arg(long, short = 'd', value_name = "D", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     width: u64,
     /// Columns of the input (m)
-    #[arg(long, short = 'm', default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
-    tokens: u64,
+    #[arg(long, short = 'm', alias = "tokens", value_name = "M", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
+    columns: u64,
     /// Trace of one training step by torch.profiler, with shapes [default: the framework's formula
     /// applied to the shapes of the network]
     #[arg(long, value_name = "TRACE")]
@@ -41,16 +45,15 @@ pub(crate) struct Arguments {
     /// Do not count with Nsight Compute, which otherwise runs if installed and --counters is absent
     #[arg(long)]
     no_ncu: bool,
-    /// GPU to count on
-    #[arg(long, default_value_t = 0, value_name = "INDEX")]
+    /// Device to count on: a GPU by its number
+    #[arg(long, default_value_t = 0, value_name = "DEVICE", value_parser = flopgap_cli::gpu)]
     device: u32,
-    /// Accept recorded counters that cannot be of this network: launches are missing, or counts are
-    /// below theory
+    /// Accept recordings that cannot be of this network: launches are missing, or counts are below
+    /// theory
     #[arg(long)]
     force: bool,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// The installation of Nsight Compute, if any.
@@ -60,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) 
     let comparison = compare(arguments, live, ncu)?;
     let error = |error: FlopError| Failure::from_error(&error);
     let sentences = findings::of(&comparison).map_err(error)?;
-    let result = match arguments.format {
+    let result = match arguments.output.format() {
         FormatArg::Json => json(&comparison, &sentences).map_err(error)?,
         format if format.is_csv() => rows(&comparison)
             .and_then(|table| Ok(table.render(format.into(), &TextOptions::default())?))
@@ -69,11 +72,11 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) 
             text(&comparison, &sentences, format.into()).map_err(|error| Failure::from_error(&*error))?
         }
     };
-    flopgap_cli::print(&result)
+    arguments.output.write(PROGRAM, &result)
 }
 
 fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Result<Comparison, Failure> {
-    let config = Config { n: arguments.layers, d: arguments.width, m: arguments.tokens };
+    let config = Config { n: arguments.layers, d: arguments.width, m: arguments.columns };
     let network = config.network()?;
     let mut sources = vec![match &arguments.kineto {
         Some(trace) => framework::of_trace(trace)?,

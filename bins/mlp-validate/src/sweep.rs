@@ -20,6 +20,10 @@ use crate::{PROGRAM, framework, plots};
 const FILE: &str = "analytical_vs_framework_comparison.csv";
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  mlp-validate sweep fixtures/runs/h200-pytorch -n 4 -m 64 256
+  mlp-validate sweep --kineto-dir traces -o results")]
 pub(crate) struct Arguments {
     /// Run directory with recorded counters [default: count on this machine's GPU]
     run: Option<PathBuf>,
@@ -28,30 +32,32 @@ pub(crate) struct Arguments {
     /// table says so
     #[arg(long, value_name = "DIR")]
     kineto_dir: Option<PathBuf>,
-    /// Layers: only these of a run [default: all; without a run 10]
-    #[arg(long, short = 'n', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
-    n: Vec<Sizes>,
-    /// Widths: only these of a run [default: all; without a run 128..2048:128]
-    #[arg(long, short = 'd', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
-    d: Vec<Sizes>,
-    /// Columns: only these of a run [default: all; without a run 128]
-    #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "SIZES")]
-    m: Vec<Sizes>,
-    /// GPU to count on, without a run
-    #[arg(long, default_value_t = 0, value_name = "INDEX")]
+    /// Layers of the network (n): `2 4 8` or `2..8:2` [default: all of a run;
+    /// without a run 10]
+    #[arg(long, short = 'n', num_args = 1.., value_delimiter = ',', value_name = "N")]
+    layers: Vec<Sizes>,
+    /// Width of each layer (d), in the same form [default: all of a run; without a run
+    /// 128..2048:128]
+    #[arg(long, short = 'd', num_args = 1.., value_delimiter = ',', value_name = "D")]
+    width: Vec<Sizes>,
+    /// Columns of the input (m), in the same form [default: all of a run; without a run 128]
+    #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "M")]
+    columns: Vec<Sizes>,
+    /// Device to count on without a run: a GPU by its number
+    #[arg(long, default_value_t = 0, value_name = "DEVICE", value_parser = flopgap_cli::gpu)]
     device: u32,
-    /// Output directory of the table and the plots
-    #[arg(long, default_value = "results", value_name = "DIR")]
+    /// Write the table and the plots to this directory
+    #[arg(long, short, default_value = "results", value_name = "DIR")]
     output: PathBuf,
-    /// Write only the table
+    /// Write no plots, only the table
     #[arg(long)]
     no_plots: bool,
-    /// Include recordings that cannot be of their networks: launches are missing, or counts are
+    /// Accept recordings that cannot be of their networks: launches are missing, or counts are
     /// below theory
     #[arg(long)]
     force: bool,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
+    /// Output format of the table on standard output
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: FormatArg,
 }
 
@@ -101,7 +107,11 @@ impl Wanted {
             let values = Sizes::join(name, written)?;
             Ok(Some(values.into_iter().collect()))
         };
-        Ok(Wanted([axis("n", &arguments.n)?, axis("d", &arguments.d)?, axis("m", &arguments.m)?]))
+        Ok(Wanted([
+            axis("n", &arguments.layers)?,
+            axis("d", &arguments.width)?,
+            axis("m", &arguments.columns)?,
+        ]))
     }
 
     /// Requested sizes that no configuration has: `n=3`.
@@ -153,8 +163,8 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
         if written.is_empty() { Ok(default) } else { Sizes::join(name, written) }
     };
     let standard = Grid::standard();
-    let grid = axis("n", &arguments.n, vec![10]).and_then(|n| {
-        let (d, m) = (axis("d", &arguments.d, standard.d)?, axis("m", &arguments.m, vec![128])?);
+    let grid = axis("n", &arguments.layers, vec![10]).and_then(|n| {
+        let (d, m) = (axis("d", &arguments.width, standard.d)?, axis("m", &arguments.columns, vec![128])?);
         let grid = Grid { n, d, m };
         grid.check().map(|()| grid)
     });
