@@ -5,39 +5,41 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
+use flopgap_report::table::{Cell, Column, Format, Table};
 use serde::Deserialize;
 
-use crate::failed;
 use crate::results::Subject;
 use crate::table::float;
+use crate::{PROGRAM, failed};
 
 /// Arguments of `diff`.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mlp-bench diff before.json after.json --fail-if-slower 5")]
 pub(crate) struct Arguments {
-    /// Output of --json before the change
+    /// Output of --format json before the change
     before: PathBuf,
-    /// Output of --json after it, or on another machine
+    /// Output of --format json after it, or on another machine
     after: PathBuf,
-    /// Leave out changes within the spread of the measurements
+    /// Show only changes: leave out those within the spread of the measurements
     #[arg(long)]
     changed: bool,
     /// Smallest change in percent that counts, since a restarted program is slightly faster or
     /// slower
-    #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage, default_value = "2")]
+    #[arg(long, value_name = "PERCENT", value_parser = flopgap_cli::percentage, default_value = "2")]
     noise: f64,
     /// Exit with code 1 if something is slower by more than this percentage and by more than the
     /// spread
-    #[arg(long, value_name = "PCT", value_parser = flopgap_cli::percentage)]
+    #[arg(long, value_name = "PERCENT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
-    /// Format of the output
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
-/// The compared part of the output of --json.
+/// The compared part of the output of --format json.
 #[derive(Debug, Deserialize)]
 struct Document {
     device: String,
@@ -98,9 +100,8 @@ impl Pair<'_> {
 
 /// Compares and prints.
 ///
-/// # Errors
-/// When a file is not what --json prints; when nothing in them is the same; when something is too
-/// slow.
+/// # Errors When a file is not what --format json prints; when nothing in them is the same; when
+/// something is too slow.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     let pairs = pairs(&before.results, &after.results);
@@ -113,13 +114,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Err(Failure::new(what).exit(Exit::Absent));
     }
-    let format = Format::from(arguments.format);
+    let format = Format::from(arguments.output.format());
     let table = table(&pairs, arguments.noise, arguments.changed).map_err(failed)?;
-    let mut text = table.render(format, &TextOptions::for_stdout()).map_err(failed)?;
+    let mut text = table.render(format, &arguments.output.text()).map_err(failed)?;
     if matches!(format, Format::Table | Format::Markdown) {
         let _ = write!(text, "\n{}", summary(&before.device, &after.device, &pairs, arguments.noise));
     }
-    flopgap_cli::print(&text)?;
+    arguments.output.write(PROGRAM, &text)?;
     match arguments.fail_if_slower.map(|percent| too_slow(&pairs, arguments.noise, percent)) {
         Some(Some(slow)) => Err(Failure::new(slow)),
         _ => Ok(()),
@@ -130,7 +131,7 @@ fn read(path: &Path) -> Result<Document, Failure> {
     let failure = |what: String| Failure::new(format!("{}: {what}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| failure(format!("cannot be read: {error}")))?;
     let document: Document = serde_json::from_str(&text)
-        .map_err(|error| failure(error.to_string()).hint("it must be what mlp-bench --json prints"))?;
+        .map_err(|error| failure(error.to_string()).hint("it must be what mlp-bench --format json prints"))?;
     match document.results.iter().find(|m| !(m.median_us.is_finite() && m.median_us > 0.0)) {
         Some(wrong) => Err(failure(format!("{}: the median is {} us", wrong.name(), wrong.median_us))),
         None => Ok(document),

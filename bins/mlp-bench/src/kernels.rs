@@ -1,31 +1,39 @@
 //! `mlp-bench kernels`: the resources that the kernels use, for any architecture, without a GPU.
 
 use clap::Args;
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
 use flopgap_mlp::dense::{Activation, Precision, Size};
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_report::table::{Cell, Column, Table};
 
 use crate::networks::networks;
 use crate::{PROGRAM, failed, unique};
 
 /// Arguments of `kernels`.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mlp-bench kernels --impl coopmat --size large --arch sm_80,sm_90")]
 pub(crate) struct Arguments {
     /// Architectures
-    #[arg(long, value_delimiter = ',', default_value = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120")]
+    #[arg(
+        long,
+        value_name = "ARCH",
+        value_delimiter = ',',
+        default_value = "sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120"
+    )]
     pub(crate) arch: Vec<String>,
     /// Use the kernels of an older architecture, such as `sm_80`, compiled for those above
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch_plan: Option<Architecture>,
     /// Networks
-    #[arg(long, value_delimiter = ',', default_value = "small,medium,large,xlarge")]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "small,medium,large,xlarge")]
     pub(crate) size: Vec<Size>,
-    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are
-    /// not padded)
-    #[arg(long, value_delimiter = ',', conflicts_with = "size")]
+    /// Widths of another network from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not
+    /// padded)
+    #[arg(long, value_name = "WIDTHS", value_delimiter = ',', conflicts_with = "size")]
     pub(crate) widths: Vec<usize>,
     /// Implementations
     #[arg(
@@ -35,12 +43,11 @@ pub(crate) struct Arguments {
         default_value = "forloop,coopvec,coopmat"
     )]
     pub(crate) implementation: Vec<Implementation>,
-    /// Precisions
-    #[arg(long, value_delimiter = ',', default_value = "fp32,fp16")]
+    /// Precision of stored numbers
+    #[arg(long, value_name = "PRECISION", value_delimiter = ',', default_value = "fp32,fp16")]
     pub(crate) precision: Vec<Precision>,
-    /// Format of the table
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: FormatArg,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Compiles and prints a table.
@@ -137,7 +144,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !any {
         return Err(Failure::new("no kernel matches the request").exit(Exit::Absent));
     }
-    flopgap_cli::print(&table.render(arguments.format.into(), &TextOptions::for_stdout()).map_err(failed)?)
+    let output = &arguments.output;
+    output.write(PROGRAM, &table.render(output.format().into(), &output.text()).map_err(failed)?)
 }
 
 /// The assembler's report on a kernel.

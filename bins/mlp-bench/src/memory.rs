@@ -83,7 +83,7 @@ pub(crate) fn check_passes(name: &str, network: &Network, batch: usize) -> Resul
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let needed = of_reference(network, threads) + of_passes(network, batch, threads);
     check(&format!("{name} on {batch} samples"), needed, available())
-        .map_err(|failure| failure.hint("a smaller --batch-size"))
+        .map_err(|failure| failure.hint("a smaller --batch"))
 }
 
 #[cfg(test)]

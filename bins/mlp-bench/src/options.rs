@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{DeviceArg, Failure, OutputArgs};
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
@@ -20,6 +20,11 @@ use crate::unique;
 /// implementations. Every result is checked before it is timed, and again afterwards.
 #[derive(Parser, Debug)]
 #[command(version, max_term_width = 110, args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  mlp-bench --timing both --cold
+  mlp-bench --sweep -o sweep.json
+  mlp-bench --device cpu --widths 32,64,64,8 --batch 256,65536 --pass train")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -31,7 +36,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// List registers, spills and shared memory of the kernels for any architecture, without a GPU
     Kernels(crate::kernels::Arguments),
-    /// Compare two results of --json
+    /// Compare two results of --format json
     Diff(crate::diff::Arguments),
 }
 
@@ -39,22 +44,22 @@ pub(crate) enum Command {
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Bench {
     /// Networks: small (64-64-16), medium (128-128-32), large (256-256-64), xlarge (512-512-128)
-    #[arg(long, value_delimiter = ',', default_value = "small")]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "small")]
     pub(crate) size: Vec<Size>,
     /// Measure the four networks in fp32 and fp16 with batches of 256, 65536 and 1048576 (on the
     /// CPU the first two), forward, backward and train, unless other options restrict it
     #[arg(long, conflicts_with = "size")]
     pub(crate) sweep: bool,
-    /// Another network: its widths from inputs to outputs, such as 32,64,64,8 (multiples of 8 are
-    /// not padded)
-    #[arg(long, value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
+    /// Widths of another network from inputs to outputs, such as 32,64,64,8 (multiples of 8 are not
+    /// padded)
+    #[arg(long, value_name = "WIDTHS", value_delimiter = ',', conflicts_with_all = ["size", "sweep"])]
     pub(crate) widths: Vec<usize>,
     /// Activation of the hidden layers: relu, leaky-relu, sigmoid, tanh, gelu, gelu-tanh, silu,
     /// none
-    #[arg(long, value_parser = activation, default_value = "leaky-relu")]
+    #[arg(long, value_name = "NAME", value_parser = activation, default_value = "leaky-relu")]
     pub(crate) activation: Activation,
     /// Activation of the output, by the same names
-    #[arg(long, value_parser = activation, default_value = "leaky-relu")]
+    #[arg(long, value_name = "NAME", value_parser = activation, default_value = "leaky-relu")]
     pub(crate) output_activation: Activation,
     /// Implementations: forloop, coopvec, coopmat, naive, auto [default: the first three]
     #[arg(long = "impl", value_name = "IMPL", value_delimiter = ',', conflicts_with = "only")]
@@ -68,9 +73,9 @@ pub(crate) struct Bench {
     /// forward]
     #[arg(long, value_enum, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) pass: Vec<Pass>,
-    /// Types in which numbers are stored: fp32, fp16, bf16; sums are in 32 bits [default: fp16, on
-    /// the CPU fp32]
-    #[arg(long, value_delimiter = ',')]
+    /// Precision of stored numbers: fp32, fp16, bf16; sums are in 32 bits [default: fp16, on the
+    /// CPU fp32]
+    #[arg(long, value_name = "PRECISION", value_delimiter = ',')]
     pub(crate) precision: Vec<Precision>,
     /// Sum in 16 bits on tensor cores, as some libraries do (fp16 only)
     #[arg(long)]
@@ -82,19 +87,16 @@ pub(crate) struct Bench {
     /// memory, compiled for this GPU: the code that those GPUs run, not their speed
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch_plan: Option<Architecture>,
-    /// Samples [default: 256]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch_size: Option<u32>,
-    /// Several batch sizes
-    #[arg(long, value_delimiter = ',', conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batches: Vec<u32>,
-    /// Device: `cuda`, `cuda:1` for the second GPU, or `cpu`
-    #[arg(long, default_value = "cuda")]
-    pub(crate) device: String,
+    /// Samples in a batch, or several numbers of them, such as 256,65536 [default: 256]
+    #[arg(long, value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch: Vec<u32>,
+    /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1)
+    #[arg(long, value_name = "DEVICE", default_value = "cuda")]
+    pub(crate) device: DeviceArg,
     #[command(flatten)]
     pub(crate) clocks: Clocks,
     /// Seed of parameters and inputs
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, value_name = "SEED", default_value_t = 42)]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -122,10 +124,10 @@ pub(crate) struct Only {
 #[derive(Args, Debug, Clone, Copy)]
 pub(crate) struct Clocks {
     /// Measurements [default: 100, or as many as fit in a second, at least 5]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
-    /// Measurements before them that are discarded [default: 10, or fewer in the same way]
-    #[arg(long)]
+    /// Leave out the first N measurements [default: 10, or fewer in the same way]
+    #[arg(long, value_name = "N")]
     pub(crate) warmup: Option<u32>,
     /// Clocks: gpu (in a graph, and a launch between two events), cpu (how long a program waits),
     /// both [default: gpu]
@@ -142,19 +144,12 @@ pub(crate) struct Clocks {
 /// The output.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Output {
-    /// Write one JSON document to standard output
-    #[arg(long, group = "output")]
-    pub(crate) json: bool,
-    /// Write CSV to standard output
-    #[arg(long, group = "output")]
-    pub(crate) csv: bool,
-    /// Write a table for a Markdown document
-    #[arg(long, group = "output")]
-    pub(crate) markdown: bool,
-    /// Write plots of the fraction of the floor over the batch to this directory, one for each
-    /// network, precision and pass
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) answer: OutputArgs,
+    /// Write plots to this directory: the fraction of the floor over the batch, for each network,
+    /// precision and pass
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
     /// Measurements of other programs to compare with: lines of JSON as the scripts in
     /// benches/peers print them
     #[arg(long, value_name = "FILE")]
@@ -279,11 +274,11 @@ impl Bench {
 
     /// The numbers of samples.
     pub(crate) fn batch_sizes(&self, place: Place) -> Vec<usize> {
-        match (&self.batches[..], self.batch_size, place) {
-            ([], None, Place::Cpu) if self.sweep => SWEPT[..2].to_vec(),
-            ([], None, Place::Cuda(_)) if self.sweep => SWEPT.to_vec(),
-            ([], batch, _) => vec![batch.map_or(SWEPT[0], |batch| batch as usize)],
-            (asked, _, _) => unique(asked.iter().copied()).into_iter().map(|batch| batch as usize).collect(),
+        match (&self.batch[..], place) {
+            ([], Place::Cpu) if self.sweep => SWEPT[..2].to_vec(),
+            ([], Place::Cuda(_)) if self.sweep => SWEPT.to_vec(),
+            ([], _) => vec![SWEPT[0]],
+            (asked, _) => unique(asked.iter().copied()).into_iter().map(|batch| batch as usize).collect(),
         }
     }
 
@@ -347,23 +342,10 @@ impl Bench {
     }
 
     /// Where it runs.
-    ///
-    /// # Errors
-    /// Another name.
-    pub(crate) fn place(&self) -> Result<Place, Failure> {
-        match self.device.as_str() {
-            "cpu" => Ok(Place::Cpu),
-            "cuda" => Ok(Place::Cuda(0)),
-            other => {
-                if let Some(Ok(index)) = other.strip_prefix("cuda:").map(str::parse) {
-                    return Ok(Place::Cuda(index));
-                }
-                let hint = match other {
-                    "vulkan" | "d3d12" => "the kernels are CUDA's: cuda or cpu",
-                    _ => "cuda, cuda:1 for the second GPU, or cpu",
-                };
-                Err(Failure::new(format!("--device {other}: no such device")).exit(Exit::Usage).hint(hint))
-            }
+    pub(crate) fn place(&self) -> Place {
+        match self.device {
+            DeviceArg::Cpu => Place::Cpu,
+            DeviceArg::Gpu(index) => Place::Cuda(index),
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::{PROGRAM, cpu, failed, memory, peers, plot, table};
 /// before).
 pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let networks = bench.networks()?;
-    let place = bench.place()?;
+    let place = bench.place();
     let peers = bench.output.peers.as_deref().map(peers::read).transpose()?.unwrap_or_default();
     for (option, place) in bench.without_meaning(place) {
         flopgap_cli::warn(PROGRAM, format!("{option} has no effect {place}"));
@@ -60,10 +60,10 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
 /// Prints first, so that measurements are not lost if a plot cannot be written.
 fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
     print(bench, results)?;
-    let Some(folder) = &bench.output.plot else { return Ok(()) };
+    let Some(folder) = &bench.output.plots else { return Ok(()) };
     if results.peaks.is_none() {
         return Err(Failure::new(
-            "--plot: nothing is known of this device's peaks, so there is no floor to plot",
+            "--plots: nothing is known of this device's peaks, so there is no floor to plot",
         )
         .exit(Exit::Absent)
         .hint("give them: --peaks FP32,FP16,TBPS"));
@@ -75,16 +75,12 @@ fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
 }
 
 fn print(bench: &Bench, results: &Results) -> Result<(), Failure> {
-    if bench.output.json {
-        let text = serde_json::to_string_pretty(results).map_err(failed)?;
-        return flopgap_cli::print(&text);
-    }
-    let format = match (bench.output.csv, bench.output.markdown) {
-        (true, _) => Format::Csv,
-        (_, true) => Format::Markdown,
-        _ => Format::Table,
+    let output = &bench.output.answer;
+    let text = match Format::from(output.format()) {
+        Format::Json => serde_json::to_string_pretty(results).map_err(failed)?,
+        format => table::render(results, format).map_err(failed)?,
     };
-    flopgap_cli::print(&table::render(results, format).map_err(failed)?)
+    output.write(PROGRAM, &text)
 }
 
 /// Adds other programs' measurements of the same work.

@@ -34,16 +34,16 @@ fn what_cannot_be_meant_is_a_usage_error() {
         (&["--widths", "64,0,16"], "number 2 is 0: from 1 to 16384"),
         (&["--widths", "64,16"], "at least three are needed"),
         (&["--widths", "64,0,16"], "number 2 is 0"),
-        (&["--batch-size", "0"], "0 is not in 1.."),
+        (&["--batch", "0"], "0 is not in 1.."),
         (&["--impl", "tensor"], "naive, forloop, coopvec, coopmat"),
         (&["--precision", "fp8"], "fp32, fp16, bf16"),
         (&["--activation", "softmax"], "softmax"),
-        (&["--device", "vulkan"], "the kernels are CUDA's"),
-        (&["--device", "cuda:x"], "cuda:1 for the second GPU"),
+        (&["--device", "vulkan"], "expected cpu, cuda, or a GPU"),
+        (&["--device", "cuda:x"], "1 or cuda:1"),
         (&["--sweep", "--size", "small"], "cannot be used with"),
         (&["--forloop-only", "--coopvec-only"], "cannot be used with"),
         (&["--impl", "coopvec", "--forloop-only"], "cannot be used with"),
-        (&["--device", "vulkan", "--peers", "none"], "the kernels are CUDA's"),
+        (&["--device", "vulkan", "--peers", "none"], "expected cpu, cuda, or a GPU"),
         (&["--peaks", "60,790"], "three positive numbers"),
         (&["--peaks", "60,x,790,4.3"], "three positive numbers"),
         (&["--iterations", "0"], "0 is not in 1.."),
@@ -69,7 +69,7 @@ fn without_a_gpu_it_names_the_alternative() {
 #[test]
 fn what_does_not_fit_the_memory_is_left_out_and_what_was_measured_is_shown() {
     let cpu = ["--device", "cpu", "--iterations", "1", "--warmup", "0"];
-    let output = run(&[&cpu[..], &["--batch-size", "4294967295"]].concat());
+    let output = run(&[&cpu[..], &["--batch", "4294967295"]].concat());
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert!(output.stderr.contains("small on 4294967295 samples takes"), "{}", output.stderr);
     let output = run(&[&cpu[..], &["--widths", &["16384"; 65].join(",")]].concat());
@@ -79,7 +79,7 @@ fn what_does_not_fit_the_memory_is_left_out_and_what_was_measured_is_shown() {
     // A plot that cannot be written loses no measurement.
     let file = tempfile::NamedTempFile::new().unwrap();
     let folder = file.path().join("plots");
-    let options = ["--batch-size", "8", "--csv", "--atomic", "--plot", folder.to_str().unwrap()];
+    let options = ["--batch", "8", "--format", "csv", "--atomic", "--plots", folder.to_str().unwrap()];
     let output = run(&[&cpu[..], &options].concat());
     assert_eq!((output.code, output.stdout.lines().count()), (1, 2), "{}", output.stderr);
     assert!(output.stderr.contains("plots"), "{}", output.stderr);
@@ -123,7 +123,7 @@ fn peers_that_cannot_be_read_are_named_with_their_line() {
     let message = "line 2: invalid type: string \"1\", expected f64 (column ";
     assert!(output.stderr.contains(message), "{}", output.stderr);
     std::fs::write(file, peer("large", 1.0)).unwrap();
-    let cpu = ["--device", "cpu", "--batch-size", "8", "--iterations", "1", "--peaks", "1,1,1", "--csv"];
+    let cpu = ["--device", "cpu", "--batch", "8", "--iterations", "1", "--peaks", "1,1,1", "--format", "csv"];
     let output = run(&[&cpu[..], &["--peers", file]].concat());
     assert_eq!((output.code, output.stdout.lines().count()), (0, 2), "{}", output.stderr);
     assert!(output.stderr.contains("--peers: none of them"), "{}", output.stderr);
@@ -199,13 +199,14 @@ fn cores_are_checked_and_timed() {
         "small,medium",
         "--pass",
         "forward,backward,train",
-        "--batches",
+        "--batch",
         "1,700",
         "--iterations",
         "3",
         "--warmup",
         "0",
-        "--json",
+        "--format",
+        "json",
         "--peaks",
         "0.2,0.2,0.02",
     ];
@@ -215,7 +216,7 @@ fn cores_are_checked_and_timed() {
     let peers = folder.path().join("peers.jsonl");
     let peer = r#"{"impl": "other", "size": "small", "precision": "fp32", "pass": "train", "batch": 700, "median_us": 1000}"#;
     std::fs::write(&peers, peer).unwrap();
-    let output = run(&[&arguments[..], &["--plot", plots, "--peers", peers.to_str().unwrap()]].concat());
+    let output = run(&[&arguments[..], &["--plots", plots, "--peers", peers.to_str().unwrap()]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
     let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     let results = results["results"].as_array().unwrap();
@@ -256,11 +257,12 @@ fn without_peaks_those_of_the_cores_are_measured() {
     let output = run(&[
         "--device",
         "cpu",
-        "--batches",
+        "--batch",
         "700",
         "--iterations",
         "3",
-        "--json",
+        "--format",
+        "json",
         "--cold",
         "--impl",
         "coopmat",
@@ -286,7 +288,7 @@ fn a_table_for_readers_has_a_row_for_each_pass_and_batch() {
         "16,24,8",
         "--pass",
         "forward,train",
-        "--batches",
+        "--batch",
         "1,300",
         "--iterations",
         "2",
@@ -358,7 +360,7 @@ fn a_gpu_is_checked_and_timed() {
         "forward,backward,train",
         "--precision",
         "fp32,fp16",
-        "--batches",
+        "--batch",
         "1,300",
         "--timing",
         "both",
@@ -367,7 +369,8 @@ fn a_gpu_is_checked_and_timed() {
         "5",
         "--warmup",
         "1",
-        "--json",
+        "--format",
+        "json",
     ];
     let output = run_on(true, &arguments);
     if output.code == 3 {

@@ -94,7 +94,7 @@ fn documents_that_are_cut_off_or_incomplete_are_refused() {
         fs::write(&path, text).unwrap();
         let error = Source::open(&path).unwrap_err();
         assert!(matches!(error, Error::Bench { .. }), "{error:?}");
-        assert!(error.hint().unwrap().contains("--json"));
+        assert!(error.hint().unwrap().contains("--format json"));
     }
     let path = folder.path().join("calibration.jsonl");
     fs::write(&path, "{\"format\":\"flopgap-calibration\",\"version\":9}\n").unwrap();
