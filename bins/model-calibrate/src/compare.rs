@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use flopgap_calibration::compare::{Change, Comparison};
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_report::ReportError;
 use flopgap_report::numbers::{percent, signed_percent};
-use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
+use flopgap_report::table::{Cell, Column, Format, Table};
 
 use crate::PROGRAM;
 use crate::load;
@@ -15,23 +15,26 @@ use crate::load;
 const SHOWN: usize = 20;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  model-calibrate compare monday/calibration.jsonl tuesday/calibration.jsonl --fail-if-changed 5")]
 pub(crate) struct Arguments {
     /// Earlier calibration: a file or run directory
     old: PathBuf,
     /// Later calibration
     new: PathBuf,
-    /// Fail if the time of a point changes by more than this, in either direction
+    /// Exit with code 1 if the time of a point changes by more than this, in either direction
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = flopgap_cli::percentage)]
-    threshold: f64,
+    fail_if_changed: f64,
     /// Allow calibrations of different machines
     #[arg(long)]
     across_machines: bool,
-    /// Print every point instead of the 20 that changed most
-    #[arg(long)]
-    all: bool,
-    /// Output format; JSON and CSV always have every point
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    /// Show only the first N rows, of the points that changed most; 0 shows all [default: 20, in
+    /// JSON and CSV all]
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -69,13 +72,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let message = "the calibrations have no rows in common";
         return Err(Failure::new(message).exit(Exit::Absent).hint("compare sweeps of the same workloads"));
     }
-    let format: Format = arguments.format.into();
-    let whole = arguments.all || format.is_csv() || format == Format::Json;
-    let shown = if whole { comparison.changes.len() } else { SHOWN };
+    let format: Format = arguments.output.format().into();
+    let shown = match arguments.top {
+        None if !format.is_csv() && format != Format::Json => SHOWN,
+        None | Some(0) => comparison.changes.len(),
+        Some(top) => top,
+    };
     let table = table(&comparison, shown)?;
-    let text = table.render(format, &TextOptions::for_stdout())?;
-    flopgap_cli::print(&text)?;
-    judge(&comparison, arguments.threshold / 100.0)
+    let text = table.render(format, &arguments.output.text())?;
+    arguments.output.write(PROGRAM, &text)?;
+    judge(&comparison, arguments.fail_if_changed / 100.0)
 }
 
 /// Says what all points have in common, and fails where some are beyond the threshold.
@@ -103,7 +109,7 @@ fn judge(comparison: &Comparison, threshold: f64) -> Result<(), Failure> {
         percent(threshold, 1),
         beyond.len() - slower
     );
-    Err(Failure::new(message).hint("`--threshold PERCENT` sets the allowed change"))
+    Err(Failure::new(message).hint("`--fail-if-changed PERCENT` sets the allowed change"))
 }
 
 fn table(comparison: &Comparison, shown: usize) -> Result<Table, ReportError> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use flopgap_calibration::grid::{Caches, Target};
-use flopgap_cli::Failure;
+use flopgap_cli::{DeviceArg, Failure};
 use flopgap_engines::cpu;
 use flopgap_hint::Hint as _;
 
@@ -68,15 +68,10 @@ impl FromStr for Device {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let index = match text.split_once(':') {
-            None if text == "cpu" => return Ok(Device::Cpu),
-            None if text == "cuda" => Some(0),
-            Some(("cuda", index)) => index.parse().ok(),
-            _ => None,
-        };
-        index
-            .map(Device::Cuda)
-            .ok_or_else(|| "expected cpu, cuda or cuda:N, where N is the number of a GPU".to_owned())
+        text.parse().map(|device| match device {
+            DeviceArg::Cpu => Device::Cpu,
+            DeviceArg::Gpu(number) => Device::Cuda(number),
+        })
     }
 }
 
@@ -89,8 +84,9 @@ mod tests {
         assert_eq!("cpu".parse(), Ok(Device::Cpu));
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
         assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
+        assert_eq!("3".parse(), Ok(Device::Cuda(3)));
         for wrong in ["gpu", "cuda:", "cuda:-1", "cpu:0", ""] {
-            assert!(wrong.parse::<Device>().unwrap_err().contains("expected cpu, cuda or cuda:N"), "{wrong}");
+            assert!(wrong.parse::<Device>().unwrap_err().contains("expected cpu, cuda, or a GPU"), "{wrong}");
         }
         assert_eq!(Device::Cuda(3).to_string(), "cuda:3");
     }

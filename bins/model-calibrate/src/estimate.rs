@@ -9,7 +9,7 @@ mod output;
 
 use clap::ValueEnum;
 use flopgap_calibration::judge::Series;
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::predict::FitSettings;
@@ -20,23 +20,27 @@ use self::known::{Contents, Known, Listed};
 use crate::PROGRAM;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  model-calibrate estimate fixtures/models/resnet50.pt2 --machine h200 --precision fp16
+  model-calibrate estimate --calibration run --widths 784,512,512,10 --batch 64")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: model::ModelOptions,
     #[command(flatten)]
     machine: machine::MachineOptions,
-    /// Precision: fp32, tf32, fp16, bf16 or int8
-    #[arg(long, value_parser = |text: &str| text.parse::<Precision>().map_err(|error| error.to_string()))]
+    /// Precision of the model: fp32, tf32, fp16, bf16 or int8
+    #[arg(long, value_name = "PRECISION", value_parser = |text: &str| text.parse::<Precision>().map_err(|error| error.to_string()))]
     #[arg(default_value = "fp32")]
     precision: Precision,
-    /// Engine of the calibration [default: the one with the most rows in this precision]
-    #[arg(long, value_name = "NAME")]
+    /// Engine in the calibration [default: the one with the most rows in this precision]
+    #[arg(long, value_name = "ENGINE")]
     engine: Option<String>,
     /// CPU threads [default: those of most rows]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "N")]
     threads: Option<u32>,
     /// Launch mode [default: stream, if it was measured]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeArg>,
     /// Do not query this machine's GPU for the kernels that would run
     #[arg(long)]
@@ -44,9 +48,8 @@ pub(crate) struct Arguments {
     /// Fit again, without reading or writing the cache of fits
     #[arg(long)]
     no_cache: bool,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Launch mode.
@@ -114,7 +117,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         estimate: &estimate,
         kernels: &kernels,
     };
-    flopgap_cli::print(&output.render(arguments.format)?)
+    let written = &arguments.output;
+    written.write(PROGRAM, &output.render(written.format(), &written.text())?)
 }
 
 /// The series to fit, which has the precision, and the mode to estimate.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use flopgap_calibration::accuracy::{Coverage, Errors};
 use flopgap_calibration::judge::{FitRequest, Fitted, Judged};
 use flopgap_calibration::report::{bars, beats_baselines};
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Failure, OutputArgs};
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
 use flopgap_report::ReportError;
@@ -22,24 +22,26 @@ use crate::load::{self, of_judge};
 const NO_ROOF: f64 = 1e3;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  model-calibrate fit bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv")]
 pub(crate) struct Arguments {
     /// Measured rows: a calibration file, a run directory, or a CSV table whose columns describe
     /// what was run
     calibration: PathBuf,
-    /// Fit only the rows of this device, for a table with several
+    /// Machine, for a table with several: fit only its rows
     #[arg(long, value_name = "NAME")]
-    device: Option<String>,
+    machine: Option<String>,
     /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
     /// in the file
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut calibration = load::calibration(&arguments.calibration, arguments.device.as_deref())?;
+    let mut calibration = load::calibration(&arguments.calibration, arguments.machine.as_deref())?;
     load::set_ceilings(&mut calibration.header, arguments.ceilings.as_deref())?;
     let settings = FitSettings::default();
     let judging = judging(&calibration, &arguments.calibration, &settings)?;
@@ -58,10 +60,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
         tables.push(constants(&name, &fitted, &series.rows)?);
     }
-    flopgap_cli::print(&print(tables, arguments.format.into())?)
+    arguments.output.write(PROGRAM, &print(tables, &arguments.output)?)
 }
 
-fn print(tables: Vec<Table>, format: Format) -> Result<String, ReportError> {
+fn print(tables: Vec<Table>, output: &OutputArgs) -> Result<String, ReportError> {
+    let format = output.format().into();
     match format {
         // A table is one file, so only the most informative table is printed.
         Format::Csv | Format::CsvEscaped => tables[0].render(format, &TextOptions::default()),
@@ -70,7 +73,7 @@ fn print(tables: Vec<Table>, format: Format) -> Result<String, ReportError> {
             Document { title: "Fit".to_owned(), blocks, ..Document::default() }.to_json()
         }
         Format::Table | Format::Markdown => {
-            let options = TextOptions::for_stdout();
+            let options = output.text();
             let texts: Result<Vec<String>, _> =
                 tables.iter().map(|table| table.render(format, &options)).collect();
             Ok(texts?.join("\n"))

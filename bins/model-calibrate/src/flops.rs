@@ -5,10 +5,10 @@ mod modules;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_flops::Work;
 use flopgap_graph::{Graph, GraphError, Layer, Op, StatedShape};
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_report::table::{Cell, Column, Table};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
@@ -16,6 +16,10 @@ use crate::load::of_graph;
 use modules::Module;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  model-calibrate flops fixtures/models/resnet18.pt2 --by module --depth 1
+  model-calibrate flops fixtures/models/mlp_old.onnx --shape batch=32 -o flops.csv")]
 pub(crate) struct Arguments {
     /// ONNX model, or `.pt2` archive of torch.export.save
     #[arg(value_name = "MODEL")]
@@ -24,15 +28,14 @@ pub(crate) struct Arguments {
     /// dimension
     #[arg(long, value_name = "NAME=SIZES")]
     shape: Vec<StatedShape>,
-    /// Rows of the table
-    #[arg(long, value_enum, default_value_t)]
+    /// Group rows by this
+    #[arg(long, value_enum, value_name = "GROUP", default_value_t)]
     by: By,
     /// Show modules down to this depth; 1 shows those of the model itself
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     depth: Option<u64>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    format: FormatArg,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -50,18 +53,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let shapes = arguments.shape.iter().cloned().collect();
     let graph = flopgap_graph::read(&arguments.model, &shapes).map_err(|error| of_graph(&error))?;
-    let result = match (arguments.format, arguments.by) {
+    let output = &arguments.output;
+    let result = match (output.format(), arguments.by) {
         (FormatArg::Json, _) => in_json(arguments, &graph)?,
-        (format, By::Layer) => render(&by_layer(&graph, format)?, format)?,
-        (format, By::Module) => render(&by_module(&graph, arguments.depth)?, format)?,
+        (format, By::Layer) => by_layer(&graph, format)?.render(format.into(), &output.text())?,
+        (format, By::Module) => by_module(&graph, arguments.depth)?.render(format.into(), &output.text())?,
     };
-    flopgap_cli::print(&result)?;
+    output.write(PROGRAM, &result)?;
     flopgap_cli::warn_all(PROGRAM, graph.unknown().map(|layer| unknown(&graph, layer)));
     Ok(())
-}
-
-fn render(table: &Table, format: FormatArg) -> Result<String, Failure> {
-    Ok(table.render(format.into(), &TextOptions::for_stdout())?)
 }
 
 /// Shapes of tensors, such as `1x64x56x56, 64x64x3x3`.

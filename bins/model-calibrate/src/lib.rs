@@ -24,6 +24,11 @@ const PROGRAM: &str = "model-calibrate";
 /// Measure networks on this machine, predict any network with an interval, and report the errors
 #[derive(Parser)]
 #[command(version, max_term_width = 110)]
+#[command(after_help = "\
+Examples:
+  model-calibrate sweep --quick -o run
+  model-calibrate fit run
+  model-calibrate estimate fixtures/models/resnet50.pt2 --machine h200 --precision fp16")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

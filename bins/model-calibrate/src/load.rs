@@ -117,7 +117,7 @@ pub(crate) fn of_sheet(error: &SheetError) -> Failure {
             failure.hint("`--analytical FILE` adds a table of estimates")
         }
         SheetError::MixedDevices { .. } | SheetError::NoSuchDevice { .. } => {
-            failure.hint("`--device NAME` chooses a device")
+            failure.hint("`--machine NAME` chooses a device")
         }
         _ => failure,
     }

@@ -19,9 +19,13 @@ use crate::device::Device;
 
 /// What is measured.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  model-calibrate probe -o ceilings.json
+  model-calibrate probe --ceilings ceilings.json --plots plots")]
 pub(crate) struct Arguments {
-    /// Device: cpu, cuda, or cuda:N for GPU number N [default: cuda if there is a GPU, otherwise
-    /// cpu]
+    /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1) [default: cuda if there is a GPU,
+    /// otherwise cpu]
     #[arg(long, value_name = "DEVICE")]
     device: Option<Device>,
 
@@ -29,25 +33,25 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 
-    /// Show the ceilings of this file instead of measuring
+    /// Ceilings to show instead of measuring, as --output writes them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "threads", "output"])]
-    input: Option<PathBuf>,
+    ceilings: Option<PathBuf>,
 
     /// Write the ceilings to this file (JSON), for fits and reports
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Write charts to this directory (SVG): bandwidth by working set, the roofline
-    #[arg(long, value_name = "FOLDER")]
+    /// Write plots to this directory (SVG): bandwidth by working set, the roofline
+    #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
-    /// Output format; json is what --output writes
-    #[arg(long, value_enum, default_value_t)]
+    /// Output format on standard output; json is what --output writes
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: FormatArg,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let ceilings = match &arguments.input {
+    let ceilings = match &arguments.ceilings {
         Some(path) => Ceilings::read(path)?,
         None => measured(arguments)?,
     };

@@ -16,6 +16,10 @@ use crate::judging::{FOLDS, Judging, judging};
 use crate::load::{self, Empirical, of_sheet};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  model-calibrate report --empirical run -o report.html
+  model-calibrate report --empirical bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv --format markdown")]
 pub(crate) struct Arguments {
     /// Measurements: a calibration file, a run directory, or a CSV table
     #[arg(long, value_name = "FILE")]
@@ -24,13 +28,16 @@ pub(crate) struct Arguments {
     /// the predictor on rows that it did not see; for a table, the estimates in it]
     #[arg(long, value_name = "FILE")]
     analytical: Option<PathBuf>,
-    /// Write the report to a file: .md (with its plots next to it), .html, .json or .csv [default:
-    /// Markdown on standard output]
-    #[arg(long, value_name = "FILE")]
+    /// Output format [default: by the ending of --output, without a file markdown]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Kind>,
+    /// Write to this file instead of standard output, which is `-`; the plots of a Markdown
+    /// document are next to it
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Judge only the rows of this device, for a table with several
+    /// Machine, for a table with several: judge only its rows
     #[arg(long, value_name = "NAME")]
-    device: Option<String>,
+    machine: Option<String>,
     /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
     /// in the file
     #[arg(long, value_name = "FILE")]
@@ -40,9 +47,13 @@ pub(crate) struct Arguments {
 /// The kinds of files that a report can be.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
+    /// For a Markdown document, with plots as files
     Markdown,
+    /// One file that needs no network
     Html,
+    /// Numbers unformatted
     Json,
+    /// The table behind the report
     Csv,
 }
 
@@ -58,16 +69,21 @@ impl Kind {
                 let message = format!("{}: unknown kind of report", path.display());
                 Err(Failure::new(message)
                     .exit(Exit::Usage)
-                    .hint("end the name with .md, .html, .json, or .csv"))
+                    .hint("end the name with .md, .html, .json, or .csv, or name a format with --format"))
             }
         }
     }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let kind = arguments.output.as_deref().map(Kind::of).transpose()?;
+    let file = arguments.file();
+    let kind = match (arguments.format, file) {
+        (Some(kind), _) => kind,
+        (None, Some(path)) => Kind::of(path)?,
+        (None, None) => Kind::Markdown,
+    };
     let role = if arguments.analytical.is_some() { Role::Empirical } else { Role::Both };
-    let page = match load::empirical(&arguments.empirical, role, arguments.device.as_deref())? {
+    let page = match load::empirical(&arguments.empirical, role, arguments.machine.as_deref())? {
         Empirical::Calibration(mut calibration) => {
             load::set_ceilings(&mut calibration.header, arguments.ceilings.as_deref())?;
             match &arguments.analytical {
@@ -77,9 +93,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Empirical::Table(table) => foreign(arguments, table, arguments.analytical.as_deref())?,
     };
-    match (&arguments.output, kind) {
-        (Some(path), Some(kind)) => page.write(path, kind),
-        _ => flopgap_cli::print(&page.document.to_markdown()),
+    let text = page.text(kind)?;
+    let Some(path) = file else { return flopgap_cli::print(&text) };
+    if kind == Kind::Markdown {
+        page.write_charts(path)?;
+    }
+    write(path, text.as_bytes())
+}
+
+impl Arguments {
+    /// The file, unless the report goes to standard output.
+    fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
     }
 }
 
@@ -91,17 +116,13 @@ struct Page {
 }
 
 impl Page {
-    fn write(&self, path: &Path, kind: Kind) -> Result<(), Failure> {
-        let text = match kind {
-            Kind::Markdown => {
-                self.write_charts(path)?;
-                self.document.to_markdown()
-            }
+    fn text(&self, kind: Kind) -> Result<String, Failure> {
+        Ok(match kind {
+            Kind::Markdown => self.document.to_markdown(),
             Kind::Html => self.document.to_html()?,
             Kind::Json => self.document.to_json()?,
             Kind::Csv => sheet::to_csv(&self.identity, &self.rows),
-        };
-        write(path, text.as_bytes())
+        })
     }
 
     fn write_charts(&self, path: &Path) -> Result<(), Failure> {
@@ -158,7 +179,7 @@ fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure
         repeatability,
         ceilings: header.ceilings.as_ref(),
         scenarios: ScenarioRange::of(&header.origin, header.ceilings.as_ref()),
-        charts: charts(arguments.output.as_deref()),
+        charts: charts(arguments.file()),
     };
     let document = document(&input)?;
     let table = table(&header.origin, rows.into_iter().zip(judged.iter().map(Some)));
@@ -170,7 +191,7 @@ fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Re
     let table = match analytical {
         None => table,
         Some(path) => {
-            let device = arguments.device.as_deref();
+            let device = arguments.machine.as_deref();
             let estimates = sheet::read(path, Role::Analytical, device).map_err(|error| of_sheet(&error))?;
             sheet::join(table, estimates, path).map_err(|error| of_sheet(&error))?
         }
@@ -195,7 +216,7 @@ fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Re
         warnings,
         estimator: format!("those of {}", name(from)),
         judged: &judged,
-        charts: charts(arguments.output.as_deref()),
+        charts: charts(arguments.file()),
         ..ReportInput::default()
     };
     let document = document(&input)?;

@@ -14,10 +14,10 @@ const IDENTITY: [&str; 7] = ["the device", "the kind", "vendor", "family", "mode
 
 #[derive(clap::Args)]
 pub(crate) struct MachineOptions {
-    /// Machine by name: a built-in calibration, or with --calibration the device that the file must
-    /// be of
+    /// Machine: the name of a built-in calibration, or with --calibration the device that the file
+    /// must be of
     #[arg(long, value_name = "NAME")]
-    device: Option<String>,
+    machine: Option<String>,
     /// Calibration of this or another machine: a file, or the run directory of a sweep
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
@@ -56,7 +56,7 @@ impl Source {
 impl MachineOptions {
     /// Finds the calibration.
     pub(super) fn source(&self) -> Result<Source, Failure> {
-        match (&self.calibration, &self.device) {
+        match (&self.calibration, &self.machine) {
             (Some(path), _) => {
                 let bytes = load::bytes(path)?;
                 let has_rows = load::is_calibration(&bytes);
@@ -68,7 +68,7 @@ impl MachineOptions {
             }
             (None, None) => {
                 let hint = format!(
-                    "pass --calibration RUN from `model-calibrate sweep`, or --device NAME; built in: {}",
+                    "pass --calibration RUN from `model-calibrate sweep`, or --machine NAME; built in: {}",
                     recorded::names()
                 );
                 Err(Failure::new("no calibration to estimate with").exit(Exit::Usage).hint(hint))
@@ -80,7 +80,7 @@ impl MachineOptions {
     /// by those given.
     pub(super) fn expect(&self, header: &mut Header) -> Result<(), Failure> {
         if let Some(path) = &self.calibration {
-            expect_machine(path, header, self.device.as_deref())?;
+            expect_machine(path, header, self.machine.as_deref())?;
         }
         load::set_ceilings(header, self.ceilings.as_deref())
     }
@@ -104,7 +104,7 @@ fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<
             let message = format!("{}: a calibration of {}, not of `{name}`", path.display(), origin.device);
             return Err(Failure::new(message)
                 .exit(Exit::Absent)
-                .hint("omit `--device`, or pass another file"));
+                .hint("omit `--machine`, or pass another file"));
         }
         return Ok(());
     }
@@ -119,7 +119,7 @@ fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<
         {
             let message = format!("{}: measured on another machine: {difference}", path.display());
             let hint = format!(
-                "measure this one with `model-calibrate sweep`, or estimate for the other with --device \"{}\"",
+                "measure this one with `model-calibrate sweep`, or estimate for the other with --machine \"{}\"",
                 origin.device
             );
             return Err(Failure::new(message).hint(hint));

@@ -11,26 +11,20 @@ use crate::load::of_graph;
 #[derive(clap::Args)]
 pub(crate) struct ModelOptions {
     /// ONNX model, or `.pt2` archive of torch.export.save
-    #[arg(value_name = "MODEL", conflicts_with = "input")]
+    #[arg(value_name = "MODEL", conflicts_with = "widths")]
     model: Option<PathBuf>,
     /// Sizes that the model leaves open: `input=8x3x224x224` for an input, `batch=8` for a
     /// dimension
     #[arg(long, value_name = "NAME=SIZES", requires = "model")]
     shape: Vec<StatedShape>,
-    /// Input features of a fully connected network
-    #[arg(long, value_name = "FEATURES", requires = "output")]
-    input: Option<u64>,
-    /// Widths of its hidden layers, such as 512,512
-    #[arg(long, value_name = "WIDTHS", value_delimiter = ',', requires = "input")]
-    hidden: Vec<u64>,
-    /// Its output features
-    #[arg(long, value_name = "FEATURES", requires = "input")]
-    output: Option<u64>,
-    /// Samples per call of the fully connected network
-    #[arg(long, value_name = "SAMPLES", default_value_t = 1, requires = "input")]
+    /// Widths of a fully connected network from inputs to outputs, such as 784,512,512,10
+    #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
+    widths: Vec<u64>,
+    /// Samples in a batch of the fully connected network
+    #[arg(long, value_name = "SAMPLES", default_value_t = 1, requires = "widths")]
     batch: u64,
-    /// Activation after each of its hidden layers
-    #[arg(long, value_name = "NAME", default_value = "relu", requires = "input")]
+    /// Activation of its hidden layers
+    #[arg(long, value_name = "NAME", default_value = "relu", requires = "widths")]
     #[arg(value_parser = |text: &str| text.parse::<Activation>().map_err(|error| error.to_string()))]
     activation: Activation,
 }
@@ -53,11 +47,16 @@ impl ModelOptions {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             return of(name.unwrap_or_default(), &graph);
         }
-        let (Some(input), Some(output)) = (self.input, self.output) else {
-            let hint = "pass MODEL.onnx, MODEL.pt2, or a network as --input I --hidden H,H --output O";
-            return Err(Failure::new("no model to estimate").exit(Exit::Usage).hint(hint));
+        let [input, hidden @ .., output] = self.widths.as_slice() else {
+            let message = match self.widths.as_slice() {
+                [] => "no model to estimate".to_owned(),
+                only => format!("--widths: expected two or more widths, found {}", only.len()),
+            };
+            let hint = "pass MODEL.onnx, MODEL.pt2, or a network as --widths INPUTS,HIDDEN,HIDDEN,OUTPUTS";
+            return Err(Failure::new(message).exit(Exit::Usage).hint(hint));
         };
-        let (hidden, batch, activation) = (self.hidden.clone(), self.batch, self.activation);
+        let (input, output, hidden) = (*input, *output, hidden.to_vec());
+        let (batch, activation) = (self.batch, self.activation);
         let workload = Workload::Mlp(MlpSpec { input, hidden, output, batch, activation });
         let graph = workload.graph().map_err(|error| of_graph(&error))?;
         of(workload.label(), &graph)

@@ -69,7 +69,7 @@ struct Layer<'a> {
 const MS: f64 = 1e6;
 
 impl Output<'_> {
-    pub(super) fn render(&self, format: FormatArg) -> Result<String, Failure> {
+    pub(super) fn render(&self, format: FormatArg, options: &TextOptions) -> Result<String, Failure> {
         let document = self.document()?;
         let format: Format = format.into();
         if format == Format::Json {
@@ -79,7 +79,7 @@ impl Output<'_> {
             return Ok(json);
         }
         let table = layers(&document)?;
-        let text = table.render(format, &TextOptions::for_stdout())?;
+        let text = table.render(format, options)?;
         Ok(if format.is_csv() { text } else { self.heading(&document) + &text })
     }
 

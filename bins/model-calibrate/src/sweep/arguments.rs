@@ -15,12 +15,17 @@ use flopgap_graph::{Mode, StatedShape};
 use crate::device::Device;
 
 #[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  model-calibrate sweep --quick --ceilings ceilings.json -o run
+  model-calibrate sweep --device cuda:1 --model fixtures/models/resnet50.pt2 --precision fp16
+  model-calibrate sweep --full --limit 30m -o run")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
-    /// Run directory; its rows are in calibration.jsonl [default: named after the time and the
-    /// device]
-    #[arg(long, value_name = "RUN")]
+    /// Write to this run directory, the rows to calibration.jsonl [default: named after the time
+    /// and the device]
+    #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Continue the run in --output
     #[arg(long)]
@@ -29,11 +34,11 @@ pub(crate) struct Arguments {
     /// that any part covers all sizes
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) limit: Option<Duration>,
-    /// Ceilings of this machine, as `model-calibrate probe --output` writes them, to store with the
+    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, to store with the
     /// rows
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub(crate) ceilings: Option<PathBuf>,
-    /// Show the plan without measuring; with --submit, write and print the scripts
+    /// Do nothing but show the plan; with --submit, write and print the scripts
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Measure only the I-th of K equal parts (from 1) of the run in --output, while other
@@ -54,12 +59,13 @@ pub(crate) struct Options {
     /// Measure everything on which accuracy is judged
     #[arg(long)]
     pub(crate) full: bool,
-    /// Device: cpu, cuda, or cuda:N [default: cuda if there is a GPU, otherwise cpu]
-    #[arg(long)]
+    /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1) [default: cuda if there is a GPU,
+    /// otherwise cpu]
+    #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Device>,
-    /// Engines: native, ort on a CPU; cuda, fused on a GPU; torch-eager, torch-compile, torch-graph
-    /// [default: native, in a full sweep also ort if installed; cuda on a GPU]
-    #[arg(long, value_delimiter = ',')]
+    /// Engine, or several: native, ort on a CPU; cuda, fused on a GPU; torch-eager, torch-compile,
+    /// torch-graph [default: native, in a full sweep also ort if installed; cuda on a GPU]
+    #[arg(long, value_name = "ENGINE", value_delimiter = ',')]
     pub(crate) engine: Vec<String>,
     /// Families: mlp (layers, products and whole networks), conv, resnet, memory (element-wise
     /// functions, softmax, norms, copies) [default: mlp; in a full sweep all]
@@ -69,32 +75,34 @@ pub(crate) struct Options {
     /// --family is given. Can be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Vec<PathBuf>,
-    /// Sizes that a model leaves open: `input=8x3x224x224` for an input, `batch=8` for a dimension.
-    /// Can be repeated
+    /// Sizes that the model leaves open: `input=8x3x224x224` for an input, `batch=8` for a
+    /// dimension. Can be repeated
     #[arg(long, value_name = "NAME=SIZES", requires = "model")]
     pub(crate) shape: Vec<StatedShape>,
-    /// Batch sizes, such as 1,16,64 [default: those of the design]
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
-    pub(crate) batch_sizes: Vec<u64>,
-    /// Precisions: fp32, tf32, fp16, bf16, int8 [default: fp32 on a CPU, in a full sweep also int8;
-    /// fp32 and fp16 on a GPU, in a full sweep all]
-    #[arg(long, value_delimiter = ',')]
+    /// Samples in a batch, or several numbers of them, such as 1,16,64 [default: those of the
+    /// design]
+    // The alias is what plans of earlier runs hold.
+    #[arg(long, alias = "batch-sizes", value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) batch: Vec<u64>,
+    /// Precision, or several: fp32, tf32, fp16, bf16, int8 [default: fp32 on a CPU, in a full sweep
+    /// also int8; fp32 and fp16 on a GPU, in a full sweep all]
+    #[arg(long, value_name = "PRECISION", value_delimiter = ',')]
     pub(crate) precision: Vec<Precision>,
     /// Measure only working sets that fit this level of memory and none below: `L1_fit`, `L2_fit`,
     /// `L3_fit`, `DRAM_spill`
     #[arg(long)]
     pub(crate) scenario: Option<Scenario>,
-    /// Launch modes of a GPU: graph, stream [default: both]
-    #[arg(long, value_delimiter = ',', value_parser = mode)]
+    /// Launch mode of a GPU, or several: graph, stream [default: both]
+    #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = mode)]
     pub(crate) mode: Vec<Mode>,
     /// CPU threads [default: all]
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
     /// Maximum number of rows of each engine, from the beginning of the plan [default: all]
     #[arg(long, value_name = "ROWS")]
     pub(crate) rows: Option<NonZero<usize>>,
     /// Seed of the plan [default: 14]
-    #[arg(long)]
+    #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
     /// Number of rows whose energy is measured, over windows of 2 s [default: 60 in a full sweep,
     /// otherwise 0]
@@ -173,7 +181,7 @@ impl Options {
             ("--device", self.device.map(|device| device.to_string())),
             ("--engine", list(&self.engine)),
             ("--family", list(&self.family)),
-            ("--batch-sizes", list(&self.batch_sizes)),
+            ("--batch", list(&self.batch)),
             ("--precision", list(&self.precision)),
             ("--scenario", self.scenario.map(|scenario| scenario.to_string())),
             ("--mode", list(&modes)),
@@ -254,7 +262,7 @@ mod tests {
 
     #[test]
     fn options_come_back_from_their_words() {
-        let all = "--full --device cuda:1 --engine cuda,fused --family mlp,conv --batch-sizes 1,16 \
+        let all = "--full --device cuda:1 --engine cuda,fused --family mlp,conv --batch 1,16 \
                    --precision fp16,int8 --scenario L2_fit --mode graph --threads 2 --rows 99 --seed 7 --energy 5 \
                    --count 6 --repeats 7 --row-limit 1s500ms --model a.onnx --model b.pt2 --shape x=8x3";
         let options = parse(all);
@@ -265,17 +273,16 @@ mod tests {
 
     #[test]
     fn a_resumed_run_may_be_asked_for_again_but_not_for_more() {
-        let planned = parse("--quick --device cpu --batch-sizes 1,16");
+        let planned = parse("--quick --device cpu --batch 1,16");
         assert_eq!(parse("").beyond(&planned), None);
-        assert_eq!(parse("--quick --batch-sizes 1,16").beyond(&planned), None);
-        assert_eq!(parse("--batch-sizes 1").beyond(&planned), Some("--batch-sizes 1".to_owned()));
+        assert_eq!(parse("--quick --batch 1,16").beyond(&planned), None);
+        assert_eq!(parse("--batch 1").beyond(&planned), Some("--batch 1".to_owned()));
         assert_eq!(parse("--full").beyond(&planned), Some("--full".to_owned()));
     }
 
     #[test]
     fn invalid_values_are_refused() {
-        for wrong in ["--batch-sizes 0", "--family gan", "--scenario L4_fit", "--quick --full", "--threads 0"]
-        {
+        for wrong in ["--batch 0", "--family gan", "--scenario L4_fit", "--quick --full", "--threads 0"] {
             let words: Vec<String> = wrong.split_whitespace().map(str::to_owned).collect();
             assert!(Options::of_words(&words).is_err(), "{wrong}");
         }

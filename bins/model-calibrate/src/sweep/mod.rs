@@ -362,7 +362,7 @@ fn drawn(options: &Options, device: Device, engine: &dyn Engine) -> Result<Vec<P
         target: device.target(),
         size: options.size(),
         families: options.family.clone(),
-        batches: options.batch_sizes.clone(),
+        batches: options.batch.clone(),
         precisions: options.precision.clone(),
         modes: options.modes(engine.modes()),
         scenario: options.scenario,

@@ -31,9 +31,9 @@ fn changes_beyond_the_threshold_fail() {
     new.rows[9].measurement.time.median_ns *= 0.5;
     new.write(&dir.path().join("b.jsonl")).unwrap();
     let message = "2 of 116 points changed by more than 10.0%: 1 are slower, 1 faster\n  \
-                   hint: `--threshold PERCENT` sets the allowed change";
+                   hint: `--fail-if-changed PERCENT` sets the allowed change";
     fails(dir.path(), &["compare", "a.jsonl", "b.jsonl"], 1, message);
-    done(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--threshold", "60"]);
+    done(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--fail-if-changed", "60"]);
     let all = run(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--format", "csv"]);
     assert_eq!(all.out.lines().count(), 117, "{}", all.out);
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{calibration, done, fails};
 
-const MLP: [&str; 6] = ["--input", "784", "--hidden", "256,128", "--output", "10"];
+const MLP: [&str; 2] = ["--widths", "784,256,128,10"];
 
 #[test]
 fn an_estimate_has_an_interval_and_all_layers() {
@@ -85,7 +85,7 @@ fn what_was_measured_comes_back_as_measured() {
     let dir = tempfile::tempdir().unwrap();
     let calibration = calibration(1.0);
     calibration.write(&dir.path().join("h200.jsonl")).unwrap();
-    let mlp = ["--input", "784", "--hidden", "512,512", "--output", "10", "--batch", "8"];
+    let mlp = ["--widths", "784,512,512,10", "--batch", "8"];
     let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--format", "json"];
     let json = done(dir.path(), &[&how[..], &mlp].concat());
     let estimate: Value = serde_json::from_str(&json.out).unwrap();
@@ -98,7 +98,7 @@ fn what_was_measured_comes_back_as_measured() {
 fn sizes_beyond_the_measured_range_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
-    let mlp = ["--input", "65536", "--hidden", "65536", "--output", "65536", "--batch", "65536"];
+    let mlp = ["--widths", "65536,65536,65536", "--batch", "65536"];
     let ended = done(dir.path(), &[&["estimate", "--calibration", "h200.jsonl"][..], &mlp].concat());
     assert!(ended.err.contains("warning: some sizes are outside the measured range"), "{}", ended.err);
     assert!(ended.out.contains("extrapolated"), "{}", ended.out);
@@ -115,13 +115,13 @@ fn what_cannot_be_estimated_is_said() {
         "the calibration of NVIDIA H200 has no row in fp32 as stream\n  hint: it has cuda (fp16, fp32)";
     fails(dir.path(), &[&from[..], &MLP, &["--mode", "stream"]].concat(), 3, message);
     let message = "h200.jsonl: a calibration of NVIDIA H200, not of `l40s`\n  \
-                   hint: omit `--device`, or pass another file";
-    fails(dir.path(), &[&from[..], &MLP, &["--device", "l40s"]].concat(), 3, message);
-    done(dir.path(), &[&from[..], &MLP, &["--device", "h200"]].concat());
-    let message = "no model to estimate\n  hint: pass MODEL.onnx, MODEL.pt2, or a network as --input I --hidden H,H \
-                   --output O";
+                   hint: omit `--machine`, or pass another file";
+    fails(dir.path(), &[&from[..], &MLP, &["--machine", "l40s"]].concat(), 3, message);
+    done(dir.path(), &[&from[..], &MLP, &["--machine", "h200"]].concat());
+    let message = "no model to estimate\n  hint: pass MODEL.onnx, MODEL.pt2, or a network as --widths \
+                   INPUTS,HIDDEN,HIDDEN,OUTPUTS";
     fails(dir.path(), &from, 2, message);
-    let zero = ["--input", "0", "--output", "10"];
+    let zero = ["--widths", "0,10"];
     let ended = crate::support::run(dir.path(), &[&from[..], &zero].concat());
     assert_eq!(ended.code, 1, "{}", ended.err);
 }
@@ -140,11 +140,11 @@ fn a_calibration_of_another_cpu_is_refused_unless_it_is_named() {
     assert!(
         ended.err.contains(
             "cpu.jsonl: measured on another machine: the device is `Difference Engine` there and `"
-        ) && ended.err.contains("estimate for the other with --device \"Difference Engine\""),
+        ) && ended.err.contains("estimate for the other with --machine \"Difference Engine\""),
         "{}",
         ended.err
     );
-    done(dir.path(), &[&from[..], &MLP, &["--device", "Difference Engine"]].concat());
+    done(dir.path(), &[&from[..], &MLP, &["--machine", "Difference Engine"]].concat());
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn a_model_from_a_file_is_what_it_is_without_one() {
 #[test]
 fn machines_that_are_built_in_answer_anywhere() {
     let dir = tempfile::tempdir().unwrap();
-    let mlp = ["--input", "900", "--hidden", "768,384", "--output", "24", "--batch", "48"];
+    let mlp = ["--widths", "900,768,384,24", "--batch", "48"];
     for (device, precision) in [("h200", "fp16"), ("xeon-ort", "fp32"), ("xeon-native", "fp32")] {
-        let how = ["estimate", "--device", device, "--precision", precision, "--format", "json"];
+        let how = ["estimate", "--machine", device, "--precision", precision, "--format", "json"];
         let ended = done(dir.path(), &[&how[..], &mlp].concat());
         let estimate: Value = serde_json::from_str(&ended.out).unwrap();
         let number =
@@ -187,7 +187,7 @@ fn machines_that_are_built_in_answer_anywhere() {
         assert!(number("memory_mb") > 1.0, "{device}: parameters alone are more");
         assert_eq!(estimate["layers"].as_array().map(Vec::len), Some(3), "{device}");
     }
-    let unknown = [&["estimate", "--device", "abacus"][..], &mlp].concat();
+    let unknown = [&["estimate", "--machine", "abacus"][..], &mlp].concat();
     let ended = crate::support::run(dir.path(), &unknown);
     assert_eq!(ended.code, 3, "{}", ended.err);
     assert!(ended.err.contains("h200, xeon-ort, xeon-native"), "{}", ended.err);

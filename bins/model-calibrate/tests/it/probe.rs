@@ -17,7 +17,7 @@ fn refusal(arguments: &[&str]) -> (String, Option<i32>) {
 #[test]
 fn what_cannot_be_probed_is_refused() {
     let (message, code) = refusal(&["--device", "gpu"]);
-    assert!(message.contains("expected cpu, cuda or cuda:N"), "{message}");
+    assert!(message.contains("expected cpu, cuda, or a GPU"), "{message}");
     assert_eq!(code, Some(2));
     let (message, code) = refusal(&["--device", "cuda:0", "--threads", "2"]);
     assert_eq!(message, "model-calibrate: error: --threads is for the CPU\n  hint: add --device cpu\n");
@@ -53,7 +53,7 @@ fn recorded_ceilings_are_shown_in_every_format_and_drawn() {
     let file = file.to_str().unwrap();
     let plots = folder.path().join("plots");
     let shown = |arguments: &[&str]| {
-        let output = probe(&[&["--input", file], arguments].concat());
+        let output = probe(&[&["--ceilings", file], arguments].concat());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
@@ -77,14 +77,14 @@ fn a_file_that_holds_no_ceilings_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ceilings.json");
     std::fs::write(&file, RECORDED.replace("950.0", "-1.0")).unwrap();
-    let (message, code) = refusal(&["--input", file.to_str().unwrap()]);
+    let (message, code) = refusal(&["--ceilings", file.to_str().unwrap()]);
     assert!(message.contains("ceilings.json: launch_ns is -1; expected a positive number"), "{message}");
     assert!(message.contains("hint: measure the ceilings again"), "{message}");
     assert_eq!(code, Some(1));
-    let (message, code) = refusal(&["--input", folder.path().join("none.json").to_str().unwrap()]);
+    let (message, code) = refusal(&["--ceilings", folder.path().join("none.json").to_str().unwrap()]);
     assert!(message.contains("none.json: cannot be read"), "{message}");
     assert_eq!(code, Some(3));
-    let (_, code) = refusal(&["--input", file.to_str().unwrap(), "--device", "cpu"]);
+    let (_, code) = refusal(&["--ceilings", file.to_str().unwrap(), "--device", "cpu"]);
     assert_eq!(code, Some(2), "a file or a device");
 }
 

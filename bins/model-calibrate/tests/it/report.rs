@@ -52,7 +52,8 @@ fn a_report_is_written_in_the_kind_of_its_name() {
     // What was written is judged as what it was made from.
     let again = done(dir.path(), &["report", "--empirical", "a.csv"]);
     assert!(again.out.contains("- Total configs tested: 84."), "{}", again.out);
-    let message = "a.pdf: unknown kind of report\n  hint: end the name with .md, .html, .json, or .csv";
+    let message = "a.pdf: unknown kind of report\n  hint: end the name with .md, .html, .json, or .csv, or name \
+                   a format with --format";
     fails(dir.path(), &["report", "--empirical", "a.csv", "--output", "a.pdf"], 2, message);
 }
 
@@ -150,14 +151,14 @@ fn bad_tables_are_refused() {
     }
     write(dir.path(), "t.csv", &format!("{HEADER}\n{good}\n{}\n", good.replace("cpu", "cuda")));
     let message = "t.csv: rows from 2 devices: cpu (1 rows), cuda (1 rows)\n  \
-                   hint: `--device NAME` chooses a device";
+                   hint: `--machine NAME` chooses a device";
     fails(dir.path(), &["fit", "t.csv"], 1, message);
     let message = "t.csv: no rows from device `tpu`; the file has cpu (1 rows), cuda (1 rows)\n  \
-                   hint: `--device NAME` chooses a device";
-    fails(dir.path(), &["fit", "t.csv", "--device", "tpu"], 3, message);
+                   hint: `--machine NAME` chooses a device";
+    fails(dir.path(), &["fit", "t.csv", "--machine", "tpu"], 3, message);
     let message = "t.csv: table: a fit needs at least 20 rows; found 1\n  \
                    hint: measure more rows with `model-calibrate sweep`; `--quick` measures 150";
-    fails(dir.path(), &["fit", "t.csv", "--device", "cpu"], 1, message);
+    fails(dir.path(), &["fit", "t.csv", "--machine", "cpu"], 1, message);
 }
 
 #[test]

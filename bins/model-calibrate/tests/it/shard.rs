@@ -86,9 +86,9 @@ fn shards_are_joined_in_the_order_of_the_plan() {
     assert!(error.contains("12 of 12 rows are done"), "{error}");
     assert!(fs::read(calibration_path(&run)).unwrap() == before);
 
-    let other = ["--shard", "1/3", "--device", "cpu", "--batch-sizes", "3"];
+    let other = ["--shard", "1/3", "--device", "cpu", "--batch", "3"];
     let error = expect(&sweep(&run, &other).output().unwrap(), 2);
-    assert!(error.contains("not `--batch-sizes 3`"), "{error}");
+    assert!(error.contains("not `--batch 3`"), "{error}");
 }
 
 #[test]

@@ -72,8 +72,8 @@ fn a_sweep_measures_its_plan() {
     // Nothing is left to do.
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
     assert!(error.contains("12 of 12 rows are done"), "{error}");
-    let error = expect(&sweep(&run, &["--resume", "--batch-sizes", "3"]).output().unwrap(), 2);
-    assert!(error.contains("not `--batch-sizes 3`"), "{error}");
+    let error = expect(&sweep(&run, &["--resume", "--batch", "3"]).output().unwrap(), 2);
+    assert!(error.contains("not `--batch 3`"), "{error}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
     let run = dir.path().join("run");
     let cases: [(&[&str], i32, &str); 6] = [
         (&["--device", "cpu", "--family", "conv"], 3, "nothing to measure: conv: "),
-        (&["--device", "cpu", "--scenario", "L1_fit", "--batch-sizes", "100000"], 3, "L1_fit is empty: "),
+        (&["--device", "cpu", "--scenario", "L1_fit", "--batch", "100000"], 3, "L1_fit is empty: "),
         (&["--device", "cpu", "--engine", "tpu"], 2, "unknown engine `tpu`"),
         (&["--device", "cpu", "--engine", "native,native"], 2, "`native` is given twice"),
         (&["--device", "cpu", "--scenario", "L4_fit"], 2, "unknown scenario `L4_fit`"),
