@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     /// Write no plots and no report.html, only the metrics
     #[arg(long)]
     no_plots: bool,
+    /// Print the metrics only, and write nothing
+    #[arg(long, conflicts_with_all = ["no_plots", "output"])]
+    no_files: bool,
     /// Also analyze configurations whose recordings cannot be theirs: launches are missing, or
     /// counts are below theory
     #[arg(long)]
@@ -48,7 +51,8 @@ impl Arguments {
     /// `named` configurations have already been printed.
     pub(crate) fn of_run(run: &Path, no_plots: bool, named: BTreeSet<Config>) -> Arguments {
         let run = run.to_owned();
-        Arguments { run, no_plots, force: false, format: FormatArg::default(), output: None, named }
+        let (force, no_files) = (false, false);
+        Arguments { run, no_plots, no_files, force, format: FormatArg::default(), output: None, named }
     }
 }
 
@@ -74,8 +78,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (config, one) in &analysis.configs {
         rows.extend(MetricsRow::of(*config, one)?);
     }
-    let target = arguments.output.as_deref().unwrap_or(&arguments.run);
-    write_files(arguments, &analysis, &rows, target)?;
+    if !arguments.no_files {
+        let target = arguments.output.as_deref().unwrap_or(&arguments.run);
+        write_files(arguments, &analysis, &rows, target)?;
+    }
     print(&rows, analysis.asked_for().len(), arguments.format)
 }
 

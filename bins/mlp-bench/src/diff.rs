@@ -1,7 +1,6 @@
 //! `mlp-bench diff BEFORE AFTER`: what became slower or faster.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,7 +9,7 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table};
 use serde::Deserialize;
 
-use crate::results::Subject;
+use crate::results::{self, Subject};
 use crate::table::float;
 use crate::{PROGRAM, failed};
 
@@ -129,8 +128,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn read(path: &Path) -> Result<Document, Failure> {
     let failure = |what: String| Failure::new(format!("{}: {what}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| failure(format!("cannot be read: {error}")))?;
-    let document: Document = serde_json::from_str(&text)
+    let text = results::read(path)?;
+    let document: Document = serde_json::from_slice(&text)
         .map_err(|error| failure(error.to_string()).hint("it must be what mlp-bench --format json prints"))?;
     match document.results.iter().find(|m| !(m.median_us.is_finite() && m.median_us > 0.0)) {
         Some(wrong) => Err(failure(format!("{}: the median is {} us", wrong.name(), wrong.median_us))),

@@ -3,7 +3,7 @@
 use flopgap_gpu::{ComputeCapability, Device};
 use flopgap_mlp::dense::{CorePeaks, Network, Precision};
 use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::pass::Pass;
 
@@ -90,6 +90,20 @@ impl Serialize for Peaks {
         peaks.serialize_field("memory_gbps", &(self.memory / 1e9))?;
         peaks.serialize_field("origin", &self.origin)?;
         peaks.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Peaks {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Written {
+            fp32_tflops: f64,
+            fp16_tflops: f64,
+            memory_gbps: f64,
+            origin: String,
+        }
+        let Written { fp32_tflops, fp16_tflops, memory_gbps, origin } = Written::deserialize(deserializer)?;
+        Ok(Peaks { fp32: fp32_tflops * 1e12, half: fp16_tflops * 1e12, memory: memory_gbps * 1e9, origin })
     }
 }
 

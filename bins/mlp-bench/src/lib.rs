@@ -15,6 +15,7 @@ mod peers;
 mod plot;
 mod results;
 mod run;
+mod show;
 mod table;
 
 use std::ffi::OsString;
@@ -39,6 +40,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     };
     flopgap_cli::outcome(PROGRAM, || match &arguments.command {
         Some(options::Command::Kernels(arguments)) => kernels::run(arguments),
+        Some(options::Command::Show(arguments)) => show::run(arguments),
         Some(options::Command::Diff(arguments)) => diff::run(arguments),
         None => run::run(&arguments.bench),
     })

@@ -36,6 +36,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// List registers, spills and shared memory of the kernels for any architecture, without a GPU
     Kernels(crate::kernels::Arguments),
+    /// Show the results of --format json as tables
+    Show(crate::show::Arguments),
     /// Compare two results of --format json
     Diff(crate::diff::Arguments),
 }

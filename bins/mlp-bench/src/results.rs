@@ -1,8 +1,13 @@
 //! Results.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::Path;
 
+use flopgap_cli::Failure;
 use flopgap_gpu::timing::Samples;
+use flopgap_unpack::{Compression, Meter};
 use serde::{Deserialize, Serialize};
 
 use crate::floor::{Peaks, Work};
@@ -65,7 +70,7 @@ impl fmt::Display for Subject {
 }
 
 /// One line of the results.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measurement {
     #[serde(flatten)]
     pub(crate) subject: Subject,
@@ -132,7 +137,7 @@ impl Measurement {
 }
 
 /// Everything that was measured, on one device.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) device: String,
     /// The peaks behind the floor.
@@ -150,6 +155,25 @@ pub(crate) struct PeerLine {
     pub(crate) median_us: f64,
     /// Its clock; by default the same as ours.
     pub(crate) timing: Option<String>,
+}
+
+/// The bytes of a file of results, also if it is compressed.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let failed = |error: io::Error| Failure::new(format!("{}: cannot be read: {error}", path.display()));
+    let meter = Meter::default();
+    let mut packed = BufReader::new(meter.packed(File::open(path).map_err(failed)?));
+    let mut bytes = Vec::new();
+    match Compression::of(packed.fill_buf().map_err(failed)?) {
+        Some(compression) => {
+            meter.unpack(compression, packed).and_then(|mut file| file.read_to_end(&mut bytes))
+        }
+        None => packed.read_to_end(&mut bytes),
+    }
+    .map_err(failed)?;
+    Ok(bytes)
 }
 
 impl Results {

@@ -52,11 +52,15 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    run_on(&Gpu, &Restart::default(), arguments)
+    run_as(&Restart::default(), arguments)
 }
 
-/// As [`run`], on other hardware if it is to count, or in a process that starts this program in
-/// another way.
+/// As [`run`], in a process that starts this program in another way.
+pub fn run_as(restart: &Restart, arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    run_on(&Gpu, restart, arguments)
+}
+
+/// As [`run_as`], on other hardware if it is to count.
 pub fn run_on(
     hardware: &dyn Hardware,
     restart: &Restart,

@@ -44,8 +44,8 @@ const HEAD: usize = 4096;
 
 impl Kind {
     /// Recognizes a file or directory of any name, also if it is compressed with gzip or Zstandard,
-    /// and reads little of it. [`Source::open`](crate::Source::open) opens most of them: recordings,
-    /// records and data sets have programs of their own.
+    /// and reads little of it. [`Source::open`](crate::Source::open) opens most of them:
+    /// recordings, records and data sets have programs of their own.
     ///
     /// # Errors
     /// [`Error::Unrecognized`] with what was found instead, and when it cannot be read.

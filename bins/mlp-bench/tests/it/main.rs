@@ -350,6 +350,27 @@ fn two_results_are_compared() {
 }
 
 #[test]
+fn results_are_shown_again_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let cpu = ["--device", "cpu", "--iterations", "1", "--warmup", "0", "--batch", "8"];
+    let output = run(&[&cpu[..], &["--output", file.to_str().unwrap()]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let shown = run(&["show", file.to_str().unwrap()]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(shown.stdout.contains("small (64-64-16), fp32"), "{}", shown.stdout);
+    let again = run(&["show", file.to_str().unwrap(), "--format", "json"]);
+    // The peaks are scaled on the way, which may change their last digit.
+    let written = std::fs::read_to_string(&file).unwrap();
+    let measured = |text: &str| text[text.find("\"results\"").unwrap()..].to_owned();
+    assert_eq!(measured(&again.stdout), measured(&written));
+    std::fs::write(&file, "{}").unwrap();
+    let wrong = run(&["show", file.to_str().unwrap()]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.stderr.contains("missing field `device`"), "{}", wrong.stderr);
+}
+
+#[test]
 fn a_gpu_is_checked_and_timed() {
     let arguments = [
         "--size",

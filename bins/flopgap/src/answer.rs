@@ -1,0 +1,223 @@
+//! `flopgap FILE…`: the likeliest question about what was given, and its answer.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use flopgap_cli::{Exit, Failure, Restart};
+
+use crate::PROGRAM;
+use crate::content::{self, Content};
+use crate::elsewhere::Then;
+use crate::programs::{BENCH, CALIBRATE, NCU, NSYS, PROFILE, Program, TABLE};
+
+/// The machine that models are estimated for: a GPU of the built-in calibrations.
+const MACHINE: &str = "h200";
+
+/// A question to one program.
+#[derive(Debug)]
+struct Question {
+    program: Program,
+    arguments: Vec<OsString>,
+}
+
+/// The questions about some of the files.
+#[derive(Debug)]
+struct Answer {
+    files: Vec<PathBuf>,
+    /// If one is not answered, those after it are not asked.
+    questions: Vec<Question>,
+}
+
+/// Answers. Every file is recognized before the first answer: two reports of which one is missing
+/// are no question about the other.
+pub(crate) fn run(files: &[PathBuf], quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
+    let recognized: Vec<(PathBuf, Content)> =
+        files.iter().map(|path| Ok((path.clone(), content::of(path)?))).collect::<Result<_, Failure>>()?;
+    let answers = answers(&recognized);
+    let several = answers.len() > 1;
+    let mut exit = Exit::Done;
+    for (at, answer) in answers.iter().enumerate() {
+        if several {
+            let names: Vec<String> = answer.files.iter().map(|path| path.display().to_string()).collect();
+            let between = if at > 0 { "\n" } else { "" };
+            flopgap_cli::print(&format!("{between}==> {} <==", names.join(" ")))?;
+        }
+        for (at, question) in answer.questions.iter().enumerate() {
+            if at > 0 {
+                flopgap_cli::print("")?;
+            }
+            if !quiet {
+                flopgap_cli::note(PROGRAM, format_args!("the same as `{}`", question.written()));
+            }
+            let ended = question.ask(restart);
+            if ended != Exit::Done {
+                // The first that failed, as there is one code for all.
+                if exit == Exit::Done {
+                    exit = ended;
+                }
+                break;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+impl Question {
+    fn new(program: Program, command: &[&str], files: &[PathBuf]) -> Question {
+        let files = files.iter().map(|file| as_argument(file));
+        Question { program, arguments: command.iter().map(OsString::from).chain(files).collect() }
+    }
+
+    fn ask(&self, restart: &Restart) -> Exit {
+        let name = OsString::from(self.program.within());
+        let arguments = std::iter::once(name).chain(self.arguments.iter().cloned()).collect();
+        self.program.run(&restart.by(self.program.subcommand), Then::Wait, arguments)
+    }
+
+    /// As it is written in a shell.
+    fn written(&self) -> String {
+        let words = self.arguments.iter().map(|word| in_shell(&word.to_string_lossy()));
+        std::iter::once(self.program.name.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A file whose name begins like an option.
+fn as_argument(file: &Path) -> OsString {
+    if file.as_os_str().as_encoded_bytes().starts_with(b"-") {
+        return Path::new(".").join(file).into_os_string();
+    }
+    file.as_os_str().to_owned()
+}
+
+/// A word, in quotation marks if a shell would change it.
+fn in_shell(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./,:+=@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// What is asked about which files, in the order of the first of each. Traces are one question: the
+/// ranks of a job, or two to compare. Two reports are compared, and so are two results of
+/// `mlp-bench`; of everything else each is its own.
+fn answers(files: &[(PathBuf, Content)]) -> Vec<Answer> {
+    let mut answers: Vec<(usize, Answer)> = Vec::new();
+    let mut together: Vec<(usize, Together, Vec<PathBuf>)> = Vec::new();
+    let exported = files.iter().any(|(_, content)| *content == Content::Recording);
+    for (at, (path, content)) in files.iter().enumerate() {
+        match Together::of(*content) {
+            Some(one) => match together.iter_mut().find(|(_, other, _)| *other == one) {
+                Some((_, _, paths)) => paths.push(path.clone()),
+                None => together.push((at, one, vec![path.clone()])),
+            },
+            None => {
+                answers.push((at, Answer { files: vec![path.clone()], questions: alone(*content, path) }));
+            }
+        }
+    }
+    for (at, one, paths) in together {
+        let each = |questions: fn(&PathBuf) -> Question| -> Vec<(usize, Answer)> {
+            // In their places among the others.
+            let place = |path: &PathBuf| files.iter().position(|(other, _)| other == path).unwrap_or(at);
+            let answer =
+                |path: &PathBuf| Answer { files: vec![path.clone()], questions: vec![questions(path)] };
+            paths.iter().map(|path| (place(path), answer(path))).collect()
+        };
+        let all = |question: Question| vec![(at, Answer { files: paths.clone(), questions: vec![question] })];
+        answers.extend(match (one, paths.len()) {
+            (Together::Traces, _) if exported => all(Question::new(NSYS, &["summary", "--export"], &paths)),
+            (Together::Traces, _) => all(Question::new(NSYS, &["summary"], &paths)),
+            (Together::Reports, 2) => all(Question::new(NCU, &["diff"], &paths)),
+            (Together::Reports, _) => {
+                each(|path| Question::new(NCU, &["kernels"], std::slice::from_ref(path)))
+            }
+            (Together::Benches, 2) => all(Question::new(BENCH, &["diff"], &paths)),
+            (Together::Benches, _) => {
+                each(|path| Question::new(BENCH, &["show"], std::slice::from_ref(path)))
+            }
+        });
+    }
+    answers.sort_by_key(|(at, _)| *at);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Kinds of which several files are one question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Together {
+    Traces,
+    Reports,
+    Benches,
+}
+
+impl Together {
+    fn of(content: Content) -> Option<Together> {
+        match content {
+            Content::Trace | Content::Recording => Some(Together::Traces),
+            Content::Report => Some(Together::Reports),
+            Content::Bench => Some(Together::Benches),
+            _ => None,
+        }
+    }
+}
+
+/// The questions about a file for itself.
+fn alone(content: Content, path: &PathBuf) -> Vec<Question> {
+    let path = std::slice::from_ref(path);
+    let question = |program: Program, command: &[&str]| Question::new(program, command, path);
+    match content {
+        Content::Run => vec![question(PROFILE, &["analyze", "--no-files"])],
+        Content::Model => {
+            vec![question(CALIBRATE, &["flops"]), question(CALIBRATE, &["estimate", "--machine", MACHINE])]
+        }
+        Content::Calibration => vec![question(CALIBRATE, &["report", "--empirical"])],
+        Content::DataSet => vec![question(TABLE, &["query"])],
+        Content::Bench => vec![question(BENCH, &["show"])],
+        Content::Trace | Content::Recording => vec![question(NSYS, &["summary"])],
+        Content::Report | Content::Record => vec![question(NCU, &["kernels"])],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(files: &[(&str, Content)]) -> Vec<String> {
+        let files: Vec<(PathBuf, Content)> =
+            files.iter().map(|(path, content)| (PathBuf::from(path), *content)).collect();
+        let questions = answers(&files).into_iter().flat_map(|answer| answer.questions);
+        questions.map(|question| question.written()).collect()
+    }
+
+    #[test]
+    fn files_of_one_kind_are_one_question_where_that_is_asked_more_often() {
+        use Content::{Bench, Model, Recording, Report, Run, Trace};
+        assert_eq!(asked(&[("a", Trace), ("b", Trace), ("c", Trace)]), ["nsys-analyze summary a b c"]);
+        assert_eq!(asked(&[("a", Trace), ("b", Recording)]), ["nsys-analyze summary --export a b"]);
+        assert_eq!(asked(&[("a", Report), ("b", Report)]), ["ncu-analyze diff a b"]);
+        assert_eq!(
+            asked(&[("a", Report), ("m", Model), ("b", Report), ("c", Report)]),
+            [
+                "ncu-analyze kernels a",
+                "model-calibrate flops m",
+                "model-calibrate estimate --machine h200 m",
+                "ncu-analyze kernels b",
+                "ncu-analyze kernels c"
+            ]
+        );
+        assert_eq!(asked(&[("a", Bench), ("b", Bench)]), ["mlp-bench diff a b"]);
+        assert_eq!(
+            asked(&[("r", Run), ("t", Trace), ("b", Bench), ("u", Trace)]),
+            ["hyper-profile analyze --no-files r", "nsys-analyze summary t u", "mlp-bench show b"]
+        );
+    }
+
+    #[test]
+    fn commands_are_written_for_a_shell() {
+        assert_eq!(
+            asked(&[("-v", Content::Trace), ("it's a $trace", Content::Trace)]),
+            [r"nsys-analyze summary ./-v 'it'\''s a $trace'"]
+        );
+    }
+}

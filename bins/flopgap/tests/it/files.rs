@@ -1,0 +1,124 @@
+//! `flopgap FILE…`: the answer is that of the program that the note names.
+
+use std::fs;
+
+use crate::{Ended, command, ended, flopgap};
+
+const BENCH: &str = r#"{"device": "NVIDIA H200", "results": [{"impl": "coopmat", "size": "small", "precision": "fp16",
+    "pass": "forward", "batch": 256, "timing": "gpu-graph", "median_us": 1.5, "p10_us": 1.25, "p90_us": 1.75,
+    "tflops": 2.0, "gbps": 3.0, "floor_fraction": 0.125, "max_rel_error": 0.0001}]}"#;
+
+/// The answer about files is that of a command, which is named.
+#[track_caller]
+fn is(files: &[&str], name: &str, within: &[&str]) -> Ended {
+    let answer = flopgap(files);
+    let other = flopgap(within);
+    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+    assert_eq!(answer.stdout, other.stdout);
+    assert!(!answer.stdout.is_empty());
+    let note = format!("the same as `{name} {}`", within[1..].join(" "));
+    assert!(answer.stderr.contains(&note), "{note} is not in\n{}", answer.stderr);
+    answer
+}
+
+#[test]
+fn traces_are_summarized() {
+    let file = "fixtures/nsys/two_gpus.sqlite.zst";
+    let answer = is(&[file], "nsys-analyze", &["nsys", "summary", file]);
+    assert!(answer.stdout.starts_with("# two_gpus\n"), "{}", answer.stdout);
+    let ranks = ["fixtures/kineto/ddp_rank0.json.gz", "fixtures/kineto/ddp_rank1.json.gz"];
+    let answer = is(&ranks, "nsys-analyze", &["nsys", "summary", ranks[0], ranks[1]]);
+    assert!(answer.stdout.contains("(2 ranks)"), "{}", answer.stdout);
+}
+
+#[test]
+fn reports_are_shown_by_kernel_and_two_are_compared() {
+    let files = ["fixtures/ncu/n10_d1024_m128_setup.csv.zst", "fixtures/ncu/n10_d1024_m128_forward.csv.zst"];
+    is(&files[..1], "ncu-analyze", &["ncu", "kernels", files[0]]);
+    is(&files, "ncu-analyze", &["ncu", "diff", files[0], files[1]]);
+    let recorded = "fixtures/ncu/h200_range.ncu-rep";
+    is(&[recorded], "ncu-analyze", &["ncu", "kernels", recorded]);
+}
+
+#[test]
+fn a_run_is_analyzed_and_left_as_it_is() {
+    let run = "fixtures/runs/h200-small";
+    let before = fs::read_dir(format!("../../{run}")).unwrap().count();
+    let answer = is(&[run], "hyper-profile", &["profile", "analyze", "--no-files", run]);
+    assert!(answer.stdout.contains("epsilon"), "{}", answer.stdout);
+    assert_eq!(fs::read_dir(format!("../../{run}")).unwrap().count(), before);
+    let record = "fixtures/runs/h200-small/raw/n2_d256_m1.counts.json.zst";
+    is(&[record], "ncu-analyze", &["ncu", "kernels", record]);
+}
+
+#[test]
+fn a_model_is_counted_and_estimated() {
+    // One cache for all: the predictor of the machine is fitted once.
+    let cache = tempfile::tempdir().unwrap();
+    let flopgap = |arguments: &[&str]| ended(command(arguments).env("XDG_CACHE_HOME", cache.path()));
+    for model in ["fixtures/models/mlp.onnx", "fixtures/models/mlp.pt2"] {
+        let (answer, counted) = (flopgap(&[model]), flopgap(&["calibrate", "flops", model]));
+        let estimated = flopgap(&["calibrate", "estimate", "--machine", "h200", model]);
+        assert_eq!(answer.stdout, format!("{}\n{}", counted.stdout, estimated.stdout));
+        answer.expect(
+            0,
+            &["NVIDIA H200"],
+            &["`model-calibrate flops ", "`model-calibrate estimate --machine h200 "],
+        );
+    }
+    let answer = flopgap(&["fixtures/models/no-such.onnx"]);
+    answer.expect(1, &[], &["flopgap: error: fixtures/models/no-such.onnx: cannot be read"]);
+}
+
+#[test]
+fn measurements_are_judged() {
+    let table = "bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv";
+    is(&[table], "model-calibrate", &["calibrate", "report", "--empirical", table]);
+    // A calibration without rows is one, and its own program says what is wrong.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("calibration.jsonl");
+    fs::write(&file, "{\"format\":\"flopgap-calibration\",\"version\":9}\n").unwrap();
+    let answer = flopgap(&[folder.path().to_str().unwrap()]);
+    assert_ne!(answer.code, Some(0));
+    assert!(answer.stderr.contains("`model-calibrate report --empirical "), "{}", answer.stderr);
+    assert!(answer.stderr.contains("model-calibrate: error: "), "{}", answer.stderr);
+}
+
+#[test]
+fn results_of_mlp_bench_are_shown_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (a, b) = (write("a.json", BENCH), write("b.json", &BENCH.replace("1.5,", "3.5,")));
+    let answer = is(&[&a], "mlp-bench", &["bench", "show", &a]);
+    answer.expect(0, &["NVIDIA H200", "small (64-64-16), fp16", "coopmat"], &[]);
+    is(&[&a, &b], "mlp-bench", &["bench", "diff", &a, &b]);
+}
+
+#[test]
+fn several_kinds_are_answered_under_headings_in_their_order() {
+    let (model, report) = ("fixtures/models/mlp.onnx", "fixtures/ncu/n4_d512_m64_forward.csv");
+    let answer = flopgap(&["--quiet", report, model]);
+    answer.expect(
+        0,
+        &[&format!("==> {report} <==\n"), &format!("\n==> {model} <==\n"), "split-k-reduce"],
+        &[],
+    );
+    assert!(answer.stdout.find(report) < answer.stdout.find(model));
+    assert!(!answer.stderr.contains("the same as"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_directory_of_traces_of_torch_profiler_is_one_job() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..2 {
+        let name = format!("ddp_rank{rank}.json.gz");
+        fs::copy(format!("../../fixtures/kineto/{name}"), folder.path().join(name)).unwrap();
+    }
+    fs::write(folder.path().join("notes.txt"), "two ranks").unwrap();
+    let answer = flopgap(&[folder.path().to_str().unwrap()]);
+    answer.expect(0, &["(2 ranks)"], &["`nsys-analyze summary "]);
+}

@@ -1,0 +1,147 @@
+//! The programs as subcommands, completions and man pages.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use crate::{command, ended, flopgap};
+
+const SUBCOMMANDS: [(&str, &str); 6] = [
+    ("nsys", "nsys-analyze"),
+    ("ncu", "ncu-analyze"),
+    ("profile", "hyper-profile"),
+    ("validate", "mlp-validate"),
+    ("bench", "mlp-bench"),
+    ("calibrate", "model-calibrate"),
+];
+
+#[test]
+fn help_names_every_program_and_programs_name_themselves() {
+    let help = flopgap(&["--help"]);
+    help.expect(0, &["FILE → answer:", "Examples:", "completions", "man", "table"], &[]);
+    for (subcommand, program) in SUBCOMMANDS {
+        assert!(help.stdout.contains(&format!("\n  {subcommand} ")), "{subcommand}: {}", help.stdout);
+        let usage = format!("Usage: flopgap {subcommand}");
+        flopgap(&[subcommand, "--help"]).expect(0, &[&usage], &[]);
+        flopgap(&[subcommand, "--no-such-option"]).expect(2, &[], &[&usage]);
+        flopgap(&[subcommand, "--version"]).expect(0, &[program], &[]);
+    }
+    flopgap(&["--version"]).expect(0, &["flopgap "], &[]);
+    flopgap(&["help", "nsys"]).expect(0, &["summary"], &[]);
+    flopgap(&["nsys", "summary"]).expect(2, &[], &["Usage: flopgap nsys summary"]);
+}
+
+#[test]
+fn a_file_that_is_named_like_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy("../../fixtures/ncu/n4_d512_m64_forward.csv", folder.path().join("nsys")).unwrap();
+    let answer = ended(command(&["./nsys"]).current_dir(folder.path()));
+    answer.expect(0, &["split-k-reduce"], &["`ncu-analyze kernels ./nsys`"]);
+}
+
+#[test]
+fn jobs_and_workers_are_started_as_the_subcommand() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let sizes = ["-n", "2", "-d", "64", "-m", "16"];
+    let profile = [&["profile", "new"][..], &sizes, &["--submit", "slurm", "--dry-run", "--output"]].concat();
+    let script = flopgap(&[&profile[..], &[&path("run")]].concat());
+    script.expect(0, &["\"$program\" profile resume "], &[]);
+    let sweep =
+        ["calibrate", "sweep", "--device", "cpu", "--quick", "--submit", "slurm", "--dry-run", "--output"];
+    let script = flopgap(&[&sweep[..], &[&path("sweep")]].concat());
+    script.expect(0, &["\"$program\" calibrate sweep "], &[]);
+
+    // What the processes of several devices are started as: without a GPU, it says so as one.
+    let mut worker = command(&["profile", "count-on", "--device", "0"]);
+    let worker = ended(worker.stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", ""));
+    worker.expect(0, &["{\"error\":"], &[]);
+}
+
+#[test]
+fn run_table_is_found_beside_flopgap_or_in_the_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let (beside, path) = (folder.path().join("bin"), folder.path().join("path"));
+    fs::create_dir_all(&beside).unwrap();
+    fs::create_dir_all(&path).unwrap();
+    let flopgap = beside.join("flopgap");
+    fs::copy(assert_cmd::cargo::cargo_bin("flopgap"), &flopgap).unwrap();
+    let run = |arguments: &[&str]| ended(Command::new(&flopgap).args(arguments).env("PATH", &path));
+
+    let missing = run(&["table", "query", "data"]);
+    missing.expect(3, &[], &["neither beside flopgap nor in PATH", "cargo install run-table"]);
+
+    let script = |at: &std::path::Path, text: &str| {
+        let program = at.join("run-table");
+        fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    script(&path, "echo in the path \"$@\"; exit 3");
+    run(&["table", "query", "--sql", "SELECT 1"]).expect(3, &["in the path query --sql SELECT 1\n"], &[]);
+    script(&beside, "echo beside \"$@\"");
+    run(&["table", "--help"]).expect(0, &["beside --help\n"], &[]);
+
+    // A data set is asked by it.
+    let data = folder.path().join("data");
+    fs::create_dir_all(data.join("_runs")).unwrap();
+    let data = data.to_str().unwrap();
+    run(&[data]).expect(0, &[&format!("beside query {data}\n")], &[&format!("`run-table query {data}`")]);
+}
+
+#[test]
+fn completions_are_scripts_of_their_shells() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = flopgap(&["completions", shell]);
+        script.expect(0, &["nsys-analyze", "hyper-profile", "summary"], &[]);
+        let file = folder.path().join(shell);
+        fs::write(&file, &script.stdout).unwrap();
+        // Where the shell is installed, it reads the script.
+        if ["bash", "zsh", "fish"].contains(&shell)
+            && let Ok(read) = Command::new(shell).arg("-n").arg(&file).output()
+        {
+            assert!(read.status.success(), "{shell}: {}", String::from_utf8_lossy(&read.stderr));
+        }
+    }
+    let script = fs::read_to_string(folder.path().join("bash")).unwrap();
+    for (subcommand, program) in SUBCOMMANDS {
+        assert!(
+            script.contains(&format!("flopgap__subcmd__{subcommand}"))
+                || script.contains(&format!("flopgap__{subcommand}")),
+            "{subcommand}"
+        );
+        assert!(
+            script.contains(&format!(" {program}\n")) || script.contains(&format!(" {program} ")),
+            "{program}"
+        );
+    }
+}
+
+#[test]
+fn man_pages_are_written_for_every_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("man1");
+    flopgap(&["man", "-o", output.to_str().unwrap()]).expect(0, &[], &["man pages in "]);
+    for name in SUBCOMMANDS
+        .iter()
+        .map(|(_, program)| format!("{program}.1"))
+        .chain(SUBCOMMANDS.iter().map(|(subcommand, _)| format!("flopgap-{subcommand}.1")))
+    {
+        let text = fs::read_to_string(output.join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{name}: {text}");
+    }
+    assert!(output.join("flopgap-nsys-summary.1").exists() && output.join("nsys-analyze-summary.1").exists());
+    // Where groff is installed, it finds nothing wrong with them.
+    for name in ["flopgap.1", "flopgap-nsys-summary.1", "model-calibrate.1"] {
+        let Ok(read) =
+            Command::new("groff").args(["-k", "-man", "-Tutf8", "-ww"]).arg(output.join(name)).output()
+        else {
+            return;
+        };
+        assert!(
+            read.status.success() && read.stderr.is_empty(),
+            "{name}: {}",
+            String::from_utf8_lossy(&read.stderr)
+        );
+    }
+}
