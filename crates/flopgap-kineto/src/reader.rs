@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use flopgap_trace::DeviceId;
 use flopgap_unpack::{Compression, Meter};
 use serde::Deserialize;
 use serde_json::Value;
@@ -262,7 +263,7 @@ fn value<T>(cursor: &mut Cursor<'_>, of: fn(&Value) -> Option<T>) -> Result<Opti
 
 fn devices(value: &Value) -> Option<Vec<Device>> {
     let device = |value: &Value| Device {
-        id: value.get("id").and_then(Value::as_i64),
+        id: value.get("id").and_then(Value::as_i64).map(DeviceId),
         name: value.get("name").and_then(Value::as_str).map(str::to_owned),
         multiprocessors: value.get("numSms").and_then(Value::as_u64),
         memory_bytes: value.get("totalGlobalMem").and_then(Value::as_u64),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, StreamId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Error;
@@ -126,21 +127,26 @@ impl Recorded {
     fn push_work(&mut self, event: &Event<'_>, kind: GpuKind) {
         let Some((start, duration)) = self.times(event) else { return };
         let launched = self.arguments(Launched::read(event));
-        let sizes = |sizes: Option<Vec<u64>>| <[u64; 3]>::try_from(sizes?).ok();
+        let extents = [launched.grid, launched.block].map(|sizes| sizes.filter(|sizes| !sizes.is_empty()));
+        let shape = |sizes: &Vec<u64>| Dim3::checked(<[u64; 3]>::try_from(&sizes[..]).ok()?);
+        let [grid, block] = extents.each_ref().map(|sizes| sizes.as_ref().and_then(shape));
+        let are_read =
+            [grid, block].iter().zip(&extents).all(|(read, sizes)| read.is_some() == sizes.is_some());
+        self.without_arguments += u64::from(!are_read);
         let work = GpuWork {
             kind,
             name: self.name(event.name),
             start,
             duration,
             // The profiler shows GPUs as processes and streams as their threads.
-            device: launched.device.integer().or_else(|| event.process.integer()),
-            context: launched.context.integer(),
-            stream: launched.stream.integer().or_else(|| event.thread.integer()),
-            correlation: launched.correlation.integer(),
-            external: launched.external.integer(),
-            graph_node: launched.graph_node.integer().filter(|node| *node > 0),
-            grid: sizes(launched.grid),
-            block: sizes(launched.block),
+            device: launched.device.integer().or_else(|| event.process.integer()).map(DeviceId),
+            context: launched.context.integer().map(ContextId),
+            stream: launched.stream.integer().or_else(|| event.thread.integer()).map(StreamId),
+            correlation: launched.correlation.integer().map(CorrelationId),
+            external: launched.external.integer().map(ExternalId),
+            graph_node: launched.graph_node.integer().filter(|node| *node > 0).map(GraphNodeId),
+            grid,
+            block,
             registers: launched.registers.count(),
             shared_bytes: launched.shared_memory.count(),
             bytes: launched.bytes.count(),
@@ -151,7 +157,7 @@ impl Recorded {
     fn push_call(&mut self, event: &Event<'_>) {
         let Some((start, duration)) = self.times(event) else { return };
         let thread = self.threads.place(event.process, event.thread);
-        let correlation = event.argument(b"correlation").integer();
+        let correlation = event.argument(b"correlation").integer().map(CorrelationId);
         let name = self.name(event.name);
         self.calls.push(Call { name, start, duration, thread, correlation });
     }
@@ -159,7 +165,7 @@ impl Recorded {
     fn push_annotation(&mut self, event: &Event<'_>, kind: AnnotationKind) {
         let Some((start, duration)) = self.times(event) else { return };
         let thread = self.threads.place(event.process, event.thread);
-        let external = event.argument(b"External id").integer();
+        let external = event.argument(b"External id").integer().map(ExternalId);
         let name = self.name(event.name);
         self.annotations.push(Annotation { kind, name, start, duration, thread, external });
     }
@@ -176,7 +182,7 @@ impl Recorded {
         if let Some(number) = called.sequence.integer() {
             self.threads.sequence(number, thread, opens == Some(Part::Backward));
         }
-        let external = called.external.integer();
+        let external = called.external.integer().map(ExternalId);
         let part = Part::Forward;
         self.operators.push(Operator { name, part, start, duration, thread, external, flops });
         self.opens.push(opens);

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, StreamId};
+
 use crate::formula::{FormulaError, Kind};
 use crate::{Error, Part};
 
@@ -31,7 +33,7 @@ pub struct Operator {
     /// The thread that ran it: its place in [`Trace::threads`].
     pub thread: u32,
     /// Ties the work of GPUs to it ([`GpuWork::external`]).
-    pub external: Option<i64>,
+    pub external: Option<ExternalId>,
     /// The FLOPs that the framework assigns to it, and where they come from. `None` where it has no
     /// formula, and where the formula lacks a shape (there is a warning then).
     pub flops: Option<(u64, Source)>,
@@ -62,21 +64,21 @@ pub struct GpuWork {
     /// How long it ran, in nanoseconds.
     pub duration: u64,
     /// The GPU.
-    pub device: Option<i64>,
+    pub device: Option<DeviceId>,
     /// The CUDA context.
-    pub context: Option<i64>,
+    pub context: Option<ContextId>,
     /// The stream.
-    pub stream: Option<i64>,
+    pub stream: Option<StreamId>,
     /// Identifies the call that launched it ([`Call::correlation`]).
-    pub correlation: Option<i64>,
+    pub correlation: Option<CorrelationId>,
     /// Identifies the innermost operator or annotation around its launch ([`Operator::external`]).
-    pub external: Option<i64>,
+    pub external: Option<ExternalId>,
     /// The node of a CUDA graph that it ran for.
-    pub graph_node: Option<i64>,
+    pub graph_node: Option<GraphNodeId>,
     /// Blocks in x, y, z; of a kernel.
-    pub grid: Option<[u64; 3]>,
+    pub grid: Option<Dim3>,
     /// Threads of a block in x, y, z; of a kernel.
-    pub block: Option<[u64; 3]>,
+    pub block: Option<Dim3>,
     /// Registers of a thread; of a kernel.
     pub registers: Option<u64>,
     /// Shared memory of a block, in bytes; of a kernel.
@@ -97,7 +99,7 @@ pub struct Call {
     /// The thread that called: its place in [`Trace::threads`].
     pub thread: u32,
     /// Ties the work of GPUs to it.
-    pub correlation: Option<i64>,
+    pub correlation: Option<CorrelationId>,
 }
 
 /// What marked a range of the host.
@@ -125,7 +127,7 @@ pub struct Annotation {
     /// The thread: its place in [`Trace::threads`].
     pub thread: u32,
     /// Ties the work of GPUs to it ([`GpuWork::external`]).
-    pub external: Option<i64>,
+    pub external: Option<ExternalId>,
 }
 
 /// A thread of the host.
@@ -157,7 +159,7 @@ pub struct Distributed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// Its number, as the process numbers it.
-    pub id: Option<i64>,
+    pub id: Option<DeviceId>,
     /// Its name.
     pub name: Option<String>,
     /// Its multiprocessors.

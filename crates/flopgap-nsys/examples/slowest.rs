@@ -12,8 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     kernels.sort_by_key(|kernel| std::cmp::Reverse(kernel.at.duration()));
     for kernel in kernels.iter().take(5) {
         let name = trace.string(kernel.short)?.unwrap_or_default();
-        let [x, y, z] = kernel.grid;
-        println!("{:>9} ns at {:>12} ns, grid {x}x{y}x{z}: {name}", kernel.at.duration(), kernel.at.start);
+        let (duration, start) = (kernel.at.duration(), kernel.at.start);
+        println!("{duration:>9} ns at {start:>12} ns, grid {}: {name}", kernel.grid);
     }
     for warning in trace.warnings() {
         eprintln!("{warning}");

@@ -7,10 +7,11 @@ use rustc_hash::FxHashMap;
 
 use crate::strings::Strings;
 use crate::tables::nvtx::{NvtxRow, NvtxRows};
-use crate::{Error, GlobalId, NvtxKind, Trace};
+use crate::{DomainId, Error, NvtxKind, ProcessId, RangeId, ThreadId, Trace};
 
 /// What an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum AnnotationKind {
     /// A range that was pushed and popped.
     PushPop,
@@ -42,9 +43,10 @@ impl AnnotationKind {
 
 /// A range or a mark, with the texts that its row refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Annotation {
     /// Its row in `NVTX_EVENTS`, nsys's `RangeId`.
-    pub row: i64,
+    pub row: RangeId,
     /// What it is.
     pub kind: AnnotationKind,
     /// When it was or began, in nanoseconds since the recording began.
@@ -52,9 +54,9 @@ pub struct Annotation {
     /// When it ended; `None` for a mark, and for a range that was open at the end of the recording.
     pub end: Option<i64>,
     /// The thread.
-    pub thread: Option<GlobalId>,
+    pub thread: Option<ThreadId>,
     /// The thread that ended it, when that is another.
-    pub end_thread: Option<GlobalId>,
+    pub end_thread: Option<ThreadId>,
     /// The name of its domain; none in the default domain.
     pub domain: Option<Arc<str>>,
     /// The number of its category within the domain.
@@ -64,7 +66,7 @@ pub struct Annotation {
 }
 
 /// The names of domains by process and number.
-type Domains = FxHashMap<(GlobalId, i64), Arc<str>>;
+type Domains = FxHashMap<(ProcessId, DomainId), Arc<str>>;
 
 /// The ranges and marks of a trace, in the order of the file, read on demand: see
 /// [`Trace::annotations`].

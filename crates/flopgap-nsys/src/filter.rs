@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use flopgap_hint::{ErrorKind, Hint};
 
-use crate::{AnnotationKind, Error, GlobalId, Trace};
+use crate::{AnnotationKind, Error, ProcessId, ThreadId, Trace};
 
 /// Which rows to look at. [`Trace::filtered`] applies it to everything that is read.
 ///
@@ -35,9 +35,9 @@ enum Owner {
     /// Rows of the process and thread with these system ids, if given.
     Ids { pid: Option<i64>, tid: Option<i64> },
     /// Of this thread; of its process where rows have no thread.
-    Thread(GlobalId),
+    Thread(ThreadId),
     /// Of this process.
-    Process(GlobalId),
+    Process(ProcessId),
 }
 
 /// An invalid time range, or one that ends before it starts.
@@ -97,14 +97,15 @@ impl Filter {
     }
 
     /// Whether rows of a thread or process are examined.
-    pub(crate) fn owns(&self, owner: GlobalId, is_thread: bool) -> bool {
+    pub(crate) fn owns(&self, owner: ThreadId, is_thread: bool) -> bool {
         match self.owner {
             Owner::Ids { pid, tid } => {
                 pid.is_none_or(|pid| owner.pid() == pid)
                     && tid.is_none_or(|tid| !is_thread || owner.tid() == tid)
             }
             Owner::Thread(thread) if is_thread => owner == thread,
-            Owner::Thread(process) | Owner::Process(process) => owner.process() == process.process(),
+            Owner::Thread(thread) => owner.process() == thread.process(),
+            Owner::Process(process) => owner.process() == process,
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) use crate::tables::gpu::Backward;
 use crate::tables::gpu::{IdentifiedWork, KERNEL, NamedWork, all_work, identified_work, named_work};
 use crate::trace::Tally;
 use crate::warning::Oddity;
-use crate::{Error, KernelName, Name, Names, Trace};
+use crate::{Error, GraphId, KernelName, Name, Names, StringId, Trace};
 
 impl Trace {
     /// Calls `visit` with every kernel, copy and memset, and on request with every graph that was
@@ -84,8 +84,8 @@ impl Trace {
                     name
                 } else {
                     let text = match work.kind {
-                        Kind::Graph => graph_name(id),
-                        _ => self.string_or_id(id)?,
+                        Kind::Graph => graph_name(GraphId(id)),
+                        _ => self.string_or_id(StringId(id))?,
                     };
                     *known.entry((work.kind, id)).or_insert_with(|| texts.intern(&text))
                 };
@@ -98,7 +98,7 @@ impl Trace {
 }
 
 /// What a graph that was traced as a whole is called as a kernel.
-pub(crate) fn graph_name(id: i64) -> Arc<str> {
+pub(crate) fn graph_name(id: GraphId) -> Arc<str> {
     format!("[CUDA graph {id}]").into()
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flopgap_trace::{Interval, Owners};
 
-use crate::GlobalId;
+use crate::ThreadId;
 
 /// An interval of time on one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Span {
     pub(crate) id: i64,
     pub(crate) start: i64,
     pub(crate) end: i64,
-    pub(crate) thread: GlobalId,
+    pub(crate) thread: ThreadId,
 }
 
 /// The indices of spans in the order of a sweep: by thread and time, outer before inner.
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn span(id: i64, start: i64, end: i64) -> Span {
-        Span { id, start, end, thread: GlobalId(1) }
+        Span { id, start, end, thread: ThreadId(1) }
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn overlap_is_not_containment_and_threads_are_apart() {
         let mut spans = [span(1, 0, 10), span(2, 5, 15), span(3, 6, 9), span(4, 7, 8)];
-        spans[3].thread = GlobalId(2);
+        spans[3].thread = ThreadId(2);
         let tree = Hierarchy::of(&spans);
         assert_eq!([0, 1, 2, 3].map(|at| tree.parent(at)), [None, None, Some(1), None]);
     }
@@ -215,7 +215,7 @@ mod tests {
             raw in proptest::collection::vec((0_i64..40, 0_i64..20, 0_i64..2), 0..30)
         ) {
             let spans: Vec<Span> = (0..).zip(&raw).map(|(id, (start, length, thread))| Span {
-                id, start: *start, end: start + length, thread: GlobalId(*thread),
+                id, start: *start, end: start + length, thread: ThreadId(*thread),
             }).collect();
             let tree = Hierarchy::of(&spans);
             for (at, inner) in spans.iter().enumerate() {

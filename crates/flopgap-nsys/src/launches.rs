@@ -4,7 +4,7 @@ use flopgap_trace::{CorrelationIds as Ids, Correlations};
 use rustc_hash::FxHashSet;
 
 use crate::tables::host::api_calls;
-use crate::{ApiCall, Error, GlobalId, Trace};
+use crate::{ApiCall, CorrelationId, Error, ProcessId, StringId, ThreadId, Trace};
 
 /// The API calls of some GPU work, by process and correlation id.
 #[derive(Debug, Default)]
@@ -18,9 +18,8 @@ pub(crate) struct Launches {
 pub(crate) struct Launch {
     pub(crate) start: i64,
     pub(crate) end: i64,
-    pub(crate) thread: GlobalId,
-    /// Its name, for [`Trace::string`].
-    pub(crate) name: i64,
+    pub(crate) thread: ThreadId,
+    pub(crate) name: StringId,
     has_backtrace: bool,
 }
 
@@ -29,12 +28,12 @@ pub(crate) struct Launch {
 pub(crate) struct Work {
     ids: Ids,
     /// Ids of work that does not say whose it is.
-    of_anyone: FxHashSet<i64>,
+    of_anyone: FxHashSet<CorrelationId>,
 }
 
 impl Work {
     /// Adds a piece of work.
-    pub(crate) fn add(&mut self, process: Option<GlobalId>, correlation: Option<i64>) {
+    pub(crate) fn add(&mut self, process: Option<ProcessId>, correlation: Option<CorrelationId>) {
         match (process, correlation) {
             (Some(process), Some(correlation)) => {
                 self.ids.insert((process, correlation));
@@ -46,7 +45,7 @@ impl Work {
         }
     }
 
-    fn has(&self, process: GlobalId, correlation: i64) -> bool {
+    fn has(&self, process: ProcessId, correlation: CorrelationId) -> bool {
         self.ids.contains((process, correlation)) || self.of_anyone.contains(&correlation)
     }
 }
@@ -86,7 +85,11 @@ impl Launches {
     }
 
     /// The call that started a piece of GPU work; `None` when it was not recorded.
-    pub(crate) fn find(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<&Launch> {
+    pub(crate) fn find(
+        &self,
+        process: Option<ProcessId>,
+        correlation: Option<CorrelationId>,
+    ) -> Option<&Launch> {
         self.calls.get(self.places.get(process, correlation?)? as usize)
     }
 }

@@ -33,9 +33,10 @@ pub use error::{Error, Found};
 pub use filter::{Filter, InvalidTime};
 pub use flopgap_hint::Hint;
 pub use flopgap_trace::{
-    AttributeBy, Attribution, GlobalId, GpuActivity, GpuWork, Launched, Name, Names, OperationTimes,
-    PlaceTimes, Range as NvtxRange, RangeName, RangeNames, RangeStyle, Ranges as NvtxRanges, Summary,
-    Unlaunched, WorkSum, fold_name,
+    AttributeBy, Attribution, ContextId, CorrelationId, DeviceId, Dim3, DomainId, EventId, GpuActivity,
+    GpuId, GpuWork, GraphExecId, GraphId, GraphNodeId, Launched, Name, Names, OperationTimes, PlaceTimes,
+    ProcessId, Range as NvtxRange, RangeId, RangeName, RangeNames, RangeStyle, Ranges as NvtxRanges,
+    StreamId, StringId, Summary, ThreadId, Unlaunched, WorkSum, fold_name,
 };
 pub use kernel_name::KernelName;
 pub use problems::Problem;
@@ -47,11 +48,11 @@ pub use rows::RowsOf;
 pub use rules::{AppliedRule, InvalidRule, Rule, RuleOptions, UnknownRule};
 pub use schema::Schema;
 pub use tables::{
-    ApiCall, Context, CpuPageFault, CudaDevice, CudaEvent, Diagnostic, Gpu, GpuPageFault, GraphCreation,
-    GraphPart, GraphRun, Kernel, MemoryCopy, MemorySet, Metadata, Migration, NvtxEvent, NvtxKind,
-    NvtxPayload, NvtxText, OsCall, Placement, Process, ProfilerOverhead, Session, Stream, Synchronization,
-    ThreadName, access_label, copy_label, memory_label, migration_label, severity_label, stream_label,
-    sync_label,
+    AccessKind, ApiCall, ApiClass, Context, CopyKind, CpuPageFault, CudaDevice, CudaEvent, Diagnostic,
+    DiagnosticClock, DiagnosticSource, Gpu, GpuPageFault, GraphClass, GraphCreation, GraphPart, GraphRun,
+    Kernel, MemoryCopy, MemoryKind, MemorySet, Metadata, Migration, MigrationCause, NvtxEvent, NvtxKind,
+    NvtxPayload, NvtxText, OsCall, OsClass, Placement, Process, ProfilerOverhead, Session, Severity, Stream,
+    StreamKind, SyncKind, Synchronization, ThreadName,
 };
 pub use trace::Trace;
 pub use warning::{Oddity, Warning};

@@ -4,7 +4,7 @@ use flopgap_trace::OperationSums;
 
 use crate::gpu_work::{Kind, graph_name};
 use crate::tables::gpu::has_kernel_names;
-use crate::{Attribution, Error, OperationTimes, Trace};
+use crate::{Attribution, Error, GraphId, OperationTimes, StringId, Trace};
 
 impl Trace {
     /// The durations of all GPU operations, or of those launched within some instances of ranges,
@@ -43,8 +43,8 @@ impl Trace {
             &read
         };
         sums.finish(kinds, |kind, id| match (kind, id) {
-            (Kind::Graph, Some(id)) => Ok(Some(graph_name(id))),
-            (_, Some(id)) => self.string_or_id(id).map(Some),
+            (Kind::Graph, Some(id)) => Ok(Some(graph_name(GraphId(id)))),
+            (_, Some(id)) => self.string_or_id(StringId(id)).map(Some),
             (_, None) => has_kernel_names(self).map(|()| None),
         })
     }

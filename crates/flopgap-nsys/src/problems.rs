@@ -3,8 +3,7 @@
 use std::fmt;
 
 use crate::error::if_present;
-use crate::tables::Severity;
-use crate::{Error, Trace, severity_label};
+use crate::{Error, Severity, Trace};
 
 /// Beginnings of messages about data that no command here reads: the states of host threads.
 /// Recordings without sampling of the CPU, which are the rule, all have this one.
@@ -13,8 +12,8 @@ const UNRELATED: [&str; 1] = ["Scheduling information is absent"];
 /// A problem that nsys reported about a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// How severe it is by nsys's code: see [`severity_label`].
-    pub severity: i64,
+    /// How severe it is.
+    pub severity: Severity,
     /// What nsys says.
     pub text: String,
     /// How often it was reported.
@@ -24,7 +23,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("nsys reported (")?;
-        match severity_label(self.severity) {
+        match self.severity.label() {
             Some(label) => f.write_str(&label.to_lowercase())?,
             None => write!(f, "severity {}", self.severity)?,
         }
@@ -52,7 +51,7 @@ impl Trace {
             }
         }
         // Stable: within errors and within the rest, the order in which they were reported.
-        problems.sort_by_key(|problem| Severity::of(problem.severity) != Some(Severity::Error));
+        problems.sort_by_key(|problem| problem.severity != Severity::Error);
         Ok(problems)
     }
 }

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::tables::nvtx::{NvtxRow, NvtxRows};
 use crate::{
-    Error, GlobalId, Name, Names, NvtxKind, NvtxRange, NvtxRanges, RangeName, RangeNames, RangeStyle, Trace,
-    fold_name,
+    DomainId, Error, Name, Names, NvtxKind, NvtxRange, NvtxRanges, ProcessId, RangeName, RangeNames,
+    RangeStyle, StringId, ThreadId, Trace, fold_name,
 };
 
 /// The style of the range that an annotation is; `None` for other annotations.
@@ -57,8 +57,8 @@ impl RangeTable {
 pub(crate) struct NvtxNames {
     /// The texts of ranges and domains.
     texts: Names,
-    by_id: FxHashMap<i64, Name>,
-    domains: FxHashMap<(GlobalId, i64), Name>,
+    by_id: FxHashMap<StringId, Name>,
+    domains: FxHashMap<(ProcessId, DomainId), Name>,
     /// As in [`NvtxRanges`].
     pub(crate) last_event: i64,
     last_range: i64,
@@ -84,7 +84,7 @@ impl NvtxNames {
         &mut self,
         trace: &Trace,
         row: &NvtxRow<'_>,
-        ranges: &mut Vec<(NvtxRange, i64)>,
+        ranges: &mut Vec<(NvtxRange, DomainId)>,
     ) -> Result<(), Error> {
         let end = row.end();
         let last = end.map_or(row.start, |end| end.max(row.start));
@@ -97,7 +97,7 @@ impl NvtxNames {
             None => self.texts.intern(row.text().unwrap_or_default()),
             Some(id) => self.registered(trace, id)?,
         };
-        let (thread, domain) = (row.thread().unwrap_or(GlobalId(0)), row.domain());
+        let (thread, domain) = (row.thread().unwrap_or(ThreadId(0)), row.domain());
         let Some(style) = style else {
             self.domains.entry((thread.process(), domain)).or_insert(name);
             return Ok(());
@@ -112,7 +112,7 @@ impl NvtxNames {
     }
 
     /// The name of a registered string.
-    fn registered(&mut self, trace: &Trace, id: i64) -> Result<Name, Error> {
+    fn registered(&mut self, trace: &Trace, id: StringId) -> Result<Name, Error> {
         if let Some(name) = self.by_id.get(&id) {
             return Ok(*name);
         }
@@ -130,7 +130,7 @@ impl NvtxNames {
     }
 
     /// The domain of a process by its number, if it has a name.
-    pub(crate) fn domain(&self, process: GlobalId, domain: i64) -> Option<Name> {
+    pub(crate) fn domain(&self, process: ProcessId, domain: DomainId) -> Option<Name> {
         self.domains.get(&(process, domain)).copied()
     }
 
@@ -145,13 +145,13 @@ impl NvtxNames {
 /// its domain.
 pub(crate) struct RangeRows<'t> {
     trace: &'t Trace,
-    rows: NvtxRows<(NvtxRange, i64)>,
+    rows: NvtxRows<(NvtxRange, DomainId)>,
     /// What was seen so far.
     pub(crate) names: NvtxNames,
 }
 
 impl Iterator for RangeRows<'_> {
-    type Item = Result<(NvtxRange, i64), Error>;
+    type Item = Result<(NvtxRange, DomainId), Error>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -163,11 +163,11 @@ impl Iterator for RangeRows<'_> {
 /// The ranges of one process, domain and text have one name, which is known when all rows were
 /// read. Few names stand for many ranges: what each is called is found out once for each.
 #[derive(Default)]
-struct Provisional(FxHashMap<(GlobalId, i64, Name), Name>);
+struct Provisional(FxHashMap<(ProcessId, DomainId, Name), Name>);
 
 impl Provisional {
     /// A name that stands for the whole one until then.
-    fn name(&mut self, process: GlobalId, domain: i64, text: Name) -> Name {
+    fn name(&mut self, process: ProcessId, domain: DomainId, text: Name) -> Name {
         let next = Name::at(self.0.len());
         *self.0.entry((process, domain, text)).or_insert(next)
     }

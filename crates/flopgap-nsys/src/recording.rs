@@ -7,10 +7,10 @@ use flopgap_trace::{GpuNumber, Operation, ReadError, Recording, Work, WorkKind};
 use rustc_hash::FxHashMap;
 
 use crate::gpu_work::{graph_name, recorded};
-use crate::tables::gpu::Kind;
+use crate::tables::gpu::{Kind, kernel_places};
 use crate::{
-    Attribution, Error, GlobalId, GpuActivity, Launched, NvtxRanges, OperationTimes, Placement, Trace,
-    copy_label,
+    Attribution, Error, GpuActivity, Launched, NvtxRanges, OperationTimes, Placement, StringId, ThreadId,
+    Trace,
 };
 
 impl Recording for Trace {
@@ -49,7 +49,7 @@ impl Recording for Trace {
     fn each_call(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(GlobalId, i64, i64),
+        visit: &mut dyn FnMut(ThreadId, i64, i64),
     ) -> Result<(), ReadError> {
         self.visit_calls(wanted, visit).map_err(ReadError::new)
     }
@@ -77,7 +77,7 @@ impl Trace {
         whole_graphs: bool,
         visit: &mut dyn FnMut(&Operation<'_>),
     ) -> Result<(), Error> {
-        let mut names: FxHashMap<i64, Arc<str>> = FxHashMap::default();
+        let mut names: FxHashMap<StringId, Arc<str>> = FxHashMap::default();
         let mut of = |kind: WorkKind, at: Placement, (name_id, name): (i64, &str), bytes: Option<i64>| {
             let Placement { start, end, device, process, correlation, stream, .. } = at;
             // As in every answer, what ends before it starts is left out; the warnings count it.
@@ -89,23 +89,23 @@ impl Trace {
         recorded(Kind::all(whole_graphs), |kind| {
             match kind {
                 Kind::Kernel => {
-                    for kernel in self.kernels()? {
-                        let kernel = kernel?;
-                        let name = if let Some(name) = names.get(&kernel.demangled) {
+                    for kernel in kernel_places(self)? {
+                        let (at, id) = kernel?;
+                        let name = if let Some(name) = names.get(&id) {
                             name.clone()
                         } else {
-                            let name = self.string_or_id(kernel.demangled)?;
-                            names.insert(kernel.demangled, name.clone());
+                            let name = self.string_or_id(id)?;
+                            names.insert(id, name.clone());
                             name
                         };
-                        of(kind, kernel.at, (kernel.demangled, &name), None);
+                        of(kind, at, (id.0, &name), None);
                     }
                 }
                 Kind::Copy => {
                     for copy in self.copies()? {
                         let copy = copy?;
-                        let name = copy_label(copy.kind).unwrap_or("Unknown");
-                        of(kind, copy.at, (copy.kind, name), Some(copy.bytes));
+                        let name = copy.kind.label().unwrap_or("Unknown");
+                        of(kind, copy.at, (copy.kind.code(), name), Some(copy.bytes));
                     }
                 }
                 Kind::Set => {
@@ -117,7 +117,7 @@ impl Trace {
                 Kind::Graph => {
                     for run in self.graph_runs()? {
                         let run = run?;
-                        of(kind, run.at, (run.graph, &graph_name(run.graph)), None);
+                        of(kind, run.at, (run.graph.0, &graph_name(run.graph)), None);
                     }
                 }
             }
@@ -129,9 +129,9 @@ impl Trace {
     fn visit_calls(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(GlobalId, i64, i64),
+        visit: &mut dyn FnMut(ThreadId, i64, i64),
     ) -> Result<(), Error> {
-        let mut known: FxHashMap<i64, bool> = FxHashMap::default();
+        let mut known: FxHashMap<StringId, bool> = FxHashMap::default();
         for call in self.api_calls()? {
             let call = call?;
             let Some(thread) = call.thread else { continue };

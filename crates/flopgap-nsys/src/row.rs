@@ -13,6 +13,7 @@ pub(crate) struct Field(pub(crate) usize);
 pub(crate) struct Row<'a> {
     source: Source<'a>,
     mistyped: Cell<bool>,
+    out_of_range: Cell<bool>,
 }
 
 enum Source<'a> {
@@ -63,11 +64,11 @@ impl Held {
 impl<'a> Row<'a> {
     #[inline]
     pub(crate) fn of_page(record: Record<'a>) -> Row<'a> {
-        Row { source: Source::Page(record), mistyped: Cell::new(false) }
+        Row { source: Source::Page(record), mistyped: Cell::new(false), out_of_range: Cell::new(false) }
     }
 
     pub(crate) fn of_held(held: &'a Held) -> Row<'a> {
-        Row { source: Source::Held(held), mistyped: Cell::new(false) }
+        Row { source: Source::Held(held), mistyped: Cell::new(false), out_of_range: Cell::new(false) }
     }
 
     /// The rowid.
@@ -94,6 +95,15 @@ impl<'a> Row<'a> {
         None
     }
 
+    /// An extent of a grid or block; `None` when it is NULL, not an integer, below 0 or above 32
+    /// bits.
+    #[inline]
+    pub(crate) fn extent(&self, field: Field) -> Option<u32> {
+        let extent = u32::try_from(self.int(field)?).ok();
+        self.out_of_range.set(self.out_of_range.get() || extent.is_none());
+        extent
+    }
+
     /// The number in a column, whole or not; `None` when it is NULL or no number.
     pub(crate) fn real(&self, field: Field) -> Option<f64> {
         match self.value(field) {
@@ -118,6 +128,12 @@ impl<'a> Row<'a> {
             Source::Page(record) => record.value(column),
             Source::Held(held) => held.value(column),
         }
+    }
+
+    /// Whether an extent was read that is below 0 or above 2³² - 1.
+    #[inline]
+    pub(crate) fn was_out_of_range(&self) -> bool {
+        self.out_of_range.get()
     }
 
     /// Whether a column was read as a whole number that holds something else.

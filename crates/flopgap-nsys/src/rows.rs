@@ -96,6 +96,7 @@ struct Offer {
     unusable: Tally,
     backward: Tally,
     mistyped: Tally,
+    out_of_range: Tally,
 }
 
 impl Offer {
@@ -112,7 +113,8 @@ impl Offer {
         {
             self.backward.add(row.id());
         } else if decoded.is_none() {
-            self.unusable.add(row.id());
+            let tally = if row.was_out_of_range() { &mut self.out_of_range } else { &mut self.unusable };
+            tally.add(row.id());
         } else if row.was_mistyped() {
             self.mistyped.add(row.id());
         }
@@ -122,6 +124,7 @@ impl Offer {
         trace.warn(table, &self.unusable, Oddity::Unusable);
         trace.warn(table, &self.backward, Oddity::EndsBeforeStart);
         trace.warn(table, &self.mistyped, Oddity::NotWhole);
+        trace.warn(table, &self.out_of_range, Oddity::OutOfRange);
         trace.unchanged()
     }
 }

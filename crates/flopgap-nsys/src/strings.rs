@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::{Error, Trace};
+use crate::{Error, StringId, Trace};
 
 /// The texts of a trace's string ids, with a cache of the latest.
 pub(crate) struct Strings<T> {
     trace: T,
-    known: FxHashMap<i64, Arc<str>>,
+    known: FxHashMap<StringId, Arc<str>>,
 }
 
 impl<T: Borrow<Trace>> Strings<T> {
@@ -22,7 +22,7 @@ impl<T: Borrow<Trace>> Strings<T> {
     }
 
     /// The text of an id, or the id where it has none.
-    pub(crate) fn get(&mut self, id: i64) -> Result<Arc<str>, Error> {
+    pub(crate) fn get(&mut self, id: StringId) -> Result<Arc<str>, Error> {
         if let Some(text) = self.known.get(&id) {
             return Ok(text.clone());
         }

@@ -26,6 +26,8 @@ pub enum Oddity {
     EndsBeforeStart,
     /// They have text or a fraction where a whole number belongs. That value counts as absent.
     NotWhole,
+    /// Their grid or block has an extent below 0 or above 2³² - 1. What shows it leaves them out.
+    OutOfRange,
     /// They repeat a call to add its backtrace. Reports of API calls count both, as `nsys stats`
     /// does.
     Backtrace,
@@ -40,6 +42,7 @@ impl fmt::Display for Oddity {
                  leave it out"
             }
             Oddity::NotWhole => "with text or a fraction instead of a whole number: that value is ignored",
+            Oddity::OutOfRange => "with a grid or block below 0 or above 2^32 - 1: left out",
             Oddity::Backtrace => {
                 "repeating a call to add its backtrace: API reports count the call twice, as `nsys stats` does"
             }

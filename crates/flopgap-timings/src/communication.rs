@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_trace::{GlobalId, Recording, WorkKind};
+use flopgap_trace::{DeviceId, ProcessId, Recording, WorkKind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ struct Intervals {
 /// # Errors
 /// When there is no GPU work.
 pub fn communication(trace: &dyn Recording, classifier: &Classifier) -> Result<Communication, Error> {
-    let mut places: BTreeMap<(Option<GlobalId>, i64), Intervals> = BTreeMap::new();
+    let mut places: BTreeMap<(Option<ProcessId>, DeviceId), Intervals> = BTreeMap::new();
     let mut known: FxHashMap<i64, bool> = FxHashMap::default();
     trace.each_operation(true, &mut |operation| {
         let work = operation.work;
@@ -155,11 +155,12 @@ fn overlap(one: &[(i64, i64)], other: &[(i64, i64)]) -> i128 {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_trace::GpuId;
     use proptest::prelude::*;
 
     use super::*;
 
-    const PLACE: Place = Place { rank: None, process: None, gpu: Some(0) };
+    const PLACE: Place = Place { rank: None, process: None, gpu: Some(GpuId(0)) };
 
     proptest! {
         /// Against counting instant by instant.

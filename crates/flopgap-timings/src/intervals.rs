@@ -1,15 +1,15 @@
 //! Sets of intervals of time, thread by thread.
 
-use flopgap_trace::{GlobalId, Range as NvtxRange};
+use flopgap_trace::{Range as NvtxRange, ThreadId};
 use rustc_hash::FxHashMap;
 
 /// Intervals of time of each thread: added in any order, then put in order by [`Intervals::join`],
 /// or by [`Intervals::keep_apart`] where intervals that touch are not one.
 #[derive(Debug, Default)]
-pub(crate) struct Intervals(FxHashMap<GlobalId, Vec<(i64, i64)>>);
+pub(crate) struct Intervals(FxHashMap<ThreadId, Vec<(i64, i64)>>);
 
 impl Intervals {
-    pub(crate) fn add(&mut self, thread: GlobalId, start: i64, end: i64) {
+    pub(crate) fn add(&mut self, thread: ThreadId, start: i64, end: i64) {
         self.0.entry(thread).or_default().push((start, end));
     }
 
@@ -60,7 +60,7 @@ impl Intervals {
     }
 
     /// How much of the time between two instants they cover, once they are joined.
-    pub(crate) fn overlap(&self, thread: GlobalId, start: i64, end: i64) -> i64 {
+    pub(crate) fn overlap(&self, thread: ThreadId, start: i64, end: i64) -> i64 {
         let Some(intervals) = self.0.get(&thread) else { return 0 };
         let first = intervals.partition_point(|&(_, ended)| ended <= start);
         let inside = intervals[first..].iter().take_while(|&&(began, _)| began < end);
@@ -70,18 +70,18 @@ impl Intervals {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_trace::RangeStyle;
+    use flopgap_trace::{RangeId, RangeStyle};
     use proptest::prelude::*;
 
     use super::*;
 
-    const THREAD: GlobalId = GlobalId(1);
+    const THREAD: ThreadId = ThreadId(1);
 
     fn range(start: i64, end: i64) -> NvtxRange {
         let mut names = flopgap_trace::RangeNames::default();
         let name = names.intern(flopgap_trace::RangeName { domain: None, text: "r".into() });
         let (style, crosses_threads) = (RangeStyle::StartEnd, false);
-        NvtxRange { id: 1, start, end: Some(end), thread: THREAD, name, style, crosses_threads }
+        NvtxRange { id: RangeId(1), start, end: Some(end), thread: THREAD, name, style, crosses_threads }
     }
 
     proptest! {

@@ -1,7 +1,9 @@
 //! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
 use flopgap_hint::Hint as _;
-use flopgap_trace::{Attribution, GlobalId, GpuWork, Range as NvtxRange, Ranges as NvtxRanges, Recording};
+use flopgap_trace::{
+    Attribution, DeviceId, GpuId, GpuWork, ProcessId, Range as NvtxRange, Ranges as NvtxRanges, Recording,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +121,7 @@ pub struct Pass {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PassGpu {
     /// Which GPU.
-    pub gpu: i64,
+    pub gpu: GpuId,
     /// Its times.
     pub times: GpuTimes,
 }
@@ -321,14 +323,14 @@ pub(crate) fn called(
 /// The groups of each process, where several have any.
 fn by_process(groups: Vec<Group>, nvtx: &NvtxRanges, gpus: &Gpus) -> Vec<Group> {
     let process = |at: usize| nvtx.ranges[at].thread.process();
-    let processes: BTreeSet<GlobalId> =
+    let processes: BTreeSet<ProcessId> =
         groups.iter().flat_map(|group| &group.instances).map(|at| process(*at)).collect();
     if processes.len() < 2 {
         return groups;
     }
     let mut apart = Vec::new();
     for group in groups {
-        let mut own: BTreeMap<GlobalId, Vec<usize>> = BTreeMap::new();
+        let mut own: BTreeMap<ProcessId, Vec<usize>> = BTreeMap::new();
         for at in &group.instances {
             own.entry(process(*at)).or_default().push(*at);
         }
@@ -376,7 +378,7 @@ fn spreads(passes: &[Pass]) -> Vec<PassSpread> {
 struct Work<'a> {
     together: &'a [Option<GpuWork>],
     /// By the numbers that processes give GPUs.
-    gpus: Vec<(i64, &'a [Option<GpuWork>])>,
+    gpus: Vec<(DeviceId, &'a [Option<GpuWork>])>,
 }
 
 fn pass(
@@ -396,7 +398,7 @@ fn pass(
     let used: Vec<_> = used.collect();
     let process = group.instances.first().map(|&at| nvtx.ranges[at].thread.process());
     let own = used.iter().filter(|_| used.len() > 1).filter_map(|(device, work)| {
-        let gpu = gpus.place(process, *device).gpu.unwrap_or(*device);
+        let gpu = gpus.place(process, *device).gpu.unwrap_or(GpuId(device.0));
         Some(PassGpu { gpu, times: gpu_times(&of(work, None))? })
     });
     let own: Vec<PassGpu> = own.collect();

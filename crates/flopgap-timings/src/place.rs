@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use flopgap_trace::{GlobalId, GpuNumber, Recording};
+use flopgap_trace::{DeviceId, GpuId, GpuNumber, ProcessId, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -18,7 +18,7 @@ pub struct Place {
     /// The GPU as the machine numbers it, or where an export does not say that, as its process
     /// does. Absent where a process used one alone and it is not known, or for what happens on the
     /// host.
-    pub gpu: Option<i64>,
+    pub gpu: Option<GpuId>,
 }
 
 impl fmt::Display for Place {
@@ -38,7 +38,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gpus {
     numbers: Vec<GpuNumber>,
-    ranks: Vec<(GlobalId, u64)>,
+    ranks: Vec<(ProcessId, u64)>,
 }
 
 impl Gpus {
@@ -46,14 +46,14 @@ impl Gpus {
         Ok(Gpus { numbers: trace.gpu_numbers()?, ranks: trace.ranks() })
     }
 
-    pub(crate) fn place(&self, process: Option<GlobalId>, device: i64) -> Place {
-        let pid = process.map(GlobalId::pid);
+    pub(crate) fn place(&self, process: Option<ProcessId>, device: DeviceId) -> Place {
+        let pid = process.map(ProcessId::pid);
         let known = self.numbers.iter().find(|known| Some(known.pid) == pid && known.device == device);
-        let gpu = Some(known.map_or(device, |known| known.gpu));
+        let gpu = Some(known.map_or(GpuId(device.0), |known| known.gpu));
         Place { rank: process.and_then(|process| self.rank(process)), process: pid, gpu }
     }
 
-    pub(crate) fn rank(&self, process: GlobalId) -> Option<u64> {
+    pub(crate) fn rank(&self, process: ProcessId) -> Option<u64> {
         self.ranks.iter().find(|(known, _)| *known == process).map(|(_, rank)| *rank)
     }
 }
@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_straggler_is_the_place_with_the_most_time() {
-        let place = |process: i64, gpu: i64| Place { rank: None, process: Some(process), gpu: Some(gpu) };
+        let place =
+            |process: i64, gpu: i64| Place { rank: None, process: Some(process), gpu: Some(GpuId(gpu)) };
         let times = [(place(7, 0), 4.0), (place(8, 1), 9.0), (place(9, 2), 5.0), (place(10, 3), 6.0)];
         let spread = Spread::of(times).unwrap();
         assert_eq!((spread.min_ns, spread.median_ns, spread.max_ns, spread.places), (4.0, 5.5, 9.0, 4));

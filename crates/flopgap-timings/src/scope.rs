@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use flopgap_hint::Hint as _;
 use flopgap_trace::{
-    Attribution, GlobalId, GpuActivity, OperationTimes, PlaceTimes, Range as NvtxRange, Ranges as NvtxRanges,
-    Recording, Summary, WorkSum,
+    Attribution, DeviceId, GpuActivity, OperationTimes, PlaceTimes, ProcessId, Range as NvtxRange,
+    Ranges as NvtxRanges, Recording, Summary, WorkSum,
 };
 
 use crate::error::Error;
@@ -250,7 +250,7 @@ impl Scope {
         };
         let mut places = Vec::new();
         if !self.pool && apart.len() > 1 {
-            let mut processes: BTreeMap<GlobalId, Vec<usize>> = BTreeMap::new();
+            let mut processes: BTreeMap<ProcessId, Vec<usize>> = BTreeMap::new();
             for &at in &instances {
                 processes.entry(nvtx.ranges[at].thread.process()).or_default().push(at);
             }
@@ -360,7 +360,11 @@ impl Scope {
 }
 
 /// The kernels of one process on one GPU.
-fn kernels_at(times: &OperationTimes, process: Option<GlobalId>, device: i64) -> Vec<(Arc<str>, Summary)> {
+fn kernels_at(
+    times: &OperationTimes,
+    process: Option<ProcessId>,
+    device: DeviceId,
+) -> Vec<(Arc<str>, Summary)> {
     let mut places = times.places.iter().filter(|place| (place.process, place.device) == (process, device));
     places.next().map(|place| place.times.kernels.clone()).unwrap_or_default()
 }

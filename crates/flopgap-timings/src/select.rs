@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_trace::{GlobalId, Name, Range as NvtxRange, RangeName, RangeStyle, Ranges as NvtxRanges};
+use flopgap_trace::{Name, ProcessId, Range as NvtxRange, RangeName, RangeStyle, Ranges as NvtxRanges};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -308,7 +308,7 @@ impl<'a> Named<'a> {
     /// distinguishes the names.
     fn skip(&self, instances: &mut Vec<usize>, skip: Skip, name: impl Fn(Name) -> usize) -> u64 {
         let key = |at: usize| (self.nvtx.ranges[at].thread.process(), name(self.nvtx.ranges[at].name));
-        let mut counts: FxHashMap<(GlobalId, usize), u64> = FxHashMap::default();
+        let mut counts: FxHashMap<(ProcessId, usize), u64> = FxHashMap::default();
         for &at in instances.iter() {
             *counts.entry(key(at)).or_default() += 1;
         }
@@ -464,6 +464,8 @@ fn contains(outer: &NvtxRange, inner: &NvtxRange) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use flopgap_trace::{RangeId, ThreadId};
+
     use super::*;
 
     /// Ranges by name, start, end and thread.
@@ -472,10 +474,10 @@ mod tests {
         for (id, &(name, start, end, thread)) in (1..).zip(ranges) {
             let name = nvtx.names.intern(RangeName { domain: None, text: name.into() });
             nvtx.ranges.push(NvtxRange {
-                id,
+                id: RangeId(id),
                 start,
                 end: (end > 0).then_some(end),
-                thread: GlobalId(thread),
+                thread: ThreadId(thread),
                 name,
                 style: RangeStyle::PushPop,
                 crosses_threads: false,

@@ -1,6 +1,6 @@
 //! When the host waited for the GPU.
 
-use flopgap_trace::{GlobalId, ReadError, Recording};
+use flopgap_trace::{ReadError, Recording, ThreadId};
 
 use crate::intervals::Intervals;
 
@@ -36,7 +36,7 @@ impl Waits {
     }
 
     /// For how long a thread waited between two instants.
-    pub(crate) fn within(&self, thread: GlobalId, start: i64, end: i64) -> i64 {
+    pub(crate) fn within(&self, thread: ThreadId, start: i64, end: i64) -> i64 {
         self.0.overlap(thread, start, end)
     }
 }

@@ -3,19 +3,26 @@
 use rustc_hash::FxHashMap;
 
 use crate::covered::Covered;
-use crate::{GlobalId, GpuActivity, WorkKind};
+use crate::{DeviceId, GpuActivity, ProcessId, WorkKind};
 
 /// What a GPU did for a process, and from when to when.
 type Activity = (GpuActivity, Vec<(i64, i64)>);
 
 /// What each GPU did for each process while it is added up.
 #[derive(Debug, Default)]
-pub struct Activities(FxHashMap<(Option<GlobalId>, i64), Activity>);
+pub struct Activities(FxHashMap<(Option<ProcessId>, DeviceId), Activity>);
 
 impl Activities {
     /// Adds a piece of work.
     #[inline]
-    pub fn add(&mut self, process: Option<GlobalId>, device: i64, kind: WorkKind, start: i64, end: i64) {
+    pub fn add(
+        &mut self,
+        process: Option<ProcessId>,
+        device: DeviceId,
+        kind: WorkKind,
+        start: i64,
+        end: i64,
+    ) {
         let (activity, intervals) = self.0.entry((process, device)).or_insert_with(|| {
             let none = GpuActivity {
                 process,

@@ -1,6 +1,6 @@
 //! How GPU work is attributed to the ranges of the host, and what a range or a GPU then did.
 
-use crate::GlobalId;
+use crate::{DeviceId, ProcessId};
 
 /// How GPU work is attributed to NVTX ranges.
 ///
@@ -43,7 +43,6 @@ pub struct GpuWork {
     /// counts once. With work on several devices this is the sum over them.
     pub busy: i64,
     /// From the first of it to the last, in nanoseconds: on one device `end - start`, on several
-    /// From the first of it to the last, in nanoseconds: on one device `end - start`, on several
     /// the sum over them.
     pub extent: i64,
     /// The sum of all durations, in nanoseconds.
@@ -59,9 +58,9 @@ pub struct GpuWork {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuActivity {
     /// The process; absent in trimmed exports.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
     /// Which GPU, as the process numbers them.
-    pub device: i64,
+    pub device: DeviceId,
     /// When the first work began, in nanoseconds since the recording began.
     pub start: i64,
     /// When the last work ended.

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use crate::GlobalId;
+use crate::{CorrelationId, ProcessId};
 
 /// No number.
 const NONE: u32 = u32::MAX;
@@ -17,7 +17,7 @@ const TAKEN: u32 = 1 << 31;
 /// vector; ids that are scattered (a trace that was trimmed or fixed) are hashed.
 #[derive(Debug, Default)]
 pub struct Correlations {
-    processes: Vec<(GlobalId, Slots)>,
+    processes: Vec<(ProcessId, Slots)>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ fn reach(base: &mut i64, numbers: &mut Vec<u32>, ids: usize, id: i64) -> Option<
 
 impl Correlations {
     /// Adds a process, of which there may be no ids; its place.
-    pub fn add_process(&mut self, process: GlobalId) -> usize {
+    pub fn add_process(&mut self, process: ProcessId) -> usize {
         self.place_of(Some(process)).unwrap_or_else(|| {
             self.processes.push((process, Slots::Dense { base: 0, numbers: Vec::new(), ids: 0 }));
             self.processes.len() - 1
@@ -62,7 +62,8 @@ impl Correlations {
 
     /// Gives an id a number, unless it has one, which is then returned.
     #[inline]
-    pub fn insert(&mut self, process: GlobalId, id: i64, number: u32) -> Option<u32> {
+    pub fn insert(&mut self, process: ProcessId, id: CorrelationId, number: u32) -> Option<u32> {
+        let CorrelationId(id) = id;
         let at = self.add_process(process);
         let slots = &mut self.processes[at].1;
         if let Slots::Dense { base, numbers, ids } = slots {
@@ -97,7 +98,8 @@ impl Correlations {
     /// The number of an id. Exports that lack the process of GPU work mean the only one, when there
     /// is only one.
     #[inline]
-    pub fn get(&self, process: Option<GlobalId>, id: i64) -> Option<u32> {
+    pub fn get(&self, process: Option<ProcessId>, id: CorrelationId) -> Option<u32> {
+        let CorrelationId(id) = id;
         let at = self.place_of(process)?;
         let number = match &self.processes[at].1 {
             Slots::Dense { base, numbers, .. } => {
@@ -111,7 +113,8 @@ impl Correlations {
     /// [`Correlations::get`], and whether this is the first time that the number of this id is
     /// taken.
     #[inline]
-    pub fn take(&mut self, process: Option<GlobalId>, id: i64) -> Option<(u32, bool)> {
+    pub fn take(&mut self, process: Option<ProcessId>, id: CorrelationId) -> Option<(u32, bool)> {
+        let CorrelationId(id) = id;
         let at = self.place_of(process)?;
         let number = match &mut self.processes[at].1 {
             Slots::Dense { base, numbers, .. } => {
@@ -128,7 +131,7 @@ impl Correlations {
     }
 
     #[inline]
-    fn place_of(&self, process: Option<GlobalId>) -> Option<usize> {
+    fn place_of(&self, process: Option<ProcessId>) -> Option<usize> {
         match process {
             Some(process) => self.processes.iter().position(|(known, _)| *known == process),
             None => (self.processes.len() == 1).then_some(0),
@@ -140,17 +143,17 @@ impl Correlations {
 #[derive(Debug, Default)]
 pub struct CorrelationIds {
     /// Pages of 4096 bits.
-    pages: FxHashMap<(GlobalId, i64), Box<[u64; 64]>>,
+    pages: FxHashMap<(ProcessId, i64), Box<[u64; 64]>>,
 }
 
 impl CorrelationIds {
-    fn place((process, id): (GlobalId, i64)) -> ((GlobalId, i64), usize, u64) {
+    fn place((process, CorrelationId(id)): (ProcessId, CorrelationId)) -> ((ProcessId, i64), usize, u64) {
         let low = usize::try_from(id & 0xfff).unwrap_or_default();
         ((process, id >> 12), low / 64, 1 << (low % 64))
     }
 
     /// Adds an id; false when it was there.
-    pub fn insert(&mut self, id: (GlobalId, i64)) -> bool {
+    pub fn insert(&mut self, id: (ProcessId, CorrelationId)) -> bool {
         let (page, word, bit) = CorrelationIds::place(id);
         let word = &mut self.pages.entry(page).or_insert_with(|| Box::new([0; 64]))[word];
         let new = *word & bit == 0;
@@ -159,7 +162,7 @@ impl CorrelationIds {
     }
 
     /// Whether an id was added.
-    pub fn contains(&self, id: (GlobalId, i64)) -> bool {
+    pub fn contains(&self, id: (ProcessId, CorrelationId)) -> bool {
         let (page, word, bit) = CorrelationIds::place(id);
         self.pages.get(&page).is_some_and(|page| page[word] & bit != 0)
     }
@@ -174,13 +177,15 @@ mod tests {
     #[test]
     fn ids_are_kept_apart() {
         let mut ids = CorrelationIds::default();
-        let (a, b) = (GlobalId(1 << 24), GlobalId(2 << 24));
-        for id in [0, 1, 63, 64, 4095, 4096, -1, i64::MIN, i64::MAX] {
+        let (a, b) = (ProcessId(1 << 24), ProcessId(2 << 24));
+        for id in [0, 1, 63, 64, 4095, 4096, -1, i64::MIN, i64::MAX].map(CorrelationId) {
             assert!(ids.insert((a, id)));
             assert!(!ids.insert((a, id)));
             assert!(ids.contains((a, id)) && !ids.contains((b, id)));
         }
-        assert!(!ids.contains((a, 2)) && !ids.contains((a, 4097)) && !ids.contains((a, -2)));
+        for absent in [2, 4097, -2].map(CorrelationId) {
+            assert!(!ids.contains((a, absent)));
+        }
     }
 
     proptest! {
@@ -190,16 +195,17 @@ mod tests {
             ids in proptest::collection::vec((0_i64..3, prop_oneof![0_i64..50, -9000_i64..9000, any::<i64>()], 0_u32..1000), 0..40),
             absent in proptest::collection::vec((0_i64..4, prop_oneof![0_i64..60, any::<i64>()]), 0..20),
         ) {
-            let mut expected: FxHashMap<(GlobalId, i64), u32> = FxHashMap::default();
+            let mut expected: FxHashMap<(ProcessId, CorrelationId), u32> = FxHashMap::default();
             let mut found = Correlations::default();
             for &(process, id, number) in &ids {
-                let known = expected.get(&(GlobalId(process), id)).copied();
-                prop_assert_eq!(found.insert(GlobalId(process), id, number), known);
-                expected.entry((GlobalId(process), id)).or_insert(number);
+                let (process, id) = (ProcessId(process), CorrelationId(id));
+                let known = expected.get(&(process, id)).copied();
+                prop_assert_eq!(found.insert(process, id, number), known);
+                expected.entry((process, id)).or_insert(number);
             }
             let mut taken = rustc_hash::FxHashSet::default();
             for (process, id) in ids.iter().map(|(process, id, _)| (*process, *id)).chain(absent) {
-                let process = GlobalId(process);
+                let (process, id) = (ProcessId(process), CorrelationId(id));
                 let number = expected.get(&(process, id)).copied();
                 prop_assert_eq!(found.get(Some(process), id), number);
                 let first = number.map(|number| (number, taken.insert((process, id))));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::covered::{Added, Covered};
 use crate::kinds::Kinds;
 use crate::nesting::Nesting;
-use crate::{GlobalId, GpuWork, Ranges, Work, WorkKind};
+use crate::{DeviceId, GpuWork, ProcessId, Ranges, Work, WorkKind};
 
 /// No node, no slot, no range.
 const NONE: u32 = u32::MAX;
@@ -31,8 +31,8 @@ pub struct Launched {
 /// The work of one process on one GPU.
 #[derive(Debug)]
 struct Lane {
-    process: Option<GlobalId>,
-    device: i64,
+    process: Option<ProcessId>,
+    device: DeviceId,
     /// By start.
     pieces: Vec<Piece>,
 }
@@ -187,9 +187,9 @@ impl Launched {
     ///
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
-    pub fn work_by_gpu(&self, ranges: &[usize]) -> Vec<(i64, Vec<Option<GpuWork>>)> {
+    pub fn work_by_gpu(&self, ranges: &[usize]) -> Vec<(DeviceId, Vec<Option<GpuWork>>)> {
         let slots = Slots::of(self.nvtx.ranges.len(), ranges.iter().copied());
-        let mut gpus: Vec<(i64, Vec<Option<GpuWork>>)> = Vec::new();
+        let mut gpus: Vec<(DeviceId, Vec<Option<GpuWork>>)> = Vec::new();
         self.each_within(&slots, |slot, share| {
             if gpus.last().is_none_or(|(device, _)| *device != share.device) {
                 gpus.push((share.device, vec![None; slots.count]));
@@ -221,10 +221,10 @@ impl Launched {
     ///
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
-    pub fn sums_by_gpu(&self, groups: &[&[usize]]) -> Vec<(i64, Vec<WorkSum>)> {
+    pub fn sums_by_gpu(&self, groups: &[&[usize]]) -> Vec<(DeviceId, Vec<WorkSum>)> {
         let slots = Grouped::of(self.nvtx.ranges.len(), groups);
-        let mut gpus: Vec<(i64, Vec<WorkSum>)> = Vec::new();
-        let mut current: Option<(i64, Sums<'_>)> = None;
+        let mut gpus: Vec<(DeviceId, Vec<WorkSum>)> = Vec::new();
+        let mut current: Option<(DeviceId, Sums<'_>)> = None;
         self.each_within(&slots.slots, |slot, share| {
             if current.as_ref().is_none_or(|(device, _)| *device != share.device) {
                 let before = current.replace((share.device, Sums::new(&slots)));
@@ -241,7 +241,7 @@ impl Launched {
     /// Calls `visit` with every piece of work that was launched within one of some ranges, and its
     /// process and GPU.
     #[inline]
-    pub fn within(&self, ranges: &[usize], mut visit: impl FnMut(Option<GlobalId>, i64, Piece)) {
+    pub fn within(&self, ranges: &[usize], mut visit: impl FnMut(Option<ProcessId>, DeviceId, Piece)) {
         let mut wanted = vec![false; self.nvtx.ranges.len()];
         for range in ranges {
             wanted[*range] = true;
@@ -257,7 +257,7 @@ impl Launched {
     /// Calls `visit` with every piece of work and its process and GPU, the pieces of each GPU by
     /// start.
     #[inline]
-    pub fn each(&self, mut visit: impl FnMut(Option<GlobalId>, i64, Piece)) {
+    pub fn each(&self, mut visit: impl FnMut(Option<ProcessId>, DeviceId, Piece)) {
         for lane in &self.lanes {
             lane.pieces.iter().for_each(|piece| visit(lane.process, lane.device, *piece));
         }
@@ -305,7 +305,7 @@ impl Launched {
 /// A piece of work of a range.
 struct Share {
     piece: Piece,
-    device: i64,
+    device: DeviceId,
     is_kernel: bool,
     /// What it adds to the time of the range's work on its device.
     added: Added,

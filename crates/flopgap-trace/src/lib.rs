@@ -4,6 +4,7 @@ mod activity;
 mod attribution;
 mod correlation;
 mod covered;
+mod dim3;
 mod fold;
 mod ids;
 mod kinds;
@@ -21,8 +22,12 @@ pub use activity::Activities;
 pub use attribution::{AttributeBy, Attribution, GpuActivity, GpuWork};
 pub use correlation::{CorrelationIds, Correlations};
 pub use covered::{Added, Covered};
+pub use dim3::Dim3;
 pub use fold::fold_name;
-pub use ids::GlobalId;
+pub use ids::{
+    ContextId, CorrelationId, DeviceId, DomainId, EventId, ExternalId, GpuId, GraphExecId, GraphId,
+    GraphNodeId, ProcessId, RangeId, StreamId, StringId, ThreadId,
+};
 pub use kinds::Kinds;
 pub use launched::{Collecting, Launched, Piece, Unlaunched, WorkSum};
 pub use names::{Name, Names};

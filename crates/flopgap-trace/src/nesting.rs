@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::correlation::Correlations;
 use crate::owners::{Interval, Owners};
-use crate::{AttributeBy, GlobalId};
+use crate::{AttributeBy, CorrelationId, ProcessId, ThreadId};
 
 /// No range, no node.
 const NONE: u32 = u32::MAX;
@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 pub struct Nesting {
     calls: Correlations,
     nodes: Vec<Node>,
-    threads: Vec<GlobalId>,
+    threads: Vec<ThreadId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     interval: Interval,
-    correlation: i64,
+    correlation: CorrelationId,
 }
 
 /// The calls of one thread.
@@ -45,13 +45,13 @@ struct Calls {
 
 /// The calls of each thread that may have launched work, while they are collected.
 #[derive(Debug, Default)]
-pub struct LaunchCalls(FxHashMap<GlobalId, Calls>);
+pub struct LaunchCalls(FxHashMap<ThreadId, Calls>);
 
 impl LaunchCalls {
     /// Adds a call. One that was recorded twice is one call: the second counts where the first was
     /// not recorded.
     #[inline]
-    pub fn add(&mut self, thread: GlobalId, interval: Interval, correlation: i64, is_second: bool) {
+    pub fn add(&mut self, thread: ThreadId, interval: Interval, correlation: CorrelationId, is_second: bool) {
         let calls = self.0.entry(thread).or_default();
         let call = Call { interval, correlation };
         if is_second { &mut calls.backtraces } else { &mut calls.calls }.push(call);
@@ -64,7 +64,7 @@ impl Nesting {
         Nesting::place(calls.0.into_iter().collect(), owners, by)
     }
 
-    fn place(mut threads: Vec<(GlobalId, Calls)>, owners: &Owners, by: AttributeBy) -> Nesting {
+    fn place(mut threads: Vec<(ThreadId, Calls)>, owners: &Owners, by: AttributeBy) -> Nesting {
         threads.sort_unstable_by_key(|(thread, _)| *thread);
         let mut nesting = Nesting::default();
         let mut backtraces = Vec::new();
@@ -78,7 +78,7 @@ impl Nesting {
         nesting
     }
 
-    fn place_thread(&mut self, thread: GlobalId, mut calls: Vec<Call>, owners: &Owners, by: AttributeBy) {
+    fn place_thread(&mut self, thread: ThreadId, mut calls: Vec<Call>, owners: &Owners, by: AttributeBy) {
         if calls.is_empty() {
             return;
         }
@@ -111,7 +111,7 @@ impl Nesting {
     }
 
     /// A node for the calls of a thread that are outside all ranges.
-    fn root(&mut self, thread: GlobalId) -> u32 {
+    fn root(&mut self, thread: ThreadId) -> u32 {
         // At most two for each thread that calls.
         let at = u32::try_from(self.threads.len()).unwrap_or(NONE);
         self.threads.push(thread);
@@ -137,14 +137,18 @@ impl Nesting {
     /// The node of the call that started a piece of GPU work; `None` when the call was not
     /// recorded.
     #[inline]
-    pub fn node(&self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<usize> {
+    pub fn node(&self, process: Option<ProcessId>, correlation: Option<CorrelationId>) -> Option<usize> {
         self.calls.get(process, correlation?).map(|node| node as usize)
     }
 
     /// [`Nesting::node`], and whether this is the first piece of work of that call that is asked
     /// for.
     #[inline]
-    pub fn take(&mut self, process: Option<GlobalId>, correlation: Option<i64>) -> Option<(usize, bool)> {
+    pub fn take(
+        &mut self,
+        process: Option<ProcessId>,
+        correlation: Option<CorrelationId>,
+    ) -> Option<(usize, bool)> {
         self.calls.take(process, correlation?).map(|(node, first)| (node as usize, first))
     }
 
@@ -165,7 +169,7 @@ impl Nesting {
     }
 
     /// The thread that made the calls of a node.
-    pub fn thread(&self, node: usize) -> GlobalId {
+    pub fn thread(&self, node: usize) -> ThreadId {
         let mut at = node;
         while let Some((_, parent)) = self.range_and_parent(at) {
             at = parent;
@@ -226,7 +230,7 @@ struct Open {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(owners: &'a Owners, thread: GlobalId, root: u32) -> Sweep<'a> {
+    fn new(owners: &'a Owners, thread: ThreadId, root: u32) -> Sweep<'a> {
         Sweep {
             intervals: owners.intervals(),
             ranges: owners.on(thread).iter().copied().peekable(),
@@ -350,8 +354,8 @@ mod tests {
         Interval { start, end: start + length }
     }
 
-    fn thread((_, _, thread): (i64, i64, usize)) -> GlobalId {
-        GlobalId(THREADS[thread])
+    fn thread((_, _, thread): (i64, i64, usize)) -> ThreadId {
+        ThreadId(THREADS[thread])
     }
 
     fn contains(outer: Interval, inner: Interval) -> bool {
@@ -364,9 +368,13 @@ mod tests {
             by_thread.add(thread(*raw), at);
         }
         let owners = Owners::new(ranges.iter().map(|raw| interval(*raw)).collect(), by_thread);
-        let mut threads: FxHashMap<GlobalId, Calls> = FxHashMap::default();
+        let mut threads: FxHashMap<ThreadId, Calls> = FxHashMap::default();
         for (correlation, &raw) in (0..).zip(calls) {
-            threads.entry(thread(raw)).or_default().calls.push(Call { interval: interval(raw), correlation });
+            threads
+                .entry(thread(raw))
+                .or_default()
+                .calls
+                .push(Call { interval: interval(raw), correlation: CorrelationId(correlation) });
         }
         (Nesting::place(threads.into_iter().collect(), &owners, by), owners)
     }
@@ -374,7 +382,7 @@ mod tests {
     /// The ranges found around each call, in order.
     fn found(nesting: &Nesting, calls: &Raw) -> Vec<Vec<usize>> {
         let of = |(correlation, raw): (i64, &(i64, i64, usize))| {
-            let node = nesting.node(Some(thread(*raw).process()), Some(correlation)).unwrap();
+            let node = nesting.node(Some(thread(*raw).process()), Some(CorrelationId(correlation))).unwrap();
             assert_eq!(nesting.thread(node), thread(*raw));
             let mut ranges: Vec<usize> = nesting.ranges(node).collect();
             ranges.sort_unstable();
@@ -384,7 +392,7 @@ mod tests {
     }
 
     /// Brute force: compares every pair.
-    fn around(ranges: &Raw, call: (i64, i64, usize), on: GlobalId) -> Vec<usize> {
+    fn around(ranges: &Raw, call: (i64, i64, usize), on: ThreadId) -> Vec<usize> {
         let all = (0..ranges.len())
             .filter(|at| thread(ranges[*at]) == on && contains(interval(ranges[*at]), interval(call)));
         all.collect()
@@ -449,11 +457,11 @@ mod tests {
     fn the_main_thread_is_that_of_the_process_or_has_the_most_ranges() {
         let main = |ranges: &[usize]| {
             let ranges: Raw = ranges.iter().map(|thread| (0, 1, *thread)).collect();
-            place(&ranges, &Vec::new(), AttributeBy::Process).1.main_thread(GlobalId(0x100_0000))
+            place(&ranges, &Vec::new(), AttributeBy::Process).1.main_thread(ProcessId(0x100_0000))
         };
-        assert_eq!(main(&[1, 1, 1, 0]), Some(GlobalId(THREADS[0])));
-        assert_eq!(main(&[1, 2, 2]), Some(GlobalId(THREADS[2])));
-        assert_eq!(main(&[2, 1]), Some(GlobalId(THREADS[1])), "of equals the smallest");
+        assert_eq!(main(&[1, 1, 1, 0]), Some(ThreadId(THREADS[0])));
+        assert_eq!(main(&[1, 2, 2]), Some(ThreadId(THREADS[2])));
+        assert_eq!(main(&[2, 1]), Some(ThreadId(THREADS[1])), "of equals the smallest");
         assert_eq!(main(&[3]), None, "another process has none to lend");
     }
 }

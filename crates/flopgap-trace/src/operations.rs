@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::kinds::Kinds;
 use crate::stats::Values;
-use crate::{GlobalId, Summary, WorkKind};
+use crate::{DeviceId, ProcessId, Summary, WorkKind};
 
 /// The GPU operations of a trace or of some of its ranges.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,15 +32,15 @@ pub struct OperationTimes {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlaceTimes {
     /// The process; absent where an export does not say it.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
     /// The GPU, as the process numbers it.
-    pub device: i64,
+    pub device: DeviceId,
     /// What it did.
     pub times: OperationTimes,
 }
 
 /// The durations of one process on one GPU, by the places of their kinds.
-type Durations = ((Option<GlobalId>, i64), Vec<Values>);
+type Durations = ((Option<ProcessId>, DeviceId), Vec<Values>);
 
 /// Durations of operations while they are added up.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub struct OperationSums {
 impl OperationSums {
     /// Adds an operation, by the place of its kind among [`Kinds`].
     #[inline]
-    pub fn add(&mut self, process: Option<GlobalId>, device: i64, kind: u32, duration: i64) {
+    pub fn add(&mut self, process: Option<ProcessId>, device: DeviceId, kind: u32, duration: i64) {
         let is_there = |(place, _): &Durations| *place == (process, device);
         if !self.places.get(self.last).is_some_and(is_there) {
             self.last = self.places.iter().position(is_there).unwrap_or_else(|| {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use crate::{GlobalId, Range, Ranges};
+use crate::{ProcessId, Range, Ranges, ThreadId};
 
 /// An interval of time on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +22,19 @@ pub struct Owners {
     intervals: Vec<Interval>,
     /// The ranges that began and ended on one thread, in the order of a sweep: by start, outer
     /// before inner.
-    threads: FxHashMap<GlobalId, Vec<u32>>,
+    threads: FxHashMap<ThreadId, Vec<u32>>,
 }
 
 /// The ranges of each thread, while they are collected.
 #[derive(Debug, Default)]
-pub struct OwnersByThread(FxHashMap<GlobalId, Vec<u32>>);
+pub struct OwnersByThread(FxHashMap<ThreadId, Vec<u32>>);
 
 impl OwnersByThread {
     /// Adds a range by its place.
     ///
     /// # Panics
     /// With 2³² ranges, which no trace of less than 150 GB holds.
-    pub fn add(&mut self, thread: GlobalId, range: usize) {
+    pub fn add(&mut self, thread: ThreadId, range: usize) {
         let range = u32::try_from(range).expect("fewer than 2^32 ranges");
         self.0.entry(thread).or_default().push(range);
     }
@@ -80,13 +80,13 @@ impl Owners {
     }
 
     /// The ranges of one thread.
-    pub fn on(&self, thread: GlobalId) -> &[u32] {
+    pub fn on(&self, thread: ThreadId) -> &[u32] {
         self.threads.get(&thread).map_or(&[], Vec::as_slice)
     }
 
     /// The thread whose ranges stand for those of its process: the one with the number of the
     /// process, or when that has none, the one with the most.
-    pub fn main_thread(&self, process: GlobalId) -> Option<GlobalId> {
+    pub fn main_thread(&self, process: ProcessId) -> Option<ThreadId> {
         let threads = self.threads.iter().filter(|(thread, _)| thread.process() == process);
         let best = threads
             .max_by_key(|(thread, ranges)| (thread.tid() == thread.pid(), ranges.len(), Reverse(**thread)));

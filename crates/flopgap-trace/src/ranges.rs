@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{GlobalId, Name};
+use crate::{Name, RangeId, ThreadId};
 
 /// How a range was marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,13 +32,13 @@ impl RangeStyle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// Its row in `NVTX_EVENTS`, nsys's `RangeId`.
-    pub id: i64,
+    pub id: RangeId,
     /// When it began, in nanoseconds since the recording began.
     pub start: i64,
     /// When it ended; `None` when it was still open at the end of the recording.
     pub end: Option<i64>,
     /// The thread that opened it.
-    pub thread: GlobalId,
+    pub thread: ThreadId,
     /// Its domain and text, for [`Ranges::names`].
     pub name: Name,
     /// How it was marked.

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use flopgap_hint::{ErrorKind, Hint, Text};
 
-use crate::{Attribution, GlobalId, GpuActivity, Launched, OperationTimes, Ranges, Work};
+use crate::{
+    Attribution, DeviceId, GpuActivity, GpuId, Launched, OperationTimes, ProcessId, Ranges, StreamId,
+    ThreadId, Work,
+};
 
 /// What a profiler recorded, whichever it was: what questions about time are asked of.
 ///
@@ -66,7 +69,7 @@ pub trait Recording: Send + Sync {
     fn each_call(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(GlobalId, i64, i64),
+        visit: &mut dyn FnMut(ThreadId, i64, i64),
     ) -> Result<(), ReadError>;
 
     /// From when to when it was recorded, where that is known.
@@ -83,7 +86,7 @@ pub trait Recording: Send + Sync {
 
     /// The ranks of the processes of a job; empty where there is one process or the recording does
     /// not say it.
-    fn ranks(&self) -> Vec<(GlobalId, u64)> {
+    fn ranks(&self) -> Vec<(ProcessId, u64)> {
         Vec::new()
     }
 }
@@ -94,9 +97,9 @@ pub struct GpuNumber {
     /// The process id.
     pub pid: i64,
     /// The number that the process gives it.
-    pub device: i64,
+    pub device: DeviceId,
     /// The number that the machine gives it.
-    pub gpu: i64,
+    pub gpu: GpuId,
 }
 
 /// A piece of GPU work with its name.
@@ -105,7 +108,7 @@ pub struct Operation<'a> {
     /// When and where it ran.
     pub work: Work,
     /// The stream.
-    pub stream: i64,
+    pub stream: StreamId,
     /// Stands for the name: that of a kernel differs from those of others.
     pub name_id: i64,
     /// The demangled name of a kernel, `[CUDA graph N]` for a graph, the direction of a copy.

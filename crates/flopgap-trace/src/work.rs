@@ -1,6 +1,6 @@
 //! Pieces of GPU work.
 
-use crate::GlobalId;
+use crate::{CorrelationId, DeviceId, ProcessId};
 
 /// The kind of a piece of GPU work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,11 +33,11 @@ pub struct Work {
     /// When it ended.
     pub end: i64,
     /// The GPU, as the process numbers it.
-    pub device: i64,
+    pub device: DeviceId,
     /// The process; absent where a recording does not say it.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
     /// Identifies the call that launched it, within its process.
-    pub correlation: Option<i64>,
+    pub correlation: Option<CorrelationId>,
 }
 
 impl Work {

@@ -95,7 +95,7 @@ impl Recorded {
             gpus => gpus?,
         };
         let gpus: BTreeMap<i64, String> =
-            gpus.into_iter().filter_map(|gpu| Some((gpu.id, gpu.name?.to_string()))).collect();
+            gpus.into_iter().filter_map(|gpu| Some((gpu.id.0, gpu.name?.to_string()))).collect();
         let mut words: BTreeMap<u32, String> = BTreeMap::new();
         for entry in trace.capture_metadata()? {
             let word = entry.name.strip_prefix("PROCESS_0:");
@@ -125,12 +125,12 @@ impl Recorded {
         let files: Vec<String> = processes.iter().map(|process| process.path.display().to_string()).collect();
         let mut gpus: BTreeMap<i64, String> = BTreeMap::new();
         for process in processes {
-            let named = |device: &Device| Some((device.id?, device.name.clone()?));
+            let named = |device: &Device| Some((device.id?.0, device.name.clone()?));
             gpus.extend(process.devices.iter().filter_map(named));
         }
         let used: BTreeSet<i64> = job
             .gpu_activity(Attribution::default())
-            .map(|activity| activity.iter().map(|gpu| gpu.device).collect())
+            .map(|activity| activity.iter().map(|gpu| gpu.device.0).collect())
             .unwrap_or_default();
         gpus.retain(|device, _| used.is_empty() || used.contains(device));
         let ranks = processes.iter().filter_map(|process| {

@@ -469,7 +469,7 @@ fn busy_section(
     .map_err(|error| report(&error))?;
     for work::Described { gap, before, after } in gaps {
         let row = [
-            Cell::from(gap.device),
+            Cell::from(gap.device.0),
             ms(gap.start as f64),
             ms(gap.length() as f64),
             Cell::text(before),
@@ -499,7 +499,7 @@ fn activity_table(activity: &[GpuActivity]) -> Result<Table, ReportError> {
         let extent = gpu.end.saturating_sub(gpu.start);
         table.push([
             Cell::optional(gpu.process, |process| Cell::from(process.pid())),
-            Cell::from(gpu.device),
+            Cell::from(gpu.device.0),
             ms(extent as f64),
             ms(gpu.busy as f64),
             ms(extent.saturating_sub(gpu.busy) as f64),

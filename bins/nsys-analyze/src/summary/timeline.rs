@@ -13,7 +13,7 @@ use flopgap_report::html::Block;
 use flopgap_timings::PassKind;
 use flopgap_timings::passes::{Pass, Passes};
 use flopgap_timings::shares::Work;
-use flopgap_trace::{GlobalId, Ranges, Recording, fold_name};
+use flopgap_trace::{Ranges, Recording, ThreadId, fold_name};
 
 use super::page::OfTrace;
 use super::work::{self, Devices, Names, Operation, Stream, What, color};
@@ -189,7 +189,7 @@ impl Colors {
 struct HostRange<'a> {
     start: i64,
     end: i64,
-    thread: GlobalId,
+    thread: ThreadId,
     name: Cow<'a, str>,
 }
 
@@ -210,14 +210,14 @@ fn host_ranges<'a>(nvtx: &'a Ranges, window: &Range<i64>) -> Vec<HostRange<'a>> 
 
 /// The ranges of each thread.
 fn host_rows(ranges: &[HostRange<'_>], colors: &mut Colors, timeline: &mut Timeline) {
-    let threads: BTreeSet<GlobalId> = ranges.iter().map(|range| range.thread).collect();
+    let threads: BTreeSet<ThreadId> = ranges.iter().map(|range| range.thread).collect();
     let row = timeline.row("Host: ranges");
     let several = threads.len() > 1;
     let lanes = threads.into_iter().map(|thread| {
         let label = if several { format!("thread {}", thread.tid()) } else { String::new() };
         (thread, timeline.lane(row, label))
     });
-    let lanes: BTreeMap<GlobalId, _> = lanes.collect();
+    let lanes: BTreeMap<ThreadId, _> = lanes.collect();
     for range in ranges {
         let name = timeline.name(&range.name, colors.color(&fold_name(&range.name)));
         timeline.push(lanes[&range.thread], name, range.start..range.end);

@@ -9,7 +9,7 @@ use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::chart::Color;
 use flopgap_timings::shares::Work as Kind;
-use flopgap_trace::{Recording, Work, WorkKind};
+use flopgap_trace::{DeviceId, Recording, Work, WorkKind};
 
 /// The color of a kind of work, the same on every page.
 pub(super) fn color(work: Kind) -> Color {
@@ -55,7 +55,7 @@ pub(super) struct Operation {
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     /// The operations of each device, by start.
-    pub(super) operations: BTreeMap<i64, Vec<Operation>>,
+    pub(super) operations: BTreeMap<DeviceId, Vec<Operation>>,
     whats: Places<What>,
     streams: Places<Stream>,
     /// What kernels are called.
@@ -105,7 +105,7 @@ impl<T: Copy + Ord> Places<T> {
 /// A interval in which a device did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
-    pub(super) device: i64,
+    pub(super) device: DeviceId,
     pub(super) start: i64,
     pub(super) end: i64,
     /// What ended before it, and what began after it.
@@ -127,7 +127,7 @@ pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result
         let within = window.is_none_or(|window| start < window.end && end > window.start);
         if end >= start && within {
             let process = process.map_or(0, |process| u32::try_from(process.pid()).unwrap_or_default());
-            let stream = Stream { process, stream: i32::try_from(operation.stream).unwrap_or(i32::MAX) };
+            let stream = Stream { process, stream: i32::try_from(operation.stream.0).unwrap_or(i32::MAX) };
             let what = match kind {
                 WorkKind::Kernel => What::Kernel(operation.name_id),
                 WorkKind::Copy => What::Copy,
@@ -241,7 +241,7 @@ mod tests {
         let (what, stream) = (What::Set, Stream { process: 0, stream: 7 });
         let (what, stream) = (devices.whats.number(what), devices.streams.number(stream));
         let operations = spans.iter().map(|&(start, end)| Operation { start, end, what, stream });
-        devices.operations.insert(0, operations.collect());
+        devices.operations.insert(DeviceId(0), operations.collect());
         devices
     }
 

@@ -5,7 +5,8 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
 use flopgap_trace::{
-    GlobalId, Interval, Name, Range, RangeName, RangeNames, RangeStyle, Ranges, Work, WorkKind,
+    CorrelationId, DeviceId, ExternalId, Interval, Name, ProcessId, Range, RangeId, RangeName, RangeNames,
+    RangeStyle, Ranges, StreamId, ThreadId, Work, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,7 +14,7 @@ use super::passes::passes;
 use super::{Job, LaunchCall, Piece, Process};
 use crate::{GpuKind, Thread, Trace, WarningKind};
 
-/// Bits of process and thread ids in a [`GlobalId`].
+/// Bits of process and thread ids in a [`ThreadId`].
 const ID_BITS: u32 = 24;
 /// Numbers from here on stand for ids that are no numbers of the system's, such as addresses.
 const SUBSTITUTES: i64 = 0xf0_0000;
@@ -52,26 +53,26 @@ impl<T: Hash + Eq> Numbers<T> {
 }
 
 /// The ids of the threads of the trace at a place.
-fn thread_ids(at: usize, threads: &[Thread]) -> Vec<GlobalId> {
+fn thread_ids(at: usize, threads: &[Thread]) -> Vec<ThreadId> {
     let mut processes = Numbers(FxHashMap::default());
     let mut numbers = Numbers(FxHashMap::default());
     let machine = i64::try_from(at + 1).unwrap_or_default() << (2 * ID_BITS);
     let ids = threads.iter().enumerate().map(|(place, thread)| {
         let process = processes.of(thread.process, thread.process);
         let number = numbers.of(place, thread.number);
-        GlobalId(machine | process << ID_BITS | number)
+        ThreadId(machine | process << ID_BITS | number)
     });
     ids.collect()
 }
 
 /// The process that most of `threads` are of.
-fn main_process(at: usize, ids: &[GlobalId], threads: impl Iterator<Item = u32>) -> GlobalId {
-    let mut counts: BTreeMap<GlobalId, u64> = BTreeMap::new();
+fn main_process(at: usize, ids: &[ThreadId], threads: impl Iterator<Item = u32>) -> ProcessId {
+    let mut counts: BTreeMap<ProcessId, u64> = BTreeMap::new();
     for thread in threads {
         *counts.entry(ids[thread as usize].process()).or_default() += 1;
     }
     let most = counts.into_iter().max_by_key(|(process, count)| (*count, std::cmp::Reverse(*process)));
-    let none = GlobalId(i64::try_from(at + 1).unwrap_or_default() << (2 * ID_BITS));
+    let none = ProcessId(i64::try_from(at + 1).unwrap_or_default() << (2 * ID_BITS));
     most.map_or(none, |(process, _)| process)
 }
 
@@ -81,7 +82,7 @@ struct Together {
     ranges: Vec<Range>,
     names: RangeNames,
     known: FxHashMap<Arc<str>, Name>,
-    backward: Vec<(GlobalId, GlobalId)>,
+    backward: Vec<(ThreadId, ThreadId)>,
     calls: Vec<LaunchCall>,
     call_names: Texts,
     work: Vec<Piece>,
@@ -147,7 +148,7 @@ impl Together {
             }
         }
 
-        let mut external: FxHashMap<i64, (GlobalId, Interval)> = FxHashMap::default();
+        let mut external: FxHashMap<ExternalId, (ThreadId, Interval)> = FxHashMap::default();
         let marked = trace
             .annotations
             .iter()
@@ -167,8 +168,9 @@ impl Together {
             self.push_range(&Arc::from(name), ids[thread as usize], interval, RangeStyle::Derived);
         }
 
-        let asked: FxHashSet<i64> = trace.gpu_work.iter().filter_map(|work| work.correlation).collect();
-        let mut called: FxHashSet<i64> = FxHashSet::default();
+        let asked: FxHashSet<CorrelationId> =
+            trace.gpu_work.iter().filter_map(|work| work.correlation).collect();
+        let mut called: FxHashSet<CorrelationId> = FxHashSet::default();
         let first_call = self.calls.len();
         for call in &trace.calls {
             let correlation = call.correlation.filter(|correlation| asked.contains(correlation));
@@ -181,14 +183,14 @@ impl Together {
             });
         }
         // What has no correlation gets one that no call has.
-        let mut substitute = called.iter().min().copied().unwrap_or_default().min(0);
+        let mut substitute = called.iter().min().map_or(0, |least| least.0.min(0));
         for work in &trace.gpu_work {
             let found = work.correlation.filter(|correlation| called.contains(correlation));
             let correlation = found.or_else(|| {
                 let (thread, interval) = *external.get(&work.external?)?;
                 let correlation = work.correlation.or_else(|| {
                     substitute = substitute.checked_sub(1)?;
-                    Some(substitute)
+                    Some(CorrelationId(substitute))
                 })?;
                 self.calls.push(LaunchCall { thread, interval, correlation: Some(correlation), name: None });
                 Some(correlation)
@@ -199,10 +201,10 @@ impl Together {
                 GpuKind::Copy => WorkKind::Copy,
                 GpuKind::Memset => WorkKind::Set,
             };
-            let device = work.device.unwrap_or_default();
+            let device = work.device.unwrap_or(DeviceId(0));
             self.work.push(Piece {
                 work: Work { kind, start, end, device, process: Some(id), correlation },
-                stream: work.stream.unwrap_or_default(),
+                stream: work.stream.unwrap_or(StreamId(0)),
                 name: self.work_names.place(&work.name),
                 bytes: work.bytes.and_then(|bytes| i64::try_from(bytes).ok()),
             });
@@ -228,7 +230,7 @@ impl Together {
     fn push_range(
         &mut self,
         name: &Arc<str>,
-        thread: GlobalId,
+        thread: ThreadId,
         Interval { start, end }: Interval,
         style: RangeStyle,
     ) {
@@ -239,7 +241,7 @@ impl Together {
             self.known.insert(name.clone(), place);
             place
         };
-        let id = i64::try_from(self.ranges.len()).unwrap_or(i64::MAX).saturating_add(1);
+        let id = RangeId(i64::try_from(self.ranges.len()).unwrap_or(i64::MAX).saturating_add(1));
         self.ranges.push(Range { id, start, end: Some(end), thread, name, style, crosses_threads: false });
         self.extend_span(start, end);
     }

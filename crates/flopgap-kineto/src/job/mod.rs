@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flopgap_trace::{
-    Activities, AttributeBy, Attribution, GlobalId, GpuActivity, GpuNumber, Interval, Kinds, LaunchCalls,
-    Launched, Nesting, Operation, OperationSums, OperationTimes, Owners, OwnersByThread, Ranges, ReadError,
-    Recording, Summary, Values, Work, WorkKind,
+    Activities, AttributeBy, Attribution, CorrelationId, GpuActivity, GpuNumber, Interval, Kinds,
+    LaunchCalls, Launched, Nesting, Operation, OperationSums, OperationTimes, Owners, OwnersByThread,
+    ProcessId, Ranges, ReadError, Recording, StreamId, Summary, ThreadId, Values, Work, WorkKind,
 };
 
 use crate::{Device, Distributed, Error, Trace, Warning, WarningKind};
@@ -47,7 +47,7 @@ pub struct Job {
     processes: Vec<Process>,
     ranges: Arc<Ranges>,
     /// Threads that run another thread's operators backward: the other one, and its own.
-    backward: Vec<(GlobalId, GlobalId)>,
+    backward: Vec<(ThreadId, ThreadId)>,
     calls: Vec<LaunchCall>,
     /// What calls are called.
     call_names: Vec<Arc<str>>,
@@ -64,7 +64,7 @@ pub struct Process {
     /// The file of its trace.
     pub path: PathBuf,
     /// The number that stands for it.
-    pub id: GlobalId,
+    pub id: ProcessId,
     /// Its rank, where the trace says it.
     pub distributed: Option<Distributed>,
     /// The GPUs of its machine.
@@ -76,9 +76,9 @@ pub struct Process {
 /// A call, or what stands for it.
 #[derive(Clone, Copy, Debug)]
 struct LaunchCall {
-    thread: GlobalId,
+    thread: ThreadId,
     interval: Interval,
-    correlation: Option<i64>,
+    correlation: Option<CorrelationId>,
     /// Its place among the names; none for what stands for a call.
     name: Option<u32>,
 }
@@ -87,7 +87,7 @@ struct LaunchCall {
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     work: Work,
-    stream: i64,
+    stream: StreamId,
     name: u32,
     bytes: Option<i64>,
 }
@@ -287,7 +287,7 @@ impl Recording for Job {
     fn each_call(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(GlobalId, i64, i64),
+        visit: &mut dyn FnMut(ThreadId, i64, i64),
     ) -> Result<(), ReadError> {
         if self.call_names.is_empty() {
             return Err(ReadError::new(Error::NoCalls { path: self.path().to_owned() }));
@@ -310,7 +310,7 @@ impl Recording for Job {
         Ok(Vec::new())
     }
 
-    fn ranks(&self) -> Vec<(GlobalId, u64)> {
+    fn ranks(&self) -> Vec<(ProcessId, u64)> {
         let rank = |process: &Process| Some((process.id, process.distributed.as_ref()?.rank?));
         let ranks: Vec<_> = self.processes.iter().filter_map(rank).collect();
         if self.processes.len() > 1 && ranks.len() == self.processes.len() { ranks } else { Vec::new() }

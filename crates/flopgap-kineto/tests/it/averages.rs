@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flopgap_kineto::{Job, Part, Trace};
-use flopgap_trace::{AttributeBy, Attribution, RangeStyle, Recording as _};
+use flopgap_trace::{AttributeBy, Attribution, DeviceId, RangeStyle, Recording as _};
 
 const BY_PROCESS: Attribution = Attribution { by: AttributeBy::Process, whole_graphs: true };
 
@@ -184,7 +184,7 @@ fn the_ranks_of_a_job_are_one_recording() {
     assert_eq!(job.path(), paths[1]);
     let activity = job.gpu_activity(BY_PROCESS).unwrap();
     let found: Vec<_> = activity.iter().map(|gpu| (gpu.process, gpu.device, gpu.kernels)).collect();
-    assert_eq!(found, [(Some(ranks[0].0), 0, 192), (Some(ranks[1].0), 1, 192)]);
+    assert_eq!(found, [(Some(ranks[0].0), DeviceId(0), 192), (Some(ranks[1].0), DeviceId(1), 192)]);
     let (start, end) = job.span().unwrap().unwrap();
     // Recorded at the same time on one machine.
     assert!(start == 0 && end < 100_000_000, "{start} {end}");

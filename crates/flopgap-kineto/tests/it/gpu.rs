@@ -1,6 +1,7 @@
 //! What GPUs did, in traces as `PyTorch` 2 writes them, and traces of which no FLOPs are known.
 
 use flopgap_kineto::{Error, GpuKind, Trace};
+use flopgap_trace::{ContextId, CorrelationId, DeviceId, StreamId};
 
 const TRACE: &str = r#"{"traceEvents": [
 {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 100.5, "dur": 2.25,
@@ -39,11 +40,11 @@ fn kernels_copies_and_memsets_are_read() {
         ]
     );
     let [gemm, copy, _, odd] = &trace.gpu_work[..] else { panic!("four") };
-    assert_eq!((gemm.grid, gemm.block), (Some([64, 2, 1]), Some([128, 1, 1])));
+    assert_eq!((gemm.grid, gemm.block), (Some([64, 2, 1].into()), Some([128, 1, 1].into())));
     assert_eq!((gemm.registers, gemm.shared_bytes, gemm.bytes), (Some(128), Some(16_384), None));
     assert_eq!(
         (gemm.device, gemm.context, gemm.stream, gemm.correlation),
-        (Some(0), Some(1), Some(7), Some(11))
+        (Some(DeviceId(0)), Some(ContextId(1)), Some(StreamId(7)), Some(CorrelationId(11)))
     );
     assert_eq!((copy.bytes, copy.grid), (Some(4096), None));
     assert_eq!((odd.grid, odd.block), (None, None));

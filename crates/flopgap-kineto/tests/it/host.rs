@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use flopgap_kineto::{AnnotationKind, Device, Distributed, Trace, WarningKind};
+use flopgap_trace::{CorrelationId, DeviceId, ExternalId, StreamId};
 
 fn read(text: &str) -> Trace {
     Trace::options().without_shapes(true).read(text.as_bytes(), "t.json").unwrap()
@@ -36,7 +37,7 @@ fn the_host_is_read_with_its_threads() {
         Some(Distributed { rank: Some(1), world_size: Some(2), backend: Some("nccl".into()) })
     );
     let device = Device {
-        id: Some(0),
+        id: Some(DeviceId(0)),
         name: Some("NVIDIA H200".into()),
         multiprocessors: Some(132),
         memory_bytes: Some(150_109_880_320),
@@ -57,10 +58,13 @@ fn the_host_is_read_with_its_threads() {
     let call = &trace.calls[0];
     assert_eq!(
         (&*call.name, call.correlation, call.start),
-        ("cudaLaunchKernel", Some(44), 4_367_846_874_001_250)
+        ("cudaLaunchKernel", Some(CorrelationId(44)), 4_367_846_874_001_250)
     );
     let work = &trace.gpu_work[0];
-    assert_eq!((&*work.name, work.external, work.correlation), ("gemm<\"a\">", Some(3), Some(44)));
+    assert_eq!(
+        (&*work.name, work.external, work.correlation),
+        ("gemm<\"a\">", Some(ExternalId(3)), Some(CorrelationId(44)))
+    );
     let autograd = &trace.threads[call.thread as usize];
     assert_eq!((autograd.process, autograd.number), (Some(7), Some(9)));
     assert_eq!(autograd.name.as_deref(), Some("thread 9 (pt_autograd_0)"));
@@ -92,9 +96,9 @@ fn numbers_as_texts_and_old_names_are_understood() {
     assert_eq!(trace.annotations[0].thread, trace.calls[0].thread);
     // More digits than a float has.
     assert_eq!(trace.gpu_work[0].start, 1_661_938_466_265_100_125);
-    assert_eq!(trace.gpu_work[0].external, Some(1));
+    assert_eq!(trace.gpu_work[0].external, Some(ExternalId(1)));
     // Without arguments, processes are GPUs and threads streams.
-    assert_eq!((trace.gpu_work[1].device, trace.gpu_work[1].stream), (Some(3), Some(20)));
+    assert_eq!((trace.gpu_work[1].device, trace.gpu_work[1].stream), (Some(DeviceId(3)), Some(StreamId(20))));
 }
 
 /// Gives a few bytes at a time.

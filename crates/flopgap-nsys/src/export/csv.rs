@@ -11,7 +11,7 @@ use crate::strings::Strings;
 use crate::tables::gpu::{copies, kernels, memsets};
 use crate::tables::graph::graph_runs;
 use crate::tables::host::{api_calls, os_calls};
-use crate::{Annotation, Error, GlobalId, Placement, Trace, access_label, copy_label, memory_label};
+use crate::{Annotation, Dim3, Error, OsClass, Placement, ProcessId, ThreadId, Trace};
 
 /// What to write as CSV.
 ///
@@ -26,8 +26,8 @@ pub enum CsvTable {
     /// template arguments).
     Kernels,
     /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`,
-    /// `bytes`, `kind`, `source`, `destination` (kinds as in [`copy_label`] and [`memory_label`];
-    /// an unknown kind is its number).
+    /// `bytes`, `kind`, `source`, `destination` (the names of [`CopyKind`](crate::CopyKind) and
+    /// [`MemoryKind`](crate::MemoryKind); an unknown kind is its number).
     Copies,
     /// `start_ns`, `end_ns`, `pid`, `device`, `context`, `green_context`, `stream`, `correlation`,
     /// `bytes`, `memory`.
@@ -49,7 +49,8 @@ pub enum CsvTable {
     /// `module`.
     CpuFaults,
     /// Page faults of GPUs in unified memory: `start_ns`, `end_ns`, `pid`, `device`, `address`,
-    /// `faults`, `access` (as in [`access_label`]; an unknown kind is its number).
+    /// `faults`, `access` (the names of
+    /// [`AccessKind`](crate::AccessKind); an unknown kind is its number).
     GpuFaults,
     /// Work of the profiler itself: `start_ns`, `end_ns`, `pid`, `tid`, `name`.
     Overhead,
@@ -151,9 +152,9 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
                 let (line, kernel) = (lines.line(), kernel?);
                 gpu(line, &kernel.at);
                 numbers(line, &[kernel.registers]);
-                numbers(line, &kernel.grid.map(Some));
-                numbers(line, &kernel.block.map(Some));
-                numbers(line, &[kernel.static_shared, kernel.dynamic_shared, kernel.graph_node]);
+                extents(line, [kernel.grid, kernel.block]);
+                let node = kernel.graph_node.map(i64::from);
+                numbers(line, &[kernel.static_shared, kernel.dynamic_shared, node]);
                 text(line, &names.get(kernel.short)?);
                 text(line, &names.get(kernel.demangled)?);
                 lines.end()?;
@@ -164,9 +165,9 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
                 let (line, copy) = (lines.line(), copy?);
                 gpu(line, &copy.at);
                 numbers(line, &[Some(copy.bytes)]);
-                label(line, Some(copy.kind), copy_label);
-                label(line, copy.source, memory_label);
-                label(line, copy.destination, memory_label);
+                label(line, Some((copy.kind.label(), copy.kind.code())));
+                label(line, copy.source.map(|kind| (kind.label(), kind.code())));
+                label(line, copy.destination.map(|kind| (kind.label(), kind.code())));
                 lines.end()?;
             }
         }
@@ -175,7 +176,7 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
                 let (line, set) = (lines.line(), set?);
                 gpu(line, &set.at);
                 numbers(line, &[Some(set.bytes)]);
-                label(line, set.memory, memory_label);
+                label(line, set.memory.map(|kind| (kind.label(), kind.code())));
                 lines.end()?;
             }
         }
@@ -183,7 +184,7 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
             for graph in lines.begin(graph_runs(trace))? {
                 let (line, graph) = (lines.line(), graph?);
                 gpu(line, &graph.at);
-                numbers(line, &[Some(graph.graph), Some(graph.executable)]);
+                numbers(line, &[Some(graph.graph.0), Some(graph.executable.0)]);
                 lines.end()?;
             }
         }
@@ -191,7 +192,7 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
             for call in lines.begin(os_calls(trace))? {
                 let (line, call) = (lines.line(), call?);
                 host(line, call.start, call.end, call.thread);
-                numbers(line, &[call.class, call.result, call.nesting]);
+                numbers(line, &[call.class.map(OsClass::code), call.result, call.nesting]);
                 text(line, &names.get(call.name)?);
                 lines.end()?;
             }
@@ -199,7 +200,7 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
         CsvTable::CpuFaults => {
             for fault in lines.begin(trace.cpu_page_faults())? {
                 let (line, fault) = (lines.line(), fault?);
-                numbers(line, &[Some(fault.time), fault.process.map(GlobalId::pid), Some(fault.address)]);
+                numbers(line, &[Some(fault.time), fault.process.map(ProcessId::pid), Some(fault.address)]);
                 for id in [fault.instruction, fault.module] {
                     match id {
                         Some(id) => text(line, &names.get(id)?),
@@ -212,9 +213,9 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
         CsvTable::GpuFaults => {
             for fault in lines.begin(trace.gpu_page_faults())? {
                 let (line, fault) = (lines.line(), fault?);
-                numbers(line, &[Some(fault.start), Some(fault.end), fault.process.map(GlobalId::pid)]);
-                numbers(line, &[Some(fault.device), Some(fault.address), Some(fault.faults)]);
-                label(line, fault.access, access_label);
+                numbers(line, &[Some(fault.start), Some(fault.end), fault.process.map(ProcessId::pid)]);
+                numbers(line, &[Some(fault.device.0), Some(fault.address), Some(fault.faults)]);
+                label(line, fault.access.map(|kind| (kind.label(), kind.code())));
                 lines.end()?;
             }
         }
@@ -230,7 +231,7 @@ pub fn csv(trace: &Trace, table: CsvTable, out: &mut impl Write) -> Result<u64, 
             for call in lines.begin(api_calls(trace))? {
                 let (line, call) = (lines.line(), call?);
                 host(line, call.start, call.end, call.thread);
-                numbers(line, &[Some(call.class), call.correlation, call.result]);
+                numbers(line, &[Some(call.class.code()), call.correlation.map(i64::from), call.result]);
                 text(line, &names.get(call.name)?);
                 lines.end()?;
             }
@@ -277,22 +278,26 @@ impl<W: Write> Lines<'_, W> {
 }
 
 fn gpu(line: &mut String, at: &Placement) {
-    numbers(line, &[Some(at.start), Some(at.end), at.process.map(GlobalId::pid)]);
-    numbers(line, &[Some(at.device), Some(at.context), at.green_context, Some(at.stream), at.correlation]);
+    numbers(line, &[Some(at.start), Some(at.end), at.process.map(ProcessId::pid)]);
+    numbers(
+        line,
+        &[Some(at.device.0), Some(at.context.0), at.green_context.map(i64::from), Some(at.stream.0)],
+    );
+    numbers(line, &[at.correlation.map(i64::from)]);
 }
 
 fn annotation(line: &mut String, range: &Annotation) {
-    numbers(line, &[Some(range.row), Some(range.start), range.end]);
-    numbers(line, &[range.thread.map(GlobalId::pid), range.thread.map(GlobalId::tid)]);
-    numbers(line, &[range.end_thread.map(GlobalId::tid)]);
+    numbers(line, &[Some(range.row.0), Some(range.start), range.end]);
+    numbers(line, &[range.thread.map(ThreadId::pid), range.thread.map(ThreadId::tid)]);
+    numbers(line, &[range.end_thread.map(ThreadId::tid)]);
     text(line, range.kind.as_str());
     text(line, range.domain.as_deref().unwrap_or_default());
     numbers(line, &[range.category]);
     text(line, &range.text);
 }
 
-fn host(line: &mut String, start: i64, end: i64, thread: Option<GlobalId>) {
-    numbers(line, &[Some(start), Some(end), thread.map(GlobalId::pid), thread.map(GlobalId::tid)]);
+fn host(line: &mut String, start: i64, end: i64, thread: Option<ThreadId>) {
+    numbers(line, &[Some(start), Some(end), thread.map(ThreadId::pid), thread.map(ThreadId::tid)]);
 }
 
 fn numbers(line: &mut String, values: &[Option<i64>]) {
@@ -305,10 +310,17 @@ fn numbers(line: &mut String, values: &[Option<i64>]) {
     }
 }
 
-fn label(line: &mut String, kind: Option<i64>, labels: fn(i64) -> Option<&'static str>) {
-    match kind.map(|kind| (kind, labels(kind))) {
-        Some((_, Some(label))) => text(line, label),
-        Some((kind, None)) => numbers(line, &[Some(kind)]),
+fn extents(line: &mut String, extents: [Dim3; 2]) {
+    for Dim3 { x, y, z } in extents {
+        numbers(line, &[x, y, z].map(|extent| Some(extent.into())));
+    }
+}
+
+/// The name of a kind, or its code where it has none.
+fn label(line: &mut String, kind: Option<(Option<&str>, i64)>) {
+    match kind {
+        Some((Some(label), _)) => text(line, label),
+        Some((None, code)) => numbers(line, &[Some(code)]),
         None => line.push(','),
     }
 }

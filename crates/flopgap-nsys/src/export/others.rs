@@ -5,7 +5,7 @@ use std::io::Write;
 use super::perfetto::{Track, Writer};
 use super::rows;
 use super::window::in_order;
-use crate::{CpuPageFault, Error, GpuPageFault, OsCall, ProfilerOverhead, Trace, access_label};
+use crate::{CpuPageFault, Error, GpuPageFault, OsCall, OsClass, ProfilerOverhead, Trace};
 
 impl<W: Write> Writer<'_, '_, W> {
     /// Draws calls of the operating system, what the profiler itself did, and page faults.
@@ -28,7 +28,7 @@ impl<W: Write> Writer<'_, '_, W> {
     fn os_call(&mut self, call: &OsCall) -> Result<(), Error> {
         let name = self.strings.get(call.name)?;
         self.slice(Track::Os(call.thread), (None, &name), "os_runtime", call.start, call.end)?;
-        self.event.maybe("class", call.class).maybe("result", call.result);
+        self.event.maybe("class", call.class.map(OsClass::code)).maybe("result", call.result);
         self.counts.os_calls += 1;
         self.put()
     }
@@ -64,9 +64,9 @@ impl<W: Write> Writer<'_, '_, W> {
         let track = Track::GpuFaults { gpu, process: fault.process };
         self.slice(track, (None, "GPU page faults"), "page_fault", fault.start, fault.end)?;
         self.event.number("address", fault.address).number("faults", fault.faults);
-        match fault.access.map(|access| (access, access_label(access))) {
-            Some((_, Some(label))) => self.event.text("access", label),
-            Some((access, None)) => self.event.number("access", access),
+        match fault.access.map(|access| (access.label(), access.code())) {
+            Some((Some(label), _)) => self.event.text("access", label),
+            Some((None, code)) => self.event.number("access", code),
             None => &mut self.event,
         };
         self.counts.gpu_faults += 1;

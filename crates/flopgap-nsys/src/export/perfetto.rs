@@ -22,8 +22,8 @@ use crate::tables::host::{OSRT, OVERHEAD, RUNTIME, api_calls};
 use crate::tables::nvtx_kind::NVTX;
 use crate::tables::unified::{CPU_FAULTS, GPU_FAULTS};
 use crate::{
-    Annotation, AnnotationKind, ApiCall, Error, GlobalId, GraphRun, Kernel, MemoryCopy, MemorySet, Placement,
-    ThreadName, Trace, copy_label, memory_label,
+    Annotation, AnnotationKind, ApiCall, ContextId, DeviceId, Error, GpuId, GraphRun, Kernel, MemoryCopy,
+    MemoryKind, MemorySet, Placement, ProcessId, StreamId, ThreadId, ThreadName, Trace,
 };
 
 /// How many events an export has, by kind.
@@ -144,11 +144,11 @@ pub(super) const DRAWN: [&TableSpec; 10] =
 /// The names of GPUs, processes and threads.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
-    gpus: FxHashMap<i64, Arc<str>>,
+    gpus: FxHashMap<GpuId, Arc<str>>,
     /// By process id and the number that the process gives a GPU.
-    numbers: FxHashMap<(i64, i64), i64>,
-    processes: FxHashMap<GlobalId, Arc<str>>,
-    threads: FxHashMap<GlobalId, Arc<str>>,
+    numbers: FxHashMap<(i64, DeviceId), GpuId>,
+    processes: FxHashMap<ProcessId, Arc<str>>,
+    threads: FxHashMap<ThreadId, Arc<str>>,
 }
 
 impl Labels {
@@ -163,7 +163,7 @@ impl Labels {
         }
         for process in if_present(trace.processes())?.unwrap_or_default() {
             if let (Some(id), Some(name)) = (process.id, process.name) {
-                labels.processes.entry(id.process()).or_insert(name);
+                labels.processes.entry(id).or_insert(name);
             }
         }
         for ThreadName { thread, name, .. } in if_present(trace.thread_names())?.unwrap_or_default() {
@@ -175,37 +175,38 @@ impl Labels {
         Ok(labels)
     }
 
-    pub(super) fn gpu(&self, process: Option<GlobalId>, device: i64) -> i64 {
+    pub(super) fn gpu(&self, process: Option<ProcessId>, device: DeviceId) -> GpuId {
         let number = process.and_then(|process| self.numbers.get(&(process.pid(), device)));
-        number.copied().unwrap_or(device)
+        // An export that does not say it has one numbering.
+        number.copied().unwrap_or(GpuId(device.0))
     }
 }
 
 /// A process row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Owner {
-    Process(Option<GlobalId>),
-    Gpu(i64),
+    Process(Option<ProcessId>),
+    Gpu(GpuId),
 }
 
 /// A row within a process row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Track {
-    Api(Option<GlobalId>),
-    Nvtx(Option<GlobalId>),
-    Os(Option<GlobalId>),
-    Overhead(Option<GlobalId>),
+    Api(Option<ThreadId>),
+    Nvtx(Option<ThreadId>),
+    Os(Option<ThreadId>),
+    Overhead(Option<ThreadId>),
     /// Page faults of the CPU by process.
-    CpuFaults(Option<GlobalId>),
+    CpuFaults(Option<ProcessId>),
     GpuFaults {
-        gpu: i64,
-        process: Option<GlobalId>,
+        gpu: GpuId,
+        process: Option<ProcessId>,
     },
     Stream {
-        gpu: i64,
-        process: Option<GlobalId>,
-        context: i64,
-        stream: i64,
+        gpu: GpuId,
+        process: Option<ProcessId>,
+        context: ContextId,
+        stream: StreamId,
     },
 }
 
@@ -285,7 +286,7 @@ impl<W: Write> Writer<'_, '_, W> {
     pub(super) fn place(&mut self, track: Track, start: i64, end: i64) -> Result<Place, Error> {
         let owner = match track {
             Track::Api(thread) | Track::Nvtx(thread) | Track::Os(thread) | Track::Overhead(thread) => {
-                Owner::Process(thread.map(GlobalId::process))
+                Owner::Process(thread.map(ThreadId::process))
             }
             Track::CpuFaults(process) => Owner::Process(process),
             Track::Stream { gpu, .. } | Track::GpuFaults { gpu, .. } => Owner::Gpu(gpu),
@@ -300,20 +301,20 @@ impl<W: Write> Writer<'_, '_, W> {
         let number = self.timeline.lanes.get(&track).map_or(0, |(_, lanes)| lanes.len()) + 1;
         let suffix = if number > 1 { format!(" ({number})") } else { String::new() };
         // The rows of a thread are adjacent.
-        let of_thread = |thread: Option<GlobalId>, place: i64| thread.map_or(0, GlobalId::tid) * 4 + place;
-        let of_process = |process: Option<GlobalId>| {
+        let of_thread = |thread: Option<ThreadId>, place: i64| thread.map_or(0, ThreadId::tid) * 4 + place;
+        let of_process = |process: Option<ProcessId>| {
             process.map(|process| format!("process {}, ", process.pid())).unwrap_or_default()
         };
         let (wanted, name, order) = match track {
             Track::Nvtx(thread) => (0, self.thread(thread, "NVTX"), of_thread(thread, 0)),
             Track::Api(thread) => {
-                (thread.map_or(0, GlobalId::tid), self.thread(thread, "CUDA API"), of_thread(thread, 1))
+                (thread.map_or(0, ThreadId::tid), self.thread(thread, "CUDA API"), of_thread(thread, 1))
             }
             Track::Os(thread) => (0, self.thread(thread, "OS runtime"), of_thread(thread, 2)),
             Track::Overhead(thread) => (0, self.thread(thread, "profiler overhead"), of_thread(thread, 3)),
             Track::CpuFaults(_) => (0, "CPU page faults".to_owned(), LAST),
             Track::Stream { process, context, stream, .. } => {
-                (0, format!("{}context {context}, stream {stream}", of_process(process)), stream)
+                (0, format!("{}context {context}, stream {stream}", of_process(process)), stream.0)
             }
             Track::GpuFaults { process, .. } => (0, format!("{}GPU page faults", of_process(process)), LAST),
         };
@@ -330,7 +331,7 @@ impl<W: Write> Writer<'_, '_, W> {
         Ok(place)
     }
 
-    fn thread(&self, thread: Option<GlobalId>, what: &str) -> String {
+    fn thread(&self, thread: Option<ThreadId>, what: &str) -> String {
         let Some(thread) = thread else { return format!("unknown thread: {what}") };
         let name = self.labels.threads.get(&thread).map_or("thread", |name| name);
         format!("{name} {}: {what}", thread.tid())
@@ -378,7 +379,7 @@ impl<W: Write> Writer<'_, '_, W> {
         }
         let name = self.strings.get(call.name)?;
         let place = self.slice(Track::Api(call.thread), (None, &name), "cuda_api", call.start, call.end)?;
-        self.event.maybe("correlation", call.correlation).maybe("result", call.result);
+        self.event.maybe("correlation", call.correlation.map(i64::from)).maybe("result", call.result);
         self.put()?;
         self.counts.api_calls += 1;
         for flow in self.links.begin(call.thread, call.correlation) {
@@ -420,21 +421,21 @@ impl<W: Write> Writer<'_, '_, W> {
                 return Ok(());
             }
         }
-        self.event.number("row", range.row).maybe("category", range.category);
+        self.event.number("row", range.row.0).maybe("category", range.category);
         self.put()
     }
 
     fn startend(&mut self, range: &Annotation, name: Called<'_>) -> Result<(), Error> {
-        let pid = self.pid(Owner::Process(range.thread.map(GlobalId::process)))?;
-        let place = Place { pid, tid: range.thread.map_or(pid, GlobalId::tid) };
+        let pid = self.pid(Owner::Process(range.thread.map(ThreadId::process)))?;
+        let place = Place { pid, tid: range.thread.map_or(pid, ThreadId::tid) };
         self.event
             .begin_in('b', name.0, name.1, place)
             .category("nvtx")
             .time("ts", range.start.into())
-            .field("id", format_args!("\"{:#x}\"", range.row))
-            .number("row", range.row)
+            .field("id", format_args!("\"{:#x}\"", range.row.0))
+            .number("row", range.row.0)
             .maybe("category", range.category)
-            .maybe("ending_thread", range.end_thread.map(GlobalId::tid));
+            .maybe("ending_thread", range.end_thread.map(ThreadId::tid));
         let Some(end) = range.end else {
             self.counts.open_ranges += 1;
             return self.put();
@@ -448,7 +449,7 @@ impl<W: Write> Writer<'_, '_, W> {
             .begin_in('e', name.0, name.1, place)
             .category("nvtx")
             .time("ts", end.max(range.start).into())
-            .field("id", format_args!("\"{:#x}\"", range.row));
+            .field("id", format_args!("\"{:#x}\"", range.row.0));
         self.put()
     }
 
@@ -459,11 +460,11 @@ impl<W: Write> Writer<'_, '_, W> {
         let track = Track::Stream { gpu, process, context: at.context, stream: at.stream };
         let place = self.slice(track, (None, name), category, at.start, at.end)?;
         self.event
-            .number("device", at.device)
-            .number("context", at.context)
-            .maybe("green_context", at.green_context)
-            .number("stream", at.stream)
-            .maybe("correlation", at.correlation);
+            .number("device", at.device.0)
+            .number("context", at.context.0)
+            .maybe("green_context", at.green_context.map(i64::from))
+            .number("stream", at.stream.0)
+            .maybe("correlation", at.correlation.map(i64::from));
         Ok(place)
     }
 
@@ -483,19 +484,19 @@ impl<W: Write> Writer<'_, '_, W> {
         let (short, full) = (self.strings.get(kernel.short)?, self.strings.get(kernel.demangled)?);
         let place = self.work(&kernel.at, &short, "kernel")?;
         self.event
-            .numbers("grid", kernel.grid)
-            .numbers("block", kernel.block)
+            .numbers("grid", <[u32; 3]>::from(kernel.grid).map(i64::from))
+            .numbers("block", <[u32; 3]>::from(kernel.block).map(i64::from))
             .maybe("registers", kernel.registers)
             .maybe("static_shared_bytes", kernel.static_shared)
             .maybe("dynamic_shared_bytes", kernel.dynamic_shared)
-            .maybe("graph_node", kernel.graph_node)
+            .maybe("graph_node", kernel.graph_node.map(i64::from))
             .text("demangled", &full);
         self.counts.kernels += 1;
         self.arrive(&kernel.at, place)
     }
 
     fn copy(&mut self, copy: &MemoryCopy) -> Result<(), Error> {
-        let kind = copy_label(copy.kind).map_or_else(|| copy.kind.to_string(), str::to_owned);
+        let kind = copy.kind.to_string();
         let place = self.work(&copy.at, &format!("memcpy {kind}"), "memcpy")?;
         self.event.number("bytes", copy.bytes).text("kind", &kind);
         self.memory("source", copy.source);
@@ -514,15 +515,15 @@ impl<W: Write> Writer<'_, '_, W> {
 
     fn graph(&mut self, graph: &GraphRun) -> Result<(), Error> {
         let place = self.work(&graph.at, &format!("CUDA graph {}", graph.graph), "graph")?;
-        self.event.number("graph", graph.graph).number("executable", graph.executable);
+        self.event.number("graph", graph.graph.0).number("executable", graph.executable.0);
         self.counts.graphs += 1;
         self.arrive(&graph.at, place)
     }
 
-    fn memory(&mut self, key: &str, kind: Option<i64>) {
-        match kind.map(|kind| (kind, memory_label(kind))) {
-            Some((_, Some(label))) => self.event.text(key, label),
-            Some((kind, None)) => self.event.arg(key, kind),
+    fn memory(&mut self, key: &str, kind: Option<MemoryKind>) {
+        match kind.map(|kind| (kind.label(), kind.code())) {
+            Some((Some(label), _)) => self.event.text(key, label),
+            Some((None, code)) => self.event.arg(key, code),
             None => &mut self.event,
         };
     }

@@ -12,7 +12,7 @@ use super::table::{Column, Sink, Unit, Value};
 use crate::error::if_present;
 use crate::repeats::Repeats;
 use crate::tables::host::{NamedCall, api_calls, named_calls, os_calls};
-use crate::{ApiCall, Error, GlobalId, ThreadName, Trace};
+use crate::{ApiCall, Error, StringId, ThreadId, ThreadName, Trace};
 
 static CALLS: [Column; 9] = with_times("Num Calls", [Column::new("Name", Unit::Plain)]);
 static TRACE: [Column; 9] = [
@@ -35,7 +35,7 @@ pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) ->
 }
 
 /// The durations of CUDA API calls by the id of their names.
-pub(super) fn calls_by_id(trace: &Trace, options: ReportOptions) -> Result<Groups<i64>, Error> {
+pub(super) fn calls_by_id(trace: &Trace, options: ReportOptions) -> Result<Groups<StringId>, Error> {
     let (mut by_id, mut backtraces) = (Groups::default(), false);
     for call in named_calls(trace)? {
         let NamedCall { duration, name, has_backtrace } = call?;
@@ -74,7 +74,7 @@ pub(super) fn osrt(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
 
 fn print(
     trace: &Trace,
-    by_id: Groups<i64>,
+    by_id: Groups<StringId>,
     sink: &mut dyn Sink,
     printed: impl Fn(&Arc<str>) -> Arc<str>,
 ) -> Result<(), Error> {
@@ -92,7 +92,7 @@ fn print(
 }
 
 /// The priority and the name of each thread.
-type Threads = FxHashMap<GlobalId, (Option<i64>, Arc<str>)>;
+type Threads = FxHashMap<ThreadId, (Option<i64>, Arc<str>)>;
 
 /// All threads that have names; none where the trace does not say.
 fn threads(trace: &Trace) -> Result<Threads, Error> {
@@ -119,7 +119,7 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
     }
     calls.sort_by_key(|call| call.start);
     let threads = threads(trace)?;
-    let mut names: FxHashMap<i64, Arc<str>> = FxHashMap::default();
+    let mut names: FxHashMap<StringId, Arc<str>> = FxHashMap::default();
     for call in &calls {
         if let Entry::Vacant(entry) = names.entry(call.name) {
             entry.insert(api(trace, call.name)?);
@@ -135,8 +135,8 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
                 names[&call.name].clone().into(),
                 call.result.into(),
                 call.correlation.into(),
-                call.thread.map(GlobalId::pid).into(),
-                call.thread.map(GlobalId::tid).into(),
+                call.thread.map(ThreadId::pid).into(),
+                call.thread.map(ThreadId::tid).into(),
                 thread.and_then(|(priority, _)| *priority).into(),
                 thread.map_or(Value::Absent, |(_, name)| name.clone().into()),
             ])?;

@@ -10,7 +10,7 @@ use super::table::{Column, Sink, Unit};
 use crate::KernelName;
 use crate::launches::{Launches, Work};
 use crate::tables::gpu::{Kind, LaunchId, NamedWork, launch_ids, placed_kernels};
-use crate::{Error, GlobalId, Trace};
+use crate::{DeviceId, Dim3, Error, StringId, ThreadId, Trace};
 
 static TRACE: [Column; 14] = [
     Column::new("API Start", Unit::Time),
@@ -35,12 +35,12 @@ struct Execution {
     call_end: i64,
     start: i64,
     end: i64,
-    thread: GlobalId,
-    device: i64,
-    call: i64,
-    kernel: i64,
-    grid: [i64; 3],
-    block: [i64; 3],
+    thread: ThreadId,
+    device: DeviceId,
+    call: StringId,
+    kernel: StringId,
+    grid: Dim3,
+    block: Dim3,
 }
 
 impl Execution {
@@ -83,7 +83,7 @@ fn executions(trace: &Trace, names: KernelName) -> Result<Vec<Execution>, Error>
             thread: call.thread,
             device: work.device,
             call: call.name,
-            kernel,
+            kernel: StringId(kernel),
             grid,
             block,
         });
@@ -92,7 +92,7 @@ fn executions(trace: &Trace, names: KernelName) -> Result<Vec<Execution>, Error>
 }
 
 /// Texts by id.
-type Texts = FxHashMap<i64, Arc<str>>;
+type Texts = FxHashMap<StringId, Arc<str>>;
 
 fn texts(trace: &Trace, executions: &[Execution]) -> Result<(Texts, Texts), Error> {
     let (mut calls, mut kernels) = (Texts::default(), Texts::default());

@@ -15,7 +15,7 @@ use crate::KernelName;
 use crate::gpu_work::Backward;
 use crate::tables::gpu::KERNEL;
 use crate::tables::host::{RUNTIME, TimedCall, call_ids, launch_calls};
-use crate::{Error, GlobalId, Name, Names, Summary, Trace};
+use crate::{CorrelationId, DeviceId, Error, Name, Names, ProcessId, StringId, Summary, ThreadId, Trace};
 
 static SUM: [Column; 27] = [
     Column::new("PID", Unit::Plain),
@@ -47,7 +47,7 @@ static SUM: [Column; 27] = [
     Column::new("Kernel Name", Unit::Plain),
 ];
 /// Stands for the process of kernels of which none was recorded.
-const NO_PROCESS: GlobalId = GlobalId(i64::MIN);
+const NO_PROCESS: ProcessId = ProcessId(i64::MIN);
 
 /// No kernel.
 const NONE: u32 = u32::MAX;
@@ -86,7 +86,7 @@ struct Times {
 }
 
 /// What a row is about: thread, kind of kernel, call.
-type Group = (GlobalId, u32, Name);
+type Group = (ThreadId, u32, Name);
 
 /// Kernels that wait for their calls.
 #[derive(Default)]
@@ -99,8 +99,8 @@ struct Waiting {
     /// Durations that 32 bits do not hold, by slot.
     long: FxHashMap<u32, i64>,
     /// Devices and names.
-    kinds: Vec<(i64, Name)>,
-    kind_of: FxHashMap<(i64, Name), u32>,
+    kinds: Vec<(DeviceId, Name)>,
+    kind_of: FxHashMap<(DeviceId, Name), u32>,
     /// Whether some kernels have no process.
     strays: bool,
     groups: Vec<Group>,
@@ -114,10 +114,10 @@ impl Waiting {
         &mut self,
         start: i64,
         duration: i64,
-        device: i64,
+        device: DeviceId,
         name: Name,
-        process: Option<GlobalId>,
-        correlation: i64,
+        process: Option<ProcessId>,
+        correlation: CorrelationId,
     ) {
         let at = u32::try_from(self.slots.len()).expect("fewer than 2^32 kernels");
         let kinds = &mut self.kinds;
@@ -143,7 +143,7 @@ impl Waiting {
     }
 
     /// Gives the kernels of a call their times.
-    fn found(&mut self, process: GlobalId, correlation: i64, call: TimedCall, name: Name) {
+    fn found(&mut self, process: ProcessId, correlation: CorrelationId, call: TimedCall, name: Name) {
         let mut next = self.first.get(Some(process), correlation);
         while let Some(at) = next {
             self.execution(at, call, name);
@@ -218,7 +218,7 @@ fn small(number: usize) -> u32 {
 }
 
 /// The process of all calls, when there is only one.
-fn only_process(trace: &Trace) -> Result<Option<GlobalId>, Error> {
+fn only_process(trace: &Trace) -> Result<Option<ProcessId>, Error> {
     let mut processes = FxHashSet::default();
     for call in call_ids(trace)? {
         let (call, _) = call?;
@@ -239,8 +239,8 @@ fn executions(trace: &Trace, names: KernelName) -> Result<(Waiting, Names, Names
     })?;
     let only = if waiting.strays { only_process(trace)? } else { None };
     let mut calls = Names::default();
-    let mut known: FxHashMap<i64, Name> = FxHashMap::default();
-    let mut found = |call: TimedCall, id: i64| -> Result<(), Error> {
+    let mut known: FxHashMap<StringId, Name> = FxHashMap::default();
+    let mut found = |call: TimedCall, id: StringId| -> Result<(), Error> {
         let Some((process, correlation)) = call.id.of_process() else { return Ok(()) };
         let name = match known.get(&id) {
             Some(name) => *name,
@@ -290,8 +290,8 @@ impl Collected {
 
 /// A row: pid, tid, device, call and kernel with their statistics.
 struct Row<'a> {
-    thread: GlobalId,
-    device: i64,
+    thread: ThreadId,
+    device: DeviceId,
     call: &'a Arc<str>,
     kernel: &'a Arc<str>,
     summaries: [Option<Summary>; 4],

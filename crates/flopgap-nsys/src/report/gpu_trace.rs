@@ -11,7 +11,10 @@ use crate::KernelName;
 use crate::error::if_present;
 use crate::in_time::in_time;
 use crate::tables::gpu::{KERNEL, MEMCPY, MEMSET, copies, memsets, named_kernels};
-use crate::{Error, GlobalId, Kernel, MemoryCopy, MemorySet, Placement, Trace, memory_label};
+use crate::{
+    CopyKind, DeviceId, Error, GpuId, Kernel, MemoryCopy, MemoryKind, MemorySet, Placement, ProcessId,
+    StringId, Trace,
+};
 
 static COLUMNS: [Column; 21] = [
     Column::new("Start", Unit::Time),
@@ -40,7 +43,7 @@ static COLUMNS: [Column; 21] = [
 /// One piece of GPU work.
 enum Work {
     /// With the id of the name that is shown.
-    Kernel(Kernel, i64),
+    Kernel(Kernel, StringId),
     Copy(MemoryCopy),
     Set(MemorySet),
 }
@@ -62,9 +65,9 @@ impl Work {
 /// The name of each GPU by process (where the export numbers devices by process) and device.
 #[derive(Default)]
 struct Devices {
-    gpus: FxHashMap<i64, Arc<str>>,
-    numbers: FxHashMap<(i64, i64), i64>,
-    labels: FxHashMap<(Option<GlobalId>, i64), Arc<str>>,
+    gpus: FxHashMap<GpuId, Arc<str>>,
+    numbers: FxHashMap<(i64, DeviceId), GpuId>,
+    labels: FxHashMap<(Option<ProcessId>, DeviceId), Arc<str>>,
 }
 
 impl Devices {
@@ -84,7 +87,8 @@ impl Devices {
         let device = at.device;
         let label = self.labels.entry((at.process, device)).or_insert_with(|| {
             let number = at.process.and_then(|process| self.numbers.get(&(process.pid(), device)));
-            match self.gpus.get(number.unwrap_or(&device)) {
+            // An export that does not say it has one numbering.
+            match self.gpus.get(&number.map_or(GpuId(device.0), |number| *number)) {
                 Some(name) => format!("{name} ({device})").into(),
                 // So printed by nsys, with nothing before the space.
                 None => format!(" ({device})").into(),
@@ -95,8 +99,8 @@ impl Devices {
 }
 
 /// A context, green context or stream. 0 is none: pages of unified memory move without them.
-fn numbered(number: impl Into<Option<i64>>) -> Value {
-    number.into().filter(|number| *number != 0).into()
+fn numbered(number: Option<impl Into<i64>>) -> Value {
+    number.map(Into::into).filter(|number: &i64| *number != 0).into()
 }
 
 /// Bytes per second; nothing for an operation that took no time.
@@ -146,10 +150,10 @@ pub(super) fn trace(trace: &Trace, names: KernelName, sink: &mut dyn Sink) -> Re
 struct Labels<'t> {
     trace: &'t Trace,
     devices: Devices,
-    names: FxHashMap<i64, Arc<str>>,
-    copies: FxHashMap<i64, Arc<str>>,
+    names: FxHashMap<StringId, Arc<str>>,
+    copies: FxHashMap<CopyKind, Arc<str>>,
     set: Arc<str>,
-    memories: FxHashMap<i64, Value>,
+    memories: FxHashMap<MemoryKind, Value>,
 }
 
 impl<'t> Labels<'t> {
@@ -164,21 +168,20 @@ impl<'t> Labels<'t> {
         })
     }
 
-    fn kernel(&mut self, id: i64) -> Result<Arc<str>, Error> {
+    fn kernel(&mut self, id: StringId) -> Result<Arc<str>, Error> {
         Ok(match self.names.entry(id) {
             Entry::Occupied(name) => name.get().clone(),
             Entry::Vacant(place) => place.insert(self.trace.string_or_id(id)?).clone(),
         })
     }
 
-    fn copy(&mut self, kind: i64) -> Arc<str> {
+    fn copy(&mut self, kind: CopyKind) -> Arc<str> {
         self.copies.entry(kind).or_insert_with(|| copy_name(kind)).clone()
     }
 
-    fn memory(&mut self, kind: Option<i64>) -> Value {
+    fn memory(&mut self, kind: Option<MemoryKind>) -> Value {
         let Some(kind) = kind else { return Value::Absent };
-        let label = || memory_label(kind).map_or_else(|| kind.into(), Value::text);
-        self.memories.entry(kind).or_insert_with(label).clone()
+        self.memories.entry(kind).or_insert_with(|| kind.into()).clone()
     }
 }
 
@@ -187,14 +190,14 @@ fn row(piece: &Work, labels: &mut Labels<'_>) -> Result<[Value; 21], Error> {
     let at = piece.at();
     let (launch, transfer, name) = match piece {
         Work::Kernel(kernel, name) => {
-            let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (kernel.grid, kernel.block);
+            let (grid, block) = (kernel.grid, kernel.block);
             let launch = [
-                grid_x.into(),
-                grid_y.into(),
-                grid_z.into(),
-                block_x.into(),
-                block_y.into(),
-                block_z.into(),
+                grid.x.into(),
+                grid.y.into(),
+                grid.z.into(),
+                block.x.into(),
+                block.y.into(),
+                block.z.into(),
                 kernel.registers.into(),
                 kernel.static_shared.into(),
                 kernel.dynamic_shared.into(),
@@ -232,9 +235,9 @@ fn row(piece: &Work, labels: &mut Labels<'_>) -> Result<[Value; 21], Error> {
         source,
         destination,
         labels.devices.label(at),
-        numbered(at.context),
+        numbered(Some(at.context)),
         numbered(at.green_context),
-        numbered(at.stream),
+        numbered(Some(at.stream)),
         name.into(),
     ])
 }

@@ -7,7 +7,7 @@ use super::shared::{Operations, Shared};
 use super::table::{Column, Sink, Unit, Value};
 use crate::error::if_recorded;
 use crate::tables::gpu::{MEMCPY, copy_sizes, memset_sizes};
-use crate::{Error, Trace, copy_label};
+use crate::{CopyKind, Error, Trace};
 
 static TIMES: [Column; 9] = with_times("Count", [Column::new("Operation", Unit::Plain)]);
 static SIZES: [Column; 8] = [
@@ -22,8 +22,8 @@ static SIZES: [Column; 8] = [
 ];
 
 /// What nsys calls a copy of this kind.
-pub(super) fn copy_name(kind: i64) -> Arc<str> {
-    match copy_label(kind) {
+pub(super) fn copy_name(kind: CopyKind) -> Arc<str> {
+    match kind.label() {
         Some(label) => format!("[CUDA memcpy {label}]").into(),
         None => format!("[CUDA memcpy of unknown kind {kind}]").into(),
     }
@@ -55,7 +55,7 @@ pub(super) fn operations(trace: &Trace, shared: &Shared) -> Result<Arc<Operation
             times.add(operation.kind, operation.duration());
             bytes.add(operation.kind, operation.bytes);
         }
-        let label = |kind: Option<i64>| Ok::<_, Error>(kind.map_or_else(set_name, copy_name));
+        let label = |kind: Option<CopyKind>| Ok::<_, Error>(kind.map_or_else(set_name, copy_name));
         Ok(Operations { times: times.rekey(label)?.summaries(), bytes: bytes.rekey(label)?.summaries() })
     })
 }

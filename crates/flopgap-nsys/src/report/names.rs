@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Error, Trace};
+use crate::{Dim3, Error, StringId, Trace};
 
 /// The name of an API call without a version suffix of exactly four digits: nsys cuts `_v7000` but
 /// not `_v10000`.
@@ -14,12 +14,12 @@ pub(super) fn without_version(name: &Arc<str>) -> Arc<str> {
 }
 
 /// The text of an API name id, without its version.
-pub(super) fn api(trace: &Trace, id: i64) -> Result<Arc<str>, Error> {
+pub(super) fn api(trace: &Trace, id: StringId) -> Result<Arc<str>, Error> {
     Ok(without_version(&trace.string_or_id(id)?))
 }
 
 /// Three sizes as nsys prints a grid or block.
-pub(super) fn shape([x, y, z]: [i64; 3]) -> Arc<str> {
+pub(super) fn shape(Dim3 { x, y, z }: Dim3) -> Arc<str> {
     format!("{x:4} {y:4} {z:4}").into()
 }
 

@@ -18,7 +18,7 @@ use crate::gpu_work::Backward;
 use crate::launched::nesting;
 use crate::ranges::RangeTable;
 use crate::tables::gpu::KERNEL;
-use crate::{Error, GlobalId, Name, RangeStyle, Summary, Trace};
+use crate::{Error, Name, RangeStyle, Summary, ThreadId, Trace};
 
 static COLUMNS: [Column; 13] = [
     Column::new("NVTX Range", Unit::Plain),
@@ -77,8 +77,8 @@ pub(super) fn kernels(
             sink.row(&[
                 range.map(|(name, _)| name.clone()).into(),
                 range.map_or(Value::Absent, |(_, style)| Value::text(style.as_str())),
-                thread.map(GlobalId::pid).into(),
-                thread.map(GlobalId::tid).into(),
+                thread.map(ThreadId::pid).into(),
+                thread.map(ThreadId::tid).into(),
                 ranges.into(),
                 kernels.into(),
                 Value::Int(times.total),
@@ -132,7 +132,7 @@ impl Kernels {
 struct Paths {
     of_node: Vec<u32>,
     all: Vec<Path>,
-    threads: Vec<GlobalId>,
+    threads: Vec<ThreadId>,
 }
 
 /// What is around a launch: a range name, and the path of what is around that.
@@ -174,7 +174,7 @@ impl Paths {
         paths
     }
 
-    fn thread(&mut self, thread: GlobalId) -> u32 {
+    fn thread(&mut self, thread: ThreadId) -> u32 {
         let at = self.threads.iter().position(|known| *known == thread).unwrap_or_else(|| {
             self.threads.push(thread);
             self.threads.len() - 1
@@ -229,7 +229,7 @@ struct Table {
 /// A row with its texts.
 struct Printed<'a> {
     range: Option<(&'a Arc<str>, RangeStyle)>,
-    thread: Option<GlobalId>,
+    thread: Option<ThreadId>,
     kernel: &'a Arc<str>,
     ranges: u64,
     kernels: u64,

@@ -119,7 +119,7 @@ pub(super) fn trace(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) 
                 children[at].into(),
                 range.id.into(),
                 tree.parent(at).map(|parent| nvtx.ranges[parent].id).into(),
-                Value::Text(tree.path_by(|range| nvtx.ranges[range].id, at).into()),
+                Value::Text(tree.path_by(|range| nvtx.ranges[range].id.0, at).into()),
             ])?;
         }
         Ok(())

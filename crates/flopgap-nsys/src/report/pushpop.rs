@@ -13,7 +13,7 @@ use crate::in_time::in_time;
 use crate::ranges::NvtxNames;
 use crate::tables::nvtx::{NvtxRow, NvtxRows};
 use crate::tables::nvtx_kind::NVTX;
-use crate::{Error, GlobalId, Name, NvtxKind, Trace};
+use crate::{DomainId, Error, Name, NvtxKind, ThreadId, Trace};
 
 static COLUMNS: [Column; 14] = [
     Column::new("Start", Unit::Time),
@@ -99,7 +99,7 @@ struct Growing<T> {
     /// The number of the first node: nodes are numbered as they come.
     first: u64,
     /// The numbers of those that may contain what comes.
-    open: FxHashMap<GlobalId, Open<u64>>,
+    open: FxHashMap<ThreadId, Open<u64>>,
     /// Ranges that start together.
     together: Vec<(Span, T)>,
 }
@@ -228,7 +228,7 @@ pub(super) fn trace(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error> {
 struct Marked {
     span: Span,
     /// The number of its domain within the process.
-    domain: i64,
+    domain: DomainId,
     text: Name,
 }
 
@@ -239,8 +239,8 @@ impl Marked {
             return None;
         }
         let end = row.end().unwrap_or(names.last_push_pop);
-        let thread = row.thread().unwrap_or(GlobalId(0));
-        let span = Span { id: row.id(), start: row.start, end, thread };
+        let thread = row.thread().unwrap_or(ThreadId(0));
+        let span = Span { id: row.id().0, start: row.start, end, thread };
         Some(Marked { span, domain: row.domain(), text: names.text_of(row)? })
     }
 }
@@ -299,7 +299,7 @@ mod tests {
         };
         let mut tree = Growing::new();
         for at in 0..100_000 {
-            tree.add(Span { id: at, start: at, end: 200_000, thread: GlobalId(1) }, (), &mut write).unwrap();
+            tree.add(Span { id: at, start: at, end: 200_000, thread: ThreadId(1) }, (), &mut write).unwrap();
         }
         tree.end(&mut write).unwrap();
         assert_eq!(rows, 100_000);
@@ -312,7 +312,7 @@ mod tests {
             raw in prop::collection::vec((0_i64..40, -2_i64..20, 0_i64..3), 0..40)
         ) {
             let spans: Vec<Span> = (0..).zip(&raw).map(|(id, (start, length, thread))| Span {
-                id, start: *start, end: start + length, thread: GlobalId(*thread),
+                id, start: *start, end: start + length, thread: ThreadId(*thread),
             }).collect();
             let whole = Hierarchy::of(&spans);
             let counts = whole.sum_over_children(|_| 1);

@@ -15,7 +15,7 @@ use crate::error::if_recorded;
 use crate::gpu_work::Backward;
 use crate::launched::nesting;
 use crate::tables::gpu::{kernel_durations, shaped_kernels};
-use crate::{AttributeBy, Error, Name, Summary, Trace};
+use crate::{AttributeBy, Dim3, Error, Name, Summary, Trace};
 
 static KERNELS: [Column; 9] = with_times("Instances", [Column::new("Name", Unit::Plain)]);
 static SHAPES: [Column; 11] = with_times(
@@ -99,7 +99,7 @@ pub(super) fn kernels_by_shape(trace: &Trace, names: KernelName, sink: &mut dyn 
         let kernel = kernel?;
         by_id.add((kernel.name, kernel.grid, kernel.block), kernel.duration());
     }
-    let by_text: Groups<(Arc<str>, [i64; 3], [i64; 3])> =
+    let by_text: Groups<(Arc<str>, Dim3, Dim3)> =
         by_id.rekey(|(id, grid, block)| Ok::<_, Error>((trace.string_or_id(id)?, grid, block)))?;
     let mut summaries = by_text.summaries();
     fewest_first(&mut summaries);

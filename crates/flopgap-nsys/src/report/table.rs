@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
-use crate::round;
+use crate::{ContextId, CorrelationId, DeviceId, GpuId, MemoryKind, RangeId, StreamId, round};
 
 /// The unit of a column, which decides how its numbers are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,31 @@ impl From<u64> for Value {
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Value {
         value.map_or(Value::Absent, Into::into)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Value {
+        Value::Int(value.into())
+    }
+}
+
+/// The number of an id.
+macro_rules! from_ids {
+    ($($id:ident)*) => {$(
+        impl From<$id> for Value {
+            fn from(id: $id) -> Value {
+                id.0.into()
+            }
+        }
+    )*};
+}
+
+from_ids! { ContextId CorrelationId DeviceId GpuId RangeId StreamId }
+
+impl From<MemoryKind> for Value {
+    fn from(kind: MemoryKind) -> Value {
+        kind.label().map_or_else(|| kind.code().into(), Value::text)
     }
 }
 

@@ -7,12 +7,11 @@ use rustc_hash::FxHashMap;
 
 use super::table::{Column, Sink, Unit, Value};
 use crate::error::if_recorded;
-use crate::tables::codes::{MIGRATED_TO_DEVICE, MIGRATED_TO_HOST};
 use crate::tables::gpu::{MEMCPY, copy_addresses};
 use crate::tables::unified::{
     CPU_FAULTS, FaultPlace, GPU_FAULTS, cpu_fault_addresses, fault_places, gpu_fault_addresses,
 };
-use crate::{Error, Trace};
+use crate::{CopyKind, Error, Trace};
 
 static CPU_FAULT_COLUMNS: [Column; 4] = [
     Column::new("CPU Page Faults", Unit::Plain),
@@ -119,8 +118,8 @@ fn traffic(trace: &Trace) -> Result<FxHashMap<Option<i64>, Traffic>, Error> {
         let (copy, address) = copy?;
         let bytes = Some(i128::from(copy.bytes));
         let (to_device, to_host) = match copy.kind {
-            Some(MIGRATED_TO_DEVICE) => (bytes, None),
-            Some(MIGRATED_TO_HOST) => (None, bytes),
+            Some(CopyKind::UnifiedHostToDevice) => (bytes, None),
+            Some(CopyKind::UnifiedDeviceToHost) => (None, bytes),
             _ => continue,
         };
         let moving = i128::from(copy.end) - i128::from(copy.start);

@@ -8,7 +8,7 @@ use crate::error::if_present;
 use crate::gpu_work::recorded;
 use crate::report::{Column, Sink, Unit, Value};
 use crate::tables::gpu::{Busy, Kind, busy};
-use crate::{Error, GlobalId, ProfilerOverhead, Trace, round};
+use crate::{ContextId, DeviceId, Error, ProcessId, ProfilerOverhead, ThreadId, Trace, round};
 
 static GAPS: [Column; 6] = [
     Column::new("Row#", Unit::Plain),
@@ -29,7 +29,7 @@ static UTILIZATION: [Column; 7] = [
 ];
 
 /// Start, end and CUDA context of a kernel, copy or memset.
-type Interval = (i64, i64, i64);
+type Interval = (i64, i64, ContextId);
 
 /// The work of one process on one GPU, in the order of starts.
 #[derive(Default)]
@@ -44,21 +44,21 @@ impl Work {
     }
 
     /// The context of what ended last, which nsys shows for all of the work.
-    fn last_context(&self) -> Option<i64> {
+    fn last_context(&self) -> Option<ContextId> {
         self.busy.iter().rev().max_by_key(|(_, end, _)| *end).map(|(.., context)| *context)
     }
 }
 
 /// The work on each GPU by process and device. What the profiler itself did meanwhile counts as
 /// work of all GPUs of the process.
-fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, i64), Work>, Error> {
-    let mut devices: BTreeMap<(Option<i64>, i64), Work> = BTreeMap::new();
+fn work(trace: &Trace) -> Result<BTreeMap<(Option<i64>, DeviceId), Work>, Error> {
+    let mut devices: BTreeMap<(Option<i64>, DeviceId), Work> = BTreeMap::new();
     for rows in recorded(Kind::all(false), |kind| busy(trace, kind))? {
         for interval in rows {
             let Busy { start, end, device, context, process } = interval?;
             // nsys leaves out what carries no valid time.
             if start > 0 && end >= start {
-                let work = devices.entry((process.map(GlobalId::pid), device)).or_default();
+                let work = devices.entry((process.map(ProcessId::pid), device)).or_default();
                 work.busy.push((start, end, context));
             }
         }
@@ -85,7 +85,7 @@ fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
     let mut intervals = Vec::new();
     for overhead in if_present(trace.profiler_overheads())?.into_iter().flatten() {
         let ProfilerOverhead { start, end, thread, name } = overhead?;
-        if let Some(pid) = thread.map(GlobalId::pid)
+        if let Some(pid) = thread.map(ThreadId::pid)
             && PROFILER.contains(&&*trace.string_or_id(name)?)
         {
             intervals.push((pid, start, end));
@@ -132,8 +132,8 @@ struct Idle {
     start: i64,
     last_chunk: usize,
     pid: Option<i64>,
-    device: i64,
-    context: Option<i64>,
+    device: DeviceId,
+    context: Option<ContextId>,
 }
 
 impl Idle {
@@ -237,7 +237,7 @@ mod tests {
             parts in 1_u16..60,
         ) {
             let mut busy: Vec<Interval> =
-                raw.iter().map(|(start, length)| (*start, start + length, 1)).collect();
+                raw.iter().map(|(start, length)| (*start, start + length, ContextId(1))).collect();
             busy.sort_unstable();
             let first = busy[0].0;
             let last = busy.iter().map(|(_, end, _)| *end).max().unwrap();

@@ -9,10 +9,9 @@ use rustc_hash::FxHashMap;
 use super::RuleOptions;
 use crate::launches::{Launches, Work};
 use crate::report::{Column, Sink, Unit, Value};
-use crate::tables::codes::{DEVICE_TO_DEVICE, HOST_TO_DEVICE, MANAGED, PAGEABLE, PINNED};
 use crate::tables::gpu::{Kind, LaunchId, copies as all_copies, launch_ids, memsets};
 use crate::tables::host::api_calls;
-use crate::{Error, GlobalId, MemoryCopy, MemorySet, Trace, memory_label};
+use crate::{ContextId, CopyKind, Error, MemoryCopy, MemoryKind, MemorySet, StringId, ThreadId, Trace};
 
 static CALLS: [Column; 5] = [
     Column::new("Duration", Unit::Time),
@@ -57,7 +56,7 @@ const WAITING: [&str; 2] = ["cudaDeviceSynchronize", "cudaStreamSynchronize"];
 struct CallNames<'a> {
     trace: &'a Trace,
     /// The text, and the outcome of the test.
-    known: FxHashMap<i64, (Arc<str>, bool)>,
+    known: FxHashMap<StringId, (Arc<str>, bool)>,
 }
 
 impl<'a> CallNames<'a> {
@@ -66,7 +65,7 @@ impl<'a> CallNames<'a> {
     }
 
     /// A name, when it passes a test, which is the same each time.
-    fn test(&mut self, id: i64, test: impl FnOnce(&str) -> bool) -> Result<Option<&str>, Error> {
+    fn test(&mut self, id: StringId, test: impl FnOnce(&str) -> bool) -> Result<Option<&str>, Error> {
         let (name, passes) = match self.known.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
@@ -78,7 +77,7 @@ impl<'a> CallNames<'a> {
         Ok(passes.then_some(&**name))
     }
 
-    fn get(&self, id: i64) -> Result<Arc<str>, Error> {
+    fn get(&self, id: StringId) -> Result<Arc<str>, Error> {
         self.known.get(&id).map_or_else(|| self.trace.string_or_id(id), |(text, _)| Ok(text.clone()))
     }
 }
@@ -142,8 +141,8 @@ pub(super) fn waiting_calls(trace: &Trace, options: &RuleOptions, sink: &mut dyn
         rows.push([
             duration.into(),
             call.start.into(),
-            call.thread.map(GlobalId::pid).into(),
-            call.thread.map(GlobalId::tid).into(),
+            call.thread.map(ThreadId::pid).into(),
+            call.thread.map(ThreadId::tid).into(),
             names.get(call.name)?.into(),
         ]);
     }
@@ -157,18 +156,18 @@ pub(super) fn pageable_copies(
     sink: &mut dyn Sink,
 ) -> Result<(), Error> {
     copies(trace, options, sink, |copy, name| {
-        [copy.source, copy.destination].contains(&Some(PAGEABLE)) && is_async(name)
+        [copy.source, copy.destination].contains(&Some(MemoryKind::Pageable)) && is_async(name)
     })
 }
 
 /// `cuda_memcpy_sync`.
 pub(super) fn waiting_copies(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
     copies(trace, options, sink, |copy, name| {
-        let small = copy.kind == HOST_TO_DEVICE && copy.bytes <= SMALL;
+        let small = copy.kind == CopyKind::HostToDevice && copy.bytes <= SMALL;
         // Exports name the devices only where they may differ. nsys means to leave all copies
         // within a device out, but then lists those that name none.
         let one_device = copy.source_device == copy.destination_device;
-        let within = one_device && (copy.source_device.is_some() || copy.kind == DEVICE_TO_DEVICE);
+        let within = one_device && (copy.source_device.is_some() || copy.kind == CopyKind::DeviceToDevice);
         !is_async(name) && !small && !within
     })
 }
@@ -201,13 +200,13 @@ fn copies(
         rows.push([
             duration.into(),
             copy.at.start.into(),
-            memory(copy.source),
-            memory(copy.destination),
+            copy.source.into(),
+            copy.destination.into(),
             copy.bytes.into(),
             call.thread.pid().into(),
             copy.at.device.into(),
             copy.at.context.into(),
-            copy.at.green_context.filter(|context| *context != 0).into(),
+            copy.at.green_context.filter(|context| *context != ContextId(0)).into(),
             copy.at.stream.into(),
             names.get(call.name)?.into(),
         ]);
@@ -217,7 +216,7 @@ fn copies(
 
 /// `cuda_memset_sync`.
 pub(super) fn waiting_sets(trace: &Trace, options: &RuleOptions, sink: &mut dyn Sink) -> Result<(), Error> {
-    let waits = |set: &MemorySet| [Some(PINNED), Some(MANAGED)].contains(&set.memory);
+    let waits = |set: &MemorySet| matches!(set.memory, Some(MemoryKind::Pinned | MemoryKind::Managed));
     let mut work = Work::default();
     for set in memsets(trace)? {
         let set = set?;
@@ -242,24 +241,17 @@ pub(super) fn waiting_sets(trace: &Trace, options: &RuleOptions, sink: &mut dyn 
         rows.push([
             duration.into(),
             set.at.start.into(),
-            memory(set.memory),
+            set.memory.into(),
             set.bytes.into(),
             call.thread.pid().into(),
             set.at.device.into(),
             set.at.context.into(),
-            set.at.green_context.filter(|context| *context != 0).into(),
+            set.at.green_context.filter(|context| *context != ContextId(0)).into(),
             set.at.stream.into(),
             names.get(call.name)?.into(),
         ]);
     }
     write(trace, sink, &SETS, &rows)
-}
-
-fn memory(kind: Option<i64>) -> Value {
-    match kind {
-        Some(kind) => memory_label(kind).map_or_else(|| kind.into(), Value::text),
-        None => Value::Absent,
-    }
 }
 
 fn write<const N: usize>(

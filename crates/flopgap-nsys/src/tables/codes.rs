@@ -1,138 +1,228 @@
 //! The numeric codes of an export, and nsys's names for them.
+//!
+//! The names are built in because exports before 2022.4 have no tables of them.
 
-/// Copies that are migrations of unified memory, by `copyKind`.
-pub(crate) const MIGRATED_TO_DEVICE: i64 = 11;
-pub(crate) const MIGRATED_TO_HOST: i64 = 12;
-pub(crate) const BETWEEN_DEVICES: i64 = 13;
+use std::fmt;
 
-/// Other copies, by `copyKind`.
-pub(crate) const HOST_TO_DEVICE: i64 = 1;
-pub(crate) const DEVICE_TO_DEVICE: i64 = 8;
+/// Declares the codes of a column with nsys's names for them.
+macro_rules! codes {
+    ($(#[$about:meta])* $name:ident { $($code:literal $variant:ident $label:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $(
+                #[doc = concat!($label, " (", stringify!($code), ").")]
+                $variant,
+            )*
+            /// A code that has no name here.
+            Other(i64),
+        }
 
-/// Kinds of memory.
-pub(crate) const PAGEABLE: i64 = 0;
-pub(crate) const PINNED: i64 = 1;
-pub(crate) const MANAGED: i64 = 4;
+        impl $name {
+            /// What a code of an export means.
+            #[inline]
+            pub fn of(code: i64) -> $name {
+                match code {
+                    $($code => $name::$variant,)*
+                    other => $name::Other(other),
+                }
+            }
 
-/// Between what a copy of this `copyKind` moves data, as nsys spells it; `None` for an unknown
-/// number.
-///
-/// The labels are built in because exports before 2022.4 have no table of them.
-pub fn copy_label(kind: i64) -> Option<&'static str> {
-    Some(match kind {
-        0 => "Unknown",
-        1 => "Host-to-Device",
-        2 => "Device-to-Host",
-        3 => "Host-to-Array",
-        4 => "Array-to-Host",
-        5 => "Array-to-Array",
-        6 => "Array-to-Device",
-        7 => "Device-to-Array",
-        8 => "Device-to-Device",
-        9 => "Host-to-Host",
-        10 => "Peer-to-Peer",
-        11 => "Unified Host-to-Device",
-        12 => "Unified Device-to-Host",
-        13 => "Unified Device-to-Device",
-        _ => return None,
-    })
+            /// The code in an export.
+            #[inline]
+            pub fn code(self) -> i64 {
+                match self {
+                    $($name::$variant => $code,)*
+                    $name::Other(code) => code,
+                }
+            }
+
+            /// Its name; `None` for a code that has none.
+            pub fn label(self) -> Option<&'static str> {
+                match self {
+                    $($name::$variant => Some($label),)*
+                    $name::Other(_) => None,
+                }
+            }
+        }
+
+        /// Its name, or the code where that has none.
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self.label() {
+                    Some(label) => serializer.serialize_str(label),
+                    None => serializer.serialize_i64(self.code()),
+                }
+            }
+        }
+
+        /// Its name, or the code where that has none.
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.label() {
+                    Some(label) => f.pad(label),
+                    None => self.code().fmt(f),
+                }
+            }
+        }
+    };
 }
 
-/// The name of a kind of memory, as nsys spells it; `None` for an unknown number.
-pub fn memory_label(kind: i64) -> Option<&'static str> {
-    Some(match kind {
-        0 => "Pageable",
-        1 => "Pinned",
-        2 => "Device",
-        3 => "Array",
-        4 => "Managed",
-        5 => "Device Static",
-        6 => "Managed Static",
-        7 => "Unknown",
-        _ => return None,
-    })
-}
-
-/// What a synchronization waits for (`syncType`), as nsys spells it; `None` for an unknown number.
-pub fn sync_label(kind: i64) -> Option<&'static str> {
-    Some(match kind {
-        0 => "Unknown",
-        1 => "Event sync",
-        2 => "Stream wait sync",
-        3 => "Stream sync",
-        4 => "Context sync",
-        _ => return None,
-    })
-}
-
-/// How a stream was made, as nsys spells it; `None` for an unknown number.
-pub fn stream_label(kind: i64) -> Option<&'static str> {
-    Some(match kind {
-        0 => "Unknown stream type",
-        1 => "Default stream",
-        2 => "Non-blocking stream",
-        3 => "Null stream",
-        _ => return None,
-    })
-}
-
-/// How a GPU touched a page that faulted, as nsys spells it; `None` for an unknown number.
-pub fn access_label(kind: i64) -> Option<&'static str> {
-    Some(match kind {
-        0 => "Unknown",
-        1 => "Read",
-        2 => "Write",
-        3 => "Atomic",
-        4 => "Prefetch",
-        _ => return None,
-    })
-}
-
-/// Why unified memory moved; `None` for an unknown number. As nsys spells it, but for its
-/// "prefecth".
-pub fn migration_label(cause: i64) -> Option<&'static str> {
-    Some(match cause {
-        0 => "Unknown",
-        1 => "User prefetch",
-        2 => "Page fault",
-        3 => "Speculative prefetch",
-        4 => "Eviction",
-        5 => "Access counters",
-        _ => return None,
-    })
-}
-
-/// How bad a diagnostic is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Severity {
-    Unknown,
-    Info,
-    Warning,
-    Error,
-    Verbose,
-}
-
-impl Severity {
-    /// Nothing for an unknown number.
-    pub(crate) fn of(code: i64) -> Option<Severity> {
-        Some(match code {
-            0 => Severity::Unknown,
-            1 => Severity::Info,
-            2 => Severity::Warning,
-            3 => Severity::Error,
-            4 => Severity::Verbose,
-            _ => return None,
-        })
+codes! {
+    /// Between what a copy moves data (`copyKind`), as nsys spells it.
+    CopyKind {
+        0 Unknown "Unknown",
+        1 HostToDevice "Host-to-Device",
+        2 DeviceToHost "Device-to-Host",
+        3 HostToArray "Host-to-Array",
+        4 ArrayToHost "Array-to-Host",
+        5 ArrayToArray "Array-to-Array",
+        6 ArrayToDevice "Array-to-Device",
+        7 DeviceToArray "Device-to-Array",
+        8 DeviceToDevice "Device-to-Device",
+        9 HostToHost "Host-to-Host",
+        10 PeerToPeer "Peer-to-Peer",
+        11 UnifiedHostToDevice "Unified Host-to-Device",
+        12 UnifiedDeviceToHost "Unified Device-to-Host",
+        13 UnifiedDeviceToDevice "Unified Device-to-Device",
     }
 }
 
-/// How bad a diagnostic is, as nsys spells it; nothing for an unknown number.
-pub fn severity_label(severity: i64) -> Option<&'static str> {
-    Severity::of(severity).map(|severity| match severity {
-        Severity::Unknown => "Unknown",
-        Severity::Info => "Info",
-        Severity::Warning => "Warning",
-        Severity::Error => "Error",
-        Severity::Verbose => "Verbose",
-    })
+impl CopyKind {
+    /// Whether it is a migration of unified memory, which exports list among the copies.
+    pub fn is_migration(self) -> bool {
+        use CopyKind::{UnifiedDeviceToDevice, UnifiedDeviceToHost, UnifiedHostToDevice};
+        matches!(self, UnifiedHostToDevice | UnifiedDeviceToHost | UnifiedDeviceToDevice)
+    }
+}
+
+codes! {
+    /// A kind of memory (`memKind`, `srcKind`, `dstKind`), as nsys spells it.
+    MemoryKind {
+        0 Pageable "Pageable",
+        1 Pinned "Pinned",
+        2 Device "Device",
+        3 Array "Array",
+        4 Managed "Managed",
+        5 DeviceStatic "Device Static",
+        6 ManagedStatic "Managed Static",
+        7 Unknown "Unknown",
+    }
+}
+
+codes! {
+    /// What a synchronization waits for (`syncType`), as nsys spells it.
+    SyncKind {
+        0 Unknown "Unknown",
+        1 Event "Event sync",
+        2 StreamWait "Stream wait sync",
+        3 Stream "Stream sync",
+        4 Context "Context sync",
+    }
+}
+
+codes! {
+    /// How a stream was created (`flag`), as nsys spells it.
+    StreamKind {
+        0 Unknown "Unknown stream type",
+        1 Default "Default stream",
+        2 NonBlocking "Non-blocking stream",
+        3 Null "Null stream",
+    }
+}
+
+codes! {
+    /// How a GPU touched a page that faulted (`faultAccessType`), as nsys spells it.
+    AccessKind {
+        0 Unknown "Unknown",
+        1 Read "Read",
+        2 Write "Write",
+        3 Atomic "Atomic",
+        4 Prefetch "Prefetch",
+    }
+}
+
+codes! {
+    /// Why unified memory moved (`migrationCause`). As nsys spells it, but for its "prefecth".
+    MigrationCause {
+        0 Unknown "Unknown",
+        1 UserPrefetch "User prefetch",
+        2 PageFault "Page fault",
+        3 SpeculativePrefetch "Speculative prefetch",
+        4 Eviction "Eviction",
+        5 AccessCounters "Access counters",
+    }
+}
+
+codes! {
+    /// How severe a diagnostic is (`severity`), as nsys spells it.
+    Severity {
+        0 Unknown "Unknown",
+        1 Info "Info",
+        2 Warning "Warning",
+        3 Error "Error",
+        4 Verbose "Verbose",
+    }
+}
+
+codes! {
+    /// Whose clock the time of a diagnostic is (`timestampType`).
+    DiagnosticClock {
+        1 Target "Target",
+        2 Host "Host",
+    }
+}
+
+codes! {
+    /// Which part of nsys reported a diagnostic (`source`).
+    DiagnosticSource {
+        1 Process "Process",
+        2 Daemon "Daemon",
+        3 Analysis "Analysis",
+    }
+}
+
+codes! {
+    /// What recorded a call of the CUDA APIs (`eventClass`).
+    ApiClass {
+        0 Runtime "Runtime API",
+        1 Driver "Driver API",
+        67 Backtrace "Backtrace",
+    }
+}
+
+codes! {
+    /// What an event of the operating system's libraries is (`eventClass`): other codes than that
+    /// of a call are states of the thread, such as waiting.
+    OsClass {
+        27 Call "Call",
+    }
+}
+
+codes! {
+    /// What was created of a CUDA graph (`eventClass`).
+    GraphClass {
+        77 Node "Node",
+        94 Executable "Executable instance",
+        95 Graph "Graph",
+        96 Copy "Copy of a graph",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_kept_and_those_without_a_name_are_shown_as_numbers() {
+        for code in (-2..100).chain([i64::MIN, i64::MAX]) {
+            assert_eq!(CopyKind::of(code).code(), code);
+            assert_eq!(CopyKind::of(code).label().is_some(), (0..14).contains(&code), "{code}");
+            assert_eq!(ApiClass::of(code).code(), code);
+        }
+        assert_eq!(format!("{:>9}|{}", MemoryKind::of(1), MemoryKind::of(-8)), "   Pinned|-8");
+        assert!(CopyKind::of(12).is_migration() && !CopyKind::of(8).is_migration());
+    }
 }

@@ -3,11 +3,15 @@
 pub(crate) use flopgap_trace::{Work, WorkKind as Kind};
 
 use super::TableSpec;
+use super::codes::{CopyKind, MemoryKind};
 use super::graph::GRAPH;
 use super::placement::{Placement, placement};
 use crate::row::{Field, Row};
 use crate::rows::{Decoded, Select};
-use crate::{Error, GlobalId, KernelName, RowsOf, Trace};
+use crate::{
+    ContextId, CorrelationId, DeviceId, Dim3, Error, GraphNodeId, KernelName, ProcessId, RowsOf, StringId,
+    Trace,
+};
 
 pub(crate) const KERNEL: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_KERNEL", "CUDA kernel data");
 pub(crate) const MEMCPY: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMCPY", "CUDA memory copies");
@@ -15,58 +19,61 @@ pub(crate) const MEMSET: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMSET"
 
 /// A kernel that ran on a GPU. Names are ids for [`Trace::string`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Kernel {
     /// When and where it ran.
     pub at: Placement,
     /// Name with template arguments.
-    pub demangled: i64,
+    pub demangled: StringId,
     /// Name alone.
-    pub short: i64,
+    pub short: StringId,
     /// Registers of a thread.
     pub registers: Option<i64>,
     /// Blocks in x, y, z.
-    pub grid: [i64; 3],
+    pub grid: Dim3,
     /// Threads of a block in x, y, z.
-    pub block: [i64; 3],
+    pub block: Dim3,
     /// Static shared memory of a block, in bytes.
     pub static_shared: Option<i64>,
     /// Dynamic shared memory of a block, in bytes.
     pub dynamic_shared: Option<i64>,
     /// The node of a CUDA graph that it ran for.
-    pub graph_node: Option<i64>,
+    pub graph_node: Option<GraphNodeId>,
 }
 
 /// A memory copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryCopy {
     /// When and where it ran.
     pub at: Placement,
     /// How much was copied.
     pub bytes: i64,
-    /// From where to where: see [`copy_label`](crate::copy_label).
-    pub kind: i64,
-    /// The kind of the source memory: see [`memory_label`](crate::memory_label).
-    pub source: Option<i64>,
-    /// The kind of the destination memory: see [`memory_label`](crate::memory_label).
-    pub destination: Option<i64>,
+    /// From where to where.
+    pub kind: CopyKind,
+    /// The kind of the source memory.
+    pub source: Option<MemoryKind>,
+    /// The kind of the destination memory.
+    pub destination: Option<MemoryKind>,
     /// The GPU of the source, where it is another than that of the copy.
-    pub source_device: Option<i64>,
+    pub source_device: Option<DeviceId>,
     /// The GPU of the destination, where it is another than that of the copy.
-    pub destination_device: Option<i64>,
+    pub destination_device: Option<DeviceId>,
 }
 
 /// A memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemorySet {
     /// When and where it ran.
     pub at: Placement,
     /// How much was set.
     pub bytes: i64,
-    /// The kind of memory: see [`memory_label`](crate::memory_label).
-    pub memory: Option<i64>,
+    /// The kind of memory.
+    pub memory: Option<MemoryKind>,
 }
 
 /// The table of a kind of work.
@@ -115,10 +122,9 @@ pub(crate) struct NamedWork {
 pub(crate) struct ShapedKernel {
     pub(crate) start: i64,
     pub(crate) end: i64,
-    /// For [`Trace::string`].
-    pub(crate) name: i64,
-    pub(crate) grid: [i64; 3],
-    pub(crate) block: [i64; 3],
+    pub(crate) name: StringId,
+    pub(crate) grid: Dim3,
+    pub(crate) block: Dim3,
 }
 
 impl ShapedKernel {
@@ -130,17 +136,17 @@ impl ShapedKernel {
 /// What ties GPU work to the call that launched it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaunchId {
-    pub(crate) process: Option<GlobalId>,
-    pub(crate) correlation: Option<i64>,
+    pub(crate) process: Option<ProcessId>,
+    pub(crate) correlation: Option<CorrelationId>,
 }
 
 /// When a context of a GPU was busy.
 pub(crate) struct Busy {
     pub(crate) start: i64,
     pub(crate) end: i64,
-    pub(crate) device: i64,
-    pub(crate) context: i64,
-    pub(crate) process: Option<GlobalId>,
+    pub(crate) device: DeviceId,
+    pub(crate) context: ContextId,
+    pub(crate) process: Option<ProcessId>,
 }
 
 /// A copy or memset as summaries see it.
@@ -149,7 +155,7 @@ pub(crate) struct MemoryOperation {
     pub(crate) end: i64,
     pub(crate) bytes: i64,
     /// The kind of a copy; `None` for a memset.
-    pub(crate) kind: Option<i64>,
+    pub(crate) kind: Option<CopyKind>,
 }
 
 impl MemoryOperation {
@@ -166,28 +172,30 @@ fn kernel(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<Kernel> + Copy
     let (fixed, dynamic) = (select.want("staticSharedMemory"), select.want("dynamicSharedMemory"));
     let graph_node = select.want("graphNodeId");
     move |row| {
-        let demangled = row.int(demangled)?;
+        let demangled = StringId(row.int(demangled)?);
         let (grid, block) = shape(row)?;
         Some(Kernel {
             at: at(row)?,
             demangled,
-            short: row.int(short).unwrap_or(demangled),
+            short: row.int(short).map_or(demangled, StringId),
             registers: row.int(registers),
             grid,
             block,
             static_shared: row.int(fixed),
             dynamic_shared: row.int(dynamic),
-            graph_node: row.int(graph_node),
+            graph_node: row.int(graph_node).map(GraphNodeId),
         })
     }
 }
 
 /// Decodes the grid and the block of a kernel.
-fn shape(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<([i64; 3], [i64; 3])> + Copy + Send + use<> {
+fn shape(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<(Dim3, Dim3)> + Copy + Send + use<> {
     let grid = ["gridX", "gridY", "gridZ"].map(|column| select.need(column));
     let block = ["blockX", "blockY", "blockZ"].map(|column| select.need(column));
-    let three = |row: &Row<'_>, [x, y, z]: [Field; 3]| Some([row.int(x)?, row.int(y)?, row.int(z)?]);
-    move |row| Some((three(row, grid)?, three(row, block)?))
+    let dim3 = |row: &Row<'_>, [x, y, z]: [Field; 3]| {
+        Some(Dim3 { x: row.extent(x)?, y: row.extent(y)?, z: row.extent(z)? })
+    };
+    move |row| Some((dim3(row, grid)?, dim3(row, block)?))
 }
 
 /// The column of the id of a kernel's name, and the one to fall back on.
@@ -206,8 +214,8 @@ impl NameColumns {
     }
 
     #[inline]
-    fn decode(self, row: &Row<'_>) -> Option<i64> {
-        row.int(self.0).or_else(|| row.int(self.1))
+    fn decode(self, row: &Row<'_>) -> Option<StringId> {
+        row.int(self.0).or_else(|| row.int(self.1)).map(StringId)
     }
 }
 
@@ -222,8 +230,8 @@ fn work(
     let (correlation, process) = (select.want("correlationId"), select.want("globalPid"));
     move |row| {
         let (start, end) = (row.int(start)?, row.int(end)?);
-        let (device, correlation) = (row.int(device)?, row.int(correlation));
-        let process = row.int(process).map(GlobalId);
+        let (device, correlation) = (DeviceId(row.int(device)?), row.int(correlation).map(CorrelationId));
+        let process = row.int(process).map(ProcessId);
         backward.keeps(start, end).then_some(Work { kind, start, end, device, process, correlation })
     }
 }
@@ -237,11 +245,11 @@ fn copy(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<MemoryCopy> + Co
         Some(MemoryCopy {
             at: at(row)?,
             bytes: row.int(bytes)?,
-            kind: row.int(kind)?,
-            source: row.int(source),
-            destination: row.int(destination),
-            source_device: row.int(source_device),
-            destination_device: row.int(destination_device),
+            kind: CopyKind::of(row.int(kind)?),
+            source: row.int(source).map(MemoryKind::of),
+            destination: row.int(destination).map(MemoryKind::of),
+            source_device: row.int(source_device).map(DeviceId),
+            destination_device: row.int(destination_device).map(DeviceId),
         })
     }
 }
@@ -249,7 +257,9 @@ fn copy(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<MemoryCopy> + Co
 fn set(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<MemorySet> + Copy + Send + use<> {
     let at = placement(select);
     let (bytes, memory) = (select.need("bytes"), select.want("memKind"));
-    move |row| Some(MemorySet { at: at(row)?, bytes: row.int(bytes)?, memory: row.int(memory) })
+    move |row| {
+        Some(MemorySet { at: at(row)?, bytes: row.int(bytes)?, memory: row.int(memory).map(MemoryKind::of) })
+    }
 }
 
 /// Every kernel.
@@ -259,11 +269,18 @@ pub(crate) fn kernels(trace: &Trace) -> Result<impl Decoded<Kernel> + use<>, Err
     select.rows(kernel)
 }
 
+/// When and where every kernel ran, with the id of its demangled name.
+pub(crate) fn kernel_places(trace: &Trace) -> Result<impl Decoded<(Placement, StringId)> + use<>, Error> {
+    let mut select = trace.select(&KERNEL);
+    let (at, name) = (placement(&mut select), select.need("demangledName"));
+    select.rows(move |row| Some((at(row)?, StringId(row.int(name)?))))
+}
+
 /// Every kernel with the id of the name that is shown.
 pub(crate) fn named_kernels(
     trace: &Trace,
     names: KernelName,
-) -> Result<impl Decoded<(Kernel, i64)> + use<>, Error> {
+) -> Result<impl Decoded<(Kernel, StringId)> + use<>, Error> {
     let mut select = trace.select(&KERNEL);
     let (kernel, name) = (kernel(&mut select), NameColumns::select(&mut select, names));
     select.rows(move |row| {
@@ -335,14 +352,14 @@ pub(crate) fn named_work(
     } else {
         NameColumns::select(&mut select, names)
     };
-    select.rows(move |row| Some(NamedWork { work: work(row)?, name: name.decode(row)? }))
+    select.rows(move |row| Some(NamedWork { work: work(row)?, name: name.decode(row)?.0 }))
 }
 
 /// How long each kernel ran, with the id of its name.
 pub(crate) fn kernel_durations(
     trace: &Trace,
     names: KernelName,
-) -> Result<impl Decoded<(i64, i64)> + use<>, Error> {
+) -> Result<impl Decoded<(i64, StringId)> + use<>, Error> {
     let mut select = trace.select(&KERNEL);
     let (start, end, name) =
         (select.need("start"), select.need("end"), NameColumns::select(&mut select, names));
@@ -373,13 +390,13 @@ pub(crate) fn shaped_kernels(
 pub(crate) fn placed_kernels(
     trace: &Trace,
     names: KernelName,
-) -> Result<impl Decoded<(NamedWork, [i64; 3], [i64; 3])> + use<>, Error> {
+) -> Result<impl Decoded<(NamedWork, Dim3, Dim3)> + use<>, Error> {
     let mut select = trace.select(&KERNEL);
     let work = work(&mut select, Kind::Kernel, Backward::AsNsys);
     let (name, shape) = (NameColumns::select(&mut select, names), shape(&mut select));
     select.rows(move |row| {
         let (grid, block) = shape(row)?;
-        Some((NamedWork { work: work(row)?, name: name.decode(row)? }, grid, block))
+        Some((NamedWork { work: work(row)?, name: name.decode(row)?.0 }, grid, block))
     })
 }
 
@@ -388,7 +405,10 @@ pub(crate) fn launch_ids(trace: &Trace, kind: Kind) -> Result<impl Decoded<Launc
     let mut select = trace.select(table_of(kind));
     let (process, correlation) = (select.want("globalPid"), select.want("correlationId"));
     select.rows(move |row| {
-        Some(LaunchId { process: row.int(process).map(GlobalId), correlation: row.int(correlation) })
+        Some(LaunchId {
+            process: row.int(process).map(ProcessId),
+            correlation: row.int(correlation).map(CorrelationId),
+        })
     })
 }
 
@@ -402,9 +422,9 @@ pub(crate) fn busy(trace: &Trace, kind: Kind) -> Result<impl Decoded<Busy> + use
         Some(Busy {
             start: row.int(start)?,
             end: row.int(end)?,
-            device: row.int(device)?,
-            context: row.int(context)?,
-            process: row.int(process).map(GlobalId),
+            device: DeviceId(row.int(device)?),
+            context: ContextId(row.int(context)?),
+            process: row.int(process).map(ProcessId),
         })
     })
 }
@@ -415,7 +435,7 @@ pub(crate) fn copy_sizes(trace: &Trace) -> Result<impl Decoded<MemoryOperation> 
     let (start, end) = (select.need("start"), select.need("end"));
     let (bytes, kind) = (select.need("bytes"), select.need("copyKind"));
     select.rows(move |row| {
-        let kind = Some(row.int(kind)?);
+        let kind = Some(CopyKind::of(row.int(kind)?));
         Some(MemoryOperation { start: row.int(start)?, end: row.int(end)?, bytes: row.int(bytes)?, kind })
     })
 }
@@ -441,7 +461,7 @@ pub(crate) fn copy_addresses(
     let address = select.want("virtualAddress");
     select.rows(move |row| {
         let bytes = row.int(bytes)?;
-        let (end, start, kind) = (row.int(end)?, row.int(start)?, Some(row.int(kind)?));
+        let (end, start, kind) = (row.int(end)?, row.int(start)?, Some(CopyKind::of(row.int(kind)?)));
         Some((MemoryOperation { start, end, bytes, kind }, row.int(address)))
     })
 }

@@ -1,10 +1,11 @@
 //! CUDA graphs.
 
 use super::TableSpec;
+use super::codes::GraphClass;
 use super::placement::{Placement, placement};
 use crate::row::Row;
 use crate::rows::{Decoded, Select};
-use crate::{Error, GlobalId, RowsOf, Trace};
+use crate::{Error, GraphExecId, GraphId, GraphNodeId, RowsOf, StringId, ThreadId, Trace};
 
 pub(crate) const GRAPH: TableSpec =
     TableSpec::new("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUDA graphs traced as a whole");
@@ -15,30 +16,32 @@ const GRAPH_NODES: TableSpec =
 /// A launch of a whole CUDA graph, as `--cuda-graph-trace=graph` records it: its kernels and copies
 /// have no rows of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GraphRun {
     /// When and where all of it ran.
     pub at: Placement,
     /// The graph.
-    pub graph: i64,
+    pub graph: GraphId,
     /// The instance of the graph that was launched.
-    pub executable: i64,
+    pub executable: GraphExecId,
 }
 
 /// The creation of a CUDA graph or of a node of one, by the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GraphCreation {
     /// When it began, in nanoseconds since the recording began.
     pub start: i64,
     /// When it was done.
     pub end: i64,
-    /// What it was: 77 a node, 94 an executable instance, 95 a graph, 96 a copy of a graph.
-    pub class: i64,
+    /// What it was; absent where the export does not say it.
+    pub class: Option<GraphClass>,
     /// The thread.
-    pub thread: Option<GlobalId>,
-    /// The function's name, for [`Trace::string`].
-    pub name: i64,
+    pub thread: Option<ThreadId>,
+    /// The function's name.
+    pub name: StringId,
     /// What was created: a graph, an instance, or a node.
     pub what: GraphPart,
 }
@@ -46,22 +49,23 @@ pub struct GraphCreation {
 /// What a [`GraphCreation`] created. Ids are those of [`GraphRun`], and of
 /// [`Kernel::graph_node`](crate::Kernel::graph_node).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum GraphPart {
     /// A graph, or an instance of it that can be launched.
     Graph {
         /// The graph; absent where only the instance is known.
-        graph: Option<i64>,
+        graph: Option<GraphId>,
         /// The graph that it was copied from.
-        original: Option<i64>,
+        original: Option<GraphId>,
         /// The instance.
-        executable: Option<i64>,
+        executable: Option<GraphExecId>,
     },
     /// A node.
     Node {
         /// The node.
-        node: i64,
+        node: GraphNodeId,
         /// The node that it was copied from.
-        original: Option<i64>,
+        original: Option<GraphNodeId>,
     },
 }
 
@@ -75,9 +79,9 @@ fn creation(
         Some(GraphCreation {
             start: row.int(start)?,
             end: row.int(end)?,
-            class: row.int(class).unwrap_or_default(),
-            thread: row.int(thread).map(GlobalId),
-            name: row.int(name)?,
+            class: row.int(class).map(GraphClass::of),
+            thread: row.int(thread).map(ThreadId),
+            name: StringId(row.int(name)?),
             what,
         })
     }
@@ -89,7 +93,11 @@ pub(crate) fn graph_runs(trace: &Trace) -> Result<impl Decoded<GraphRun> + use<>
     let at = placement(&mut select);
     let (graph, executable) = (select.need("graphId"), select.need("graphExecId"));
     select.rows(move |row| {
-        Some(GraphRun { at: at(row)?, graph: row.int(graph)?, executable: row.int(executable)? })
+        Some(GraphRun {
+            at: at(row)?,
+            graph: GraphId(row.int(graph)?),
+            executable: GraphExecId(row.int(executable)?),
+        })
     })
 }
 
@@ -128,7 +136,8 @@ impl Trace {
         let (graph, original) = (select.want("graphId"), select.want("originalGraphId"));
         let executable = select.want("graphExecId");
         let rows = select.rows(move |row| {
-            let (graph, original, executable) = (row.int(graph), row.int(original), row.int(executable));
+            let (graph, original) = (row.int(graph).map(GraphId), row.int(original).map(GraphId));
+            let executable = row.int(executable).map(GraphExecId);
             creation(row, GraphPart::Graph { graph, original, executable })
         })?;
         Ok(RowsOf::new(self, rows))
@@ -139,7 +148,13 @@ impl Trace {
         let creation = creation(&mut select);
         let (node, original) = (select.need("graphNodeId"), select.want("originalGraphNodeId"));
         let rows = select.rows(move |row| {
-            creation(row, GraphPart::Node { node: row.int(node)?, original: row.int(original) })
+            creation(
+                row,
+                GraphPart::Node {
+                    node: GraphNodeId(row.int(node)?),
+                    original: row.int(original).map(GraphNodeId),
+                },
+            )
         })?;
         Ok(RowsOf::new(self, rows))
     }

@@ -1,54 +1,52 @@
 //! What the host called.
 
 use super::TableSpec;
+use super::codes::{ApiClass, OsClass};
 use crate::row::Row;
 use crate::rows::{Decoded, Select};
-use crate::{Error, GlobalId, RowsOf, Trace};
+use crate::{CorrelationId, Error, ProcessId, RowsOf, StringId, ThreadId, Trace};
 
 pub(crate) const RUNTIME: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_RUNTIME", "CUDA API data");
 pub(crate) const OSRT: TableSpec = TableSpec::new("OSRT_API", "OS runtime calls");
 pub(crate) const OVERHEAD: TableSpec = TableSpec::new("PROFILER_OVERHEAD", "overhead of the profiler");
 
-/// The class of rows of [`RUNTIME`] that repeat a call to add its backtrace.
-const BACKTRACE: i64 = 67;
-/// The class of rows of [`OSRT`] that are calls.
-const OS_CALL: i64 = 27;
-
 /// A call of the CUDA runtime or driver API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ApiCall {
     /// When it began.
     pub start: i64,
     /// When it returned.
     pub end: i64,
-    /// What recorded it: 0 runtime API, 1 driver API, 67 a second row of the same call with its
-    /// backtrace.
-    pub class: i64,
+    /// What recorded it: the runtime API, the driver API, or nsys for a second row of the same call
+    /// with its backtrace.
+    pub class: ApiClass,
     /// The calling thread.
-    pub thread: Option<GlobalId>,
+    pub thread: Option<ThreadId>,
     /// Ties it to the GPU work that it started, within its process.
-    pub correlation: Option<i64>,
+    pub correlation: Option<CorrelationId>,
     /// Its name, with CUDA's version suffix.
-    pub name: i64,
+    pub name: StringId,
     /// What it returned: 0 is success.
     pub result: Option<i64>,
 }
 
 /// A call of the operating system's libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OsCall {
     /// When it began.
     pub start: i64,
     /// When it returned.
     pub end: i64,
-    /// What it is: 27 a call, other numbers a state of the thread such as waiting.
-    pub class: Option<i64>,
+    /// What it is: a call, or a state of the thread such as waiting.
+    pub class: Option<OsClass>,
     /// The calling thread.
-    pub thread: Option<GlobalId>,
-    /// Its name, for [`Trace::string`].
-    pub name: i64,
+    pub thread: Option<ThreadId>,
+    /// Its name.
+    pub name: StringId,
     /// What it returned.
     pub result: Option<i64>,
     /// In how many traced calls it lies.
@@ -57,6 +55,7 @@ pub struct OsCall {
 
 /// Work of the profiler itself on a thread of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ProfilerOverhead {
     /// When it began.
@@ -64,25 +63,24 @@ pub struct ProfilerOverhead {
     /// When it was done.
     pub end: i64,
     /// The thread.
-    pub thread: Option<GlobalId>,
-    /// What it is, for [`Trace::string`].
-    pub name: i64,
+    pub thread: Option<ThreadId>,
+    /// What it is.
+    pub name: StringId,
 }
 
 /// What ties a call to the GPU work that it launched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallId {
     pub(crate) has_backtrace: bool,
-    pub(crate) thread: Option<GlobalId>,
-    pub(crate) correlation: Option<i64>,
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) correlation: Option<CorrelationId>,
 }
 
 /// How long a call took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedCall {
     pub(crate) duration: i64,
-    /// For [`Trace::string`].
-    pub(crate) name: i64,
+    pub(crate) name: StringId,
     pub(crate) has_backtrace: bool,
 }
 
@@ -96,7 +94,7 @@ pub(crate) struct TimedCall {
 
 impl CallId {
     /// The process and the correlation id, if the row has both.
-    pub(crate) fn of_process(self) -> Option<(GlobalId, i64)> {
+    pub(crate) fn of_process(self) -> Option<(ProcessId, CorrelationId)> {
         Some((self.thread?.process(), self.correlation?))
     }
 }
@@ -109,7 +107,7 @@ impl ApiCall {
 
     /// Whether the row adds a backtrace to a call, which mostly has a row of its own.
     pub fn has_backtrace(&self) -> bool {
-        self.class == BACKTRACE
+        self.class == ApiClass::Backtrace
     }
 
     pub(crate) fn duration(&self) -> i64 {
@@ -120,7 +118,7 @@ impl ApiCall {
 impl OsCall {
     /// Whether it is a call, not a state of the thread.
     pub fn is_call(&self) -> bool {
-        self.class.is_none_or(|class| class == OS_CALL)
+        self.class.is_none_or(|class| class == OsClass::Call)
     }
 }
 
@@ -128,9 +126,9 @@ fn call_id(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> CallId + Copy + Send
     let (class, thread) = (select.want("eventClass"), select.want("globalTid"));
     let correlation = select.want("correlationId");
     move |row| CallId {
-        has_backtrace: row.int(class) == Some(BACKTRACE),
-        thread: row.int(thread).map(GlobalId),
-        correlation: row.int(correlation),
+        has_backtrace: row.int(class).map(ApiClass::of) == Some(ApiClass::Backtrace),
+        thread: row.int(thread).map(ThreadId),
+        correlation: row.int(correlation).map(CorrelationId),
     }
 }
 
@@ -145,23 +143,23 @@ pub(crate) fn api_calls(trace: &Trace) -> Result<impl Decoded<ApiCall> + use<>, 
         Some(ApiCall {
             start: row.int(start)?,
             end: row.int(end)?,
-            class: row.int(class).unwrap_or_default(),
-            thread: row.int(thread).map(GlobalId),
-            correlation: row.int(correlation),
-            name: row.int(name)?,
+            class: row.int(class).map_or(ApiClass::Runtime, ApiClass::of),
+            thread: row.int(thread).map(ThreadId),
+            correlation: row.int(correlation).map(CorrelationId),
+            name: StringId(row.int(name)?),
             result: row.int(result),
         })
     })
 }
 
 /// When every call of the CUDA APIs was made, with the id of its name.
-pub(crate) fn launch_calls(trace: &Trace) -> Result<impl Decoded<(TimedCall, i64)> + use<>, Error> {
+pub(crate) fn launch_calls(trace: &Trace) -> Result<impl Decoded<(TimedCall, StringId)> + use<>, Error> {
     let mut select = trace.select(&RUNTIME);
     let (start, end, id) = (select.need("start"), select.need("end"), call_id(&mut select));
     let name = select.need("nameId");
     select.rows(move |row| {
         let call = TimedCall { start: row.int(start)?, end: row.int(end)?, id: id(row) };
-        Some((call, row.int(name)?))
+        Some((call, StringId(row.int(name)?)))
     })
 }
 
@@ -172,8 +170,8 @@ pub(crate) fn named_calls(trace: &Trace) -> Result<impl Decoded<NamedCall> + use
     let (name, class) = (select.need("nameId"), select.want("eventClass"));
     select.rows(move |row| {
         let duration = row.int(end)?.saturating_sub(row.int(start)?);
-        let has_backtrace = row.int(class) == Some(BACKTRACE);
-        Some(NamedCall { duration, name: row.int(name)?, has_backtrace })
+        let has_backtrace = row.int(class).map(ApiClass::of) == Some(ApiClass::Backtrace);
+        Some(NamedCall { duration, name: StringId(row.int(name)?), has_backtrace })
     })
 }
 
@@ -201,9 +199,9 @@ pub(crate) fn os_calls(trace: &Trace) -> Result<impl Decoded<OsCall> + use<>, Er
         Some(OsCall {
             start: row.int(start)?,
             end: row.int(end)?,
-            class: row.int(class),
-            thread: row.int(thread).map(GlobalId),
-            name: row.int(name)?,
+            class: row.int(class).map(OsClass::of),
+            thread: row.int(thread).map(ThreadId),
+            name: StringId(row.int(name)?),
             result: row.int(result),
             nesting: row.int(nesting),
         })
@@ -237,8 +235,8 @@ impl Trace {
         let (start, end) = (select.need("start"), select.need("end"));
         let (thread, name) = (select.want("globalTid"), select.need("nameId"));
         let rows = select.rows(move |row| {
-            let (start, end, name) = (row.int(start)?, row.int(end)?, row.int(name)?);
-            Some(ProfilerOverhead { start, end, thread: row.int(thread).map(GlobalId), name })
+            let (start, end, name) = (row.int(start)?, row.int(end)?, StringId(row.int(name)?));
+            Some(ProfilerOverhead { start, end, thread: row.int(thread).map(ThreadId), name })
         })?;
         Ok(RowsOf::new(self, rows))
     }

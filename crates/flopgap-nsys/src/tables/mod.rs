@@ -20,9 +20,9 @@ pub(crate) mod sync;
 pub(crate) mod target;
 pub(crate) mod unified;
 
-pub(crate) use codes::Severity;
 pub use codes::{
-    access_label, copy_label, memory_label, migration_label, severity_label, stream_label, sync_label,
+    AccessKind, ApiClass, CopyKind, DiagnosticClock, DiagnosticSource, GraphClass, MemoryKind,
+    MigrationCause, OsClass, Severity, StreamKind, SyncKind,
 };
 pub use gpu::{Kernel, MemoryCopy, MemorySet};
 pub use graph::{GraphCreation, GraphPart, GraphRun};

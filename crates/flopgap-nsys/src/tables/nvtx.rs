@@ -8,19 +8,21 @@ use std::sync::Arc;
 use super::nvtx_kind::{NVTX, NvtxKind};
 use crate::row::{Field, Row};
 use crate::rows::{Ahead, Scan, Select};
-use crate::{Error, GlobalId, RowsOf, Trace};
+use crate::{DomainId, Error, ProcessId, RangeId, RowsOf, StringId, ThreadId, Trace};
 
-/// A text of the export: written out in the row, or an id for [`Trace::string`].
+/// A text of the export: written out in the row, or the id of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum NvtxText {
     /// A registered string, or one that nsys keeps once.
-    Id(i64),
+    Id(StringId),
     /// The text.
     Text(Arc<str>),
 }
 
 /// The value that a program attached to an annotation.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum NvtxPayload {
     /// An unsigned number of 64 bits.
@@ -43,10 +45,11 @@ pub enum NvtxPayload {
 
 /// A row of the annotations.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct NvtxEvent {
     /// Its row, nsys's `RangeId`.
-    pub row: i64,
+    pub row: RangeId,
     /// When it was or began, in nanoseconds since the recording began.
     pub start: i64,
     /// When it ended; only ranges end, and not all of them.
@@ -54,11 +57,11 @@ pub struct NvtxEvent {
     /// What it is.
     pub kind: NvtxKind,
     /// The thread.
-    pub thread: Option<GlobalId>,
+    pub thread: Option<ThreadId>,
     /// The thread that ended it, when it was another.
-    pub end_thread: Option<GlobalId>,
+    pub end_thread: Option<ThreadId>,
     /// The number of its domain within the process; 0 or absent: the default domain.
-    pub domain: Option<i64>,
+    pub domain: Option<DomainId>,
     /// The number of its category within the domain.
     pub category: Option<i64>,
     /// Its color, as ARGB.
@@ -79,8 +82,8 @@ pub(crate) struct NvtxRow<'r> {
 
 impl<'r> NvtxRow<'r> {
     #[inline]
-    pub(crate) fn id(&self) -> i64 {
-        self.row.id()
+    pub(crate) fn id(&self) -> RangeId {
+        RangeId(self.row.id())
     }
 
     #[inline]
@@ -89,25 +92,25 @@ impl<'r> NvtxRow<'r> {
     }
 
     #[inline]
-    pub(crate) fn thread(&self) -> Option<GlobalId> {
-        self.row.int(self.columns.thread).map(GlobalId)
+    pub(crate) fn thread(&self) -> Option<ThreadId> {
+        self.row.int(self.columns.thread).map(ThreadId)
     }
 
     /// The process, or 0 where the row names none.
     #[inline]
-    pub(crate) fn process(&self) -> GlobalId {
-        self.thread().unwrap_or(GlobalId(0)).process()
+    pub(crate) fn process(&self) -> ProcessId {
+        self.thread().unwrap_or(ThreadId(0)).process()
     }
 
     #[inline]
-    pub(crate) fn end_thread(&self) -> Option<GlobalId> {
-        self.row.int(self.columns.end_thread).map(GlobalId)
+    pub(crate) fn end_thread(&self) -> Option<ThreadId> {
+        self.row.int(self.columns.end_thread).map(ThreadId)
     }
 
     /// The number of its domain within the process; 0: the default domain.
     #[inline]
-    pub(crate) fn domain(&self) -> i64 {
-        self.row.int(self.columns.domain).unwrap_or_default()
+    pub(crate) fn domain(&self) -> DomainId {
+        self.row.int(self.columns.domain).map_or(DomainId::DEFAULT, DomainId)
     }
 
     #[inline]
@@ -117,8 +120,8 @@ impl<'r> NvtxRow<'r> {
 
     /// The id of its text, for [`Trace::string`].
     #[inline]
-    pub(crate) fn text_id(&self) -> Option<i64> {
-        self.row.int(self.columns.text_id)
+    pub(crate) fn text_id(&self) -> Option<StringId> {
+        self.row.int(self.columns.text_id).map(StringId)
     }
 
     /// Its text, where that has no id.
@@ -222,7 +225,7 @@ fn payload(select: &mut Select<'_>) -> impl Fn(&Row<'_>) -> Option<NvtxPayload> 
             .or_else(|| row.int(unsigned_32).and_then(|value| value.try_into().ok()).map(NvtxPayload::U32))
             .or_else(|| row.int(signed_32).and_then(|value| value.try_into().ok()).map(NvtxPayload::I32))
             .or_else(|| row.real(single).map(narrow))
-            .or_else(|| row.int(json_id).map(|id| NvtxPayload::Json(NvtxText::Id(id))))
+            .or_else(|| row.int(json_id).map(|id| NvtxPayload::Json(NvtxText::Id(StringId(id)))))
             .or_else(|| text(json).map(|text| NvtxPayload::Json(NvtxText::Text(text))))
             .or_else(|| text(binary).map(NvtxPayload::Binary))
     }
@@ -247,7 +250,7 @@ impl Trace {
                 kind: event.kind,
                 thread: event.thread(),
                 end_thread: event.end_thread(),
-                domain: row.int(columns.domain),
+                domain: row.int(columns.domain).map(DomainId),
                 category: event.category(),
                 // Exports write the 32 bits as a signed or an unsigned number.
                 color: row.int(color).and_then(|color| u32::try_from(color & 0xffff_ffff).ok()),

@@ -1,12 +1,13 @@
 //! When and where work ran on a GPU.
 
-use crate::GlobalId;
 use crate::row::Row;
 use crate::rows::Select;
+use crate::{ContextId, CorrelationId, DeviceId, ProcessId, StreamId};
 
 /// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the
 /// recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Placement {
     /// When it began.
@@ -14,17 +15,17 @@ pub struct Placement {
     /// When it ended.
     pub end: i64,
     /// Which GPU, as the process numbers them.
-    pub device: i64,
+    pub device: DeviceId,
     /// The CUDA context.
-    pub context: i64,
+    pub context: ContextId,
     /// The green context; absent in exports before 2023.4, and 0 where there is none.
-    pub green_context: Option<i64>,
+    pub green_context: Option<ContextId>,
     /// The stream.
-    pub stream: i64,
+    pub stream: StreamId,
     /// Ties it to the call that requested it, within its process.
-    pub correlation: Option<i64>,
+    pub correlation: Option<CorrelationId>,
     /// The process; absent in trimmed exports.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
 }
 
 impl Placement {
@@ -47,12 +48,12 @@ pub(super) fn placement(
         Some(Placement {
             start: row.int(start)?,
             end: row.int(end)?,
-            device: row.int(device)?,
-            context: row.int(context)?,
-            green_context: row.int(green_context),
-            stream: row.int(stream)?,
-            correlation: row.int(correlation),
-            process: row.int(process).map(GlobalId),
+            device: DeviceId(row.int(device)?),
+            context: ContextId(row.int(context)?),
+            green_context: row.int(green_context).map(ContextId),
+            stream: StreamId(row.int(stream)?),
+            correlation: row.int(correlation).map(CorrelationId),
+            process: row.int(process).map(ProcessId),
         })
     }
 }

@@ -6,7 +6,7 @@ use super::TableSpec;
 use super::nvtx_kind::{NVTX, NvtxKind};
 use crate::filter::Filter;
 use crate::row::{Field, Row};
-use crate::{GlobalId, Schema};
+use crate::{Schema, ThreadId};
 
 /// What [`Filter`] needs of each row of a table.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl RowFilter {
         in_time
             && match self.owner {
                 Some(Owner { field, is_thread }) if !self.filter.is_for_anyone() => match row.value(field) {
-                    Value::Int(owner) => self.filter.owns(GlobalId(owner), is_thread),
+                    Value::Int(owner) => self.filter.owns(ThreadId(owner), is_thread),
                     _ => false,
                 },
                 _ => true,

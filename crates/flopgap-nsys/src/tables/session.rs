@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::TableSpec;
-use super::codes::Severity;
-use crate::{Error, GlobalId, Trace};
+use super::codes::{DiagnosticClock, DiagnosticSource, Severity};
+use crate::{Error, ProcessId, Trace};
 
 const EXPORT_DATA: TableSpec = TableSpec::new("META_DATA_EXPORT", "data on the export");
 const EXPORT_DATA_OLD: TableSpec = TableSpec::new("EXPORT_META_DATA", "data on the export");
@@ -16,6 +16,7 @@ const ANALYSIS: TableSpec = TableSpec::new("ANALYSIS_DETAILS", "the span of the 
 /// A name and a value that nsys wrote about an export or a recording, such as
 /// `EXPORT_SCHEMA_VERSION`. Names may repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Metadata {
     /// The name.
@@ -26,31 +27,33 @@ pub struct Metadata {
 
 /// A message of nsys about the recording, such as that events were lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Diagnostic {
     /// When, in nanoseconds since the recording began.
     pub time: i64,
-    /// Whose clock that is: 1 the target's, 2 the host's.
-    pub clock: Option<i64>,
-    /// The reporting component: 1 the part within the process, 2 the daemon, 3 the analysis.
-    pub source: Option<i64>,
-    /// Its severity: see [`severity_label`](crate::severity_label).
-    pub severity: i64,
+    /// Whose clock that is.
+    pub clock: Option<DiagnosticClock>,
+    /// Which part of nsys reported it.
+    pub source: Option<DiagnosticSource>,
+    /// How severe it is.
+    pub severity: Severity,
     /// The message.
     pub text: Arc<str>,
     /// The process that it is about.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
 }
 
 impl Diagnostic {
     /// Whether it reports a problem: a warning, an error, or a severity that has no name yet.
     pub fn is_problem(&self) -> bool {
-        !matches!(Severity::of(self.severity), Some(Severity::Info | Severity::Verbose))
+        !matches!(self.severity, Severity::Info | Severity::Verbose)
     }
 }
 
 /// The span of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Session {
     /// When it began, in nanoseconds of Unix time.
@@ -105,11 +108,11 @@ impl Trace {
         let rows = select.rows(move |row| {
             Some(Diagnostic {
                 time: row.int(time)?,
-                clock: row.int(clock),
-                source: row.int(source),
-                severity: row.int(severity)?,
+                clock: row.int(clock).map(DiagnosticClock::of),
+                source: row.int(source).map(DiagnosticSource::of),
+                severity: Severity::of(row.int(severity)?),
                 text: row.text(text)?.into(),
-                process: row.int(process).map(GlobalId),
+                process: row.int(process).map(ProcessId),
             })
         })?;
         rows.collect()

@@ -7,7 +7,7 @@ use rusqlite::OptionalExtension as _;
 use rusqlite::types::ValueRef;
 
 use crate::trace::connect;
-use crate::{Error, Trace};
+use crate::{Error, StringId, Trace};
 
 const TABLE: &str = "StringIds";
 const ID: &str = "id";
@@ -15,7 +15,8 @@ const TEXT: &str = "value";
 
 impl Trace {
     /// The text of a row of `StringIds`; `None` when there is no such row.
-    pub fn string(&self, id: i64) -> Result<Option<Arc<str>>, Error> {
+    pub fn string(&self, id: StringId) -> Result<Option<Arc<str>>, Error> {
+        let StringId(id) = id;
         let schema = self.schema();
         let Some(table) = schema.table(TABLE) else { return Ok(None) };
         let text = |bytes: &[u8]| -> Arc<str> { String::from_utf8_lossy(bytes).as_ref().into() };
@@ -45,7 +46,7 @@ impl Trace {
     }
 
     /// The text of a row of `StringIds`, or a text that names the id that has none.
-    pub(crate) fn string_or_id(&self, id: i64) -> Result<Arc<str>, Error> {
+    pub(crate) fn string_or_id(&self, id: StringId) -> Result<Arc<str>, Error> {
         Ok(self.string(id)?.unwrap_or_else(|| format!("[unknown string {id}]").into()))
     }
 }

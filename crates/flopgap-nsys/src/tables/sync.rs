@@ -1,47 +1,50 @@
 //! Synchronization, and CUDA events.
 
 use super::TableSpec;
+use super::codes::SyncKind;
 use super::placement::{Placement, placement};
-use crate::{Error, GlobalId, RowsOf, Trace};
+use crate::{ContextId, CorrelationId, DeviceId, Error, EventId, ProcessId, RowsOf, StreamId, Trace};
 
 const SYNC: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUDA synchronization");
 const CUDA_EVENT: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "CUDA events");
 
 /// The event id that stands for "no event".
-const NO_EVENT: i64 = 0xffff_ffff;
+const NO_EVENT: EventId = EventId(0xffff_ffff);
 
 /// A wait for GPU work, as the driver saw it. The stream of a wait for a whole context means
 /// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Synchronization {
     /// When and where; the correlation is that of the call that waited.
     pub at: Placement,
-    /// What was waited for: see [`sync_label`](crate::sync_label).
-    pub kind: i64,
+    /// What was waited for.
+    pub kind: SyncKind,
     /// The event that was waited for, when it was one.
-    pub event: Option<i64>,
+    pub event: Option<EventId>,
 }
 
 /// A CUDA event that was recorded into a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CudaEvent {
     /// When the GPU reached it; absent in exports before 2026, and where the event takes no time
     /// (0).
     pub timestamp: Option<i64>,
     /// Which GPU, as the process numbers them.
-    pub device: i64,
+    pub device: DeviceId,
     /// The CUDA context.
-    pub context: i64,
+    pub context: ContextId,
     /// The stream.
-    pub stream: i64,
+    pub stream: StreamId,
     /// Ties it to the call that recorded it, within its process.
-    pub correlation: Option<i64>,
+    pub correlation: Option<CorrelationId>,
     /// The process.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
     /// The event's id.
-    pub event: i64,
+    pub event: EventId,
 }
 
 impl Trace {
@@ -54,8 +57,8 @@ impl Trace {
         let at = placement(&mut select);
         let (kind, event) = (select.need("syncType"), select.want("eventId"));
         let rows = select.rows(move |row| {
-            let event = row.int(event).filter(|event| *event != NO_EVENT);
-            Some(Synchronization { at: at(row)?, kind: row.int(kind)?, event })
+            let event = row.int(event).map(EventId).filter(|event| *event != NO_EVENT);
+            Some(Synchronization { at: at(row)?, kind: SyncKind::of(row.int(kind)?), event })
         })?;
         Ok(RowsOf::new(self, rows))
     }
@@ -73,12 +76,12 @@ impl Trace {
         let rows = select.rows(move |row| {
             Some(CudaEvent {
                 timestamp: row.int(timestamp).filter(|time| *time != 0),
-                device: row.int(device)?,
-                context: row.int(context)?,
-                stream: row.int(stream)?,
-                correlation: row.int(correlation),
-                process: row.int(process).map(GlobalId),
-                event: row.int(event)?,
+                device: DeviceId(row.int(device)?),
+                context: ContextId(row.int(context)?),
+                stream: StreamId(row.int(stream)?),
+                correlation: row.int(correlation).map(CorrelationId),
+                process: row.int(process).map(ProcessId),
+                event: EventId(row.int(event)?),
             })
         })?;
         Ok(RowsOf::new(self, rows))

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::TableSpec;
-use crate::{Error, GlobalId, Trace};
+use super::codes::StreamKind;
+use crate::{ContextId, DeviceId, Error, GpuId, ProcessId, StreamId, StringId, ThreadId, Trace};
 
 const THREADS: TableSpec = TableSpec::new("ThreadNames", "names of threads");
 const GPUS: TableSpec = TableSpec::new("TARGET_INFO_GPU", "GPUs");
@@ -15,13 +16,14 @@ const STREAMS: TableSpec = TableSpec::new("TARGET_INFO_CUDA_STREAM", "CUDA strea
 
 /// A GPU of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Gpu {
-    /// The virtual machine that it belongs to, as in the high bits of a [`GlobalId`].
+    /// The virtual machine that it belongs to, as in the high bits of a [`ThreadId`].
     pub machine: Option<i64>,
     /// Its number on the machine, which is not always that of
     /// [`Placement::device`](crate::Placement::device).
-    pub id: i64,
+    pub id: GpuId,
     /// Such as `NVIDIA H200`.
     pub name: Option<Arc<str>>,
     /// Where it sits on the PCI bus.
@@ -47,12 +49,13 @@ pub struct Gpu {
 /// Which GPU a process means by a device number (exports since 2025; `CUDA_VISIBLE_DEVICES` makes
 /// them differ).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CudaDevice {
     /// [`Gpu::id`].
-    pub gpu: Option<i64>,
+    pub gpu: Option<GpuId>,
     /// The number in rows of this process.
-    pub device: i64,
+    pub device: DeviceId,
     /// The process id.
     pub pid: i64,
     /// The unique id of the GPU or its part.
@@ -63,44 +66,47 @@ pub struct CudaDevice {
 
 /// A CUDA context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Context {
     /// The process id.
     pub pid: i64,
     /// The GPU, as the process numbers them.
-    pub device: i64,
+    pub device: DeviceId,
     /// Its id.
-    pub context: i64,
+    pub context: ContextId,
     /// The id of its null stream.
-    pub null_stream: i64,
+    pub null_stream: StreamId,
     /// The context that this one is a green context of.
-    pub parent: Option<i64>,
+    pub parent: Option<ContextId>,
     /// Whether it is a green context; absent in exports before 2023.4.
     pub is_green: Option<bool>,
 }
 
 /// A CUDA stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stream {
     /// The process id.
     pub pid: i64,
     /// Its context.
-    pub context: i64,
+    pub context: ContextId,
     /// Its id.
-    pub stream: i64,
+    pub stream: StreamId,
     /// Its priority: lower numbers go first.
     pub priority: Option<i64>,
-    /// How it was created: see [`stream_label`](crate::stream_label).
-    pub kind: Option<i64>,
+    /// How it was created.
+    pub kind: Option<StreamKind>,
 }
 
 /// A process of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Process {
     /// How rows name it.
-    pub id: Option<GlobalId>,
+    pub id: Option<ProcessId>,
     /// Its process id.
     pub pid: i64,
     /// The name of its program.
@@ -109,12 +115,13 @@ pub struct Process {
 
 /// The name of a thread; a thread that was renamed has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ThreadName {
     /// The thread.
-    pub thread: GlobalId,
-    /// Its name, for [`Trace::string`].
-    pub name: i64,
+    pub thread: ThreadId,
+    /// Its name.
+    pub name: StringId,
     /// Its priority.
     pub priority: Option<i64>,
 }
@@ -136,7 +143,7 @@ impl Trace {
             let text = |field| row.text(field).map(Arc::from);
             Some(Gpu {
                 machine: row.int(machine),
-                id: row.int(id)?,
+                id: GpuId(row.int(id)?),
                 name: text(name),
                 bus: text(bus),
                 uuid: text(uuid),
@@ -162,8 +169,8 @@ impl Trace {
         let (uuid, multiprocessors) = (select.want("uuid"), select.want("numMultiprocessors"));
         let rows = select.rows(move |row| {
             Some(CudaDevice {
-                gpu: row.int(gpu),
-                device: row.int(device)?,
+                gpu: row.int(gpu).map(GpuId),
+                device: DeviceId(row.int(device)?),
                 pid: row.int(pid)?,
                 uuid: row.text(uuid).map(Arc::from),
                 multiprocessors: row.int(multiprocessors),
@@ -187,10 +194,10 @@ impl Trace {
         let rows = select.rows(move |row| {
             Some(Context {
                 pid: row.int(pid)?,
-                device: row.int(device)?,
-                context: row.int(context)?,
-                null_stream: row.int(null_stream)?,
-                parent: row.int(parent).filter(|parent| *parent != 0),
+                device: DeviceId(row.int(device)?),
+                context: ContextId(row.int(context)?),
+                null_stream: StreamId(row.int(null_stream)?),
+                parent: row.int(parent).filter(|parent| *parent != 0).map(ContextId),
                 is_green: row.int(is_green).map(|green| green != 0),
             })
         })?;
@@ -209,10 +216,10 @@ impl Trace {
         let rows = select.rows(move |row| {
             Some(Stream {
                 pid: row.int(pid)?,
-                context: row.int(context)?,
-                stream: row.int(stream)?,
+                context: ContextId(row.int(context)?),
+                stream: StreamId(row.int(stream)?),
                 priority: row.int(priority),
-                kind: row.int(kind),
+                kind: row.int(kind).map(StreamKind::of),
             })
         })?;
         rows.collect()
@@ -226,8 +233,8 @@ impl Trace {
         let mut select = self.select(&PROCESSES);
         let (id, pid, name) = (select.want("globalPid"), select.want("pid"), select.want("name"));
         let rows = select.rows(move |row| {
-            let id = row.int(id).map(GlobalId);
-            let pid = row.int(pid).or(id.map(GlobalId::pid))?;
+            let id = row.int(id).map(ProcessId);
+            let pid = row.int(pid).or(id.map(ProcessId::pid))?;
             Some(Process { id, pid, name: row.text(name).map(Arc::from) })
         })?;
         rows.collect()
@@ -242,7 +249,7 @@ impl Trace {
         let (thread, name) = (select.need("globalTid"), select.need("nameId"));
         let priority = select.want("priority");
         let rows = select.rows(move |row| {
-            let (thread, name) = (GlobalId(row.int(thread)?), row.int(name)?);
+            let (thread, name) = (ThreadId(row.int(thread)?), StringId(row.int(name)?));
             Some(ThreadName { thread, name, priority: row.int(priority) })
         })?;
         rows.collect()

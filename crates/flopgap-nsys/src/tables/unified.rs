@@ -3,11 +3,11 @@
 use std::hash::Hash;
 
 use super::TableSpec;
-use super::codes::{BETWEEN_DEVICES, MIGRATED_TO_DEVICE, MIGRATED_TO_HOST};
+use super::codes::{AccessKind, CopyKind, MigrationCause};
 use super::gpu::MEMCPY;
 use super::placement::{Placement, placement};
 use crate::rows::Decoded;
-use crate::{Error, GlobalId, RowsOf, Trace};
+use crate::{DeviceId, Error, ProcessId, RowsOf, StringId, Trace};
 
 pub(crate) const CPU_FAULTS: TableSpec =
     TableSpec::new("CUDA_UM_CPU_PAGE_FAULT_EVENTS", "CPU page faults of CUDA unified memory");
@@ -16,22 +16,24 @@ pub(crate) const GPU_FAULTS: TableSpec =
 
 /// A page fault of the CPU in unified memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CpuPageFault {
     /// When, in nanoseconds since the recording began.
     pub time: i64,
     /// The process.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
     /// The virtual address of the page.
     pub address: i64,
     /// The instruction (function or address) that touched it, for [`Trace::string`].
-    pub instruction: Option<i64>,
+    pub instruction: Option<StringId>,
     /// The module of that instruction, for [`Trace::string`].
-    pub module: Option<i64>,
+    pub module: Option<StringId>,
 }
 
 /// Page faults of a GPU in one page of unified memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GpuPageFault {
     /// When the first came, in nanoseconds since the recording began.
@@ -39,41 +41,41 @@ pub struct GpuPageFault {
     /// When they were served.
     pub end: i64,
     /// The process.
-    pub process: Option<GlobalId>,
+    pub process: Option<ProcessId>,
     /// Which GPU, as the process numbers them.
-    pub device: i64,
+    pub device: DeviceId,
     /// The virtual address of the page.
     pub address: i64,
     /// How many faults.
     pub faults: i64,
-    /// How it was touched: see [`access_label`](crate::access_label).
-    pub access: Option<i64>,
+    /// How it was touched.
+    pub access: Option<AccessKind>,
 }
 
 /// A migration of unified memory, which the export lists among the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Migration {
     /// When and where.
     pub at: Placement,
-    /// Which way: 11 to the device, 12 to the host, 13 between devices; see
-    /// [`copy_label`](crate::copy_label).
-    pub kind: i64,
+    /// Which way.
+    pub kind: CopyKind,
     /// How much moved.
     pub bytes: i64,
     /// The virtual address of the first page.
     pub address: Option<i64>,
-    /// Why: see [`migration_label`](crate::migration_label).
-    pub cause: Option<i64>,
+    /// Why.
+    pub cause: Option<MigrationCause>,
 }
 
 /// Where the program was when a page fault came. All three are ids or numbers of the export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FaultPlace {
     /// For [`Trace::string`].
-    pub(crate) instruction: i64,
+    pub(crate) instruction: StringId,
     /// For [`Trace::string`]; absent before 2025.
-    pub(crate) file: Option<i64>,
+    pub(crate) file: Option<StringId>,
     pub(crate) line: Option<i64>,
 }
 
@@ -83,8 +85,8 @@ pub(crate) fn fault_places(trace: &Trace) -> Result<impl Decoded<FaultPlace> + u
     let instruction = select.need("CpuInstruction");
     let (file, line) = (select.want("sourceFile"), select.want("sourceLine"));
     select.rows(move |row| {
-        let instruction = row.int(instruction)?;
-        Some(FaultPlace { instruction, file: row.int(file), line: row.int(line) })
+        let instruction = StringId(row.int(instruction)?);
+        Some(FaultPlace { instruction, file: row.int(file).map(StringId), line: row.int(line) })
     })
 }
 
@@ -118,10 +120,10 @@ impl Trace {
         let rows = select.rows(move |row| {
             Some(CpuPageFault {
                 time: row.int(time)?,
-                process: row.int(process).map(GlobalId),
+                process: row.int(process).map(ProcessId),
                 address: row.int(address)?,
-                instruction: row.int(instruction),
-                module: row.int(module),
+                instruction: row.int(instruction).map(StringId),
+                module: row.int(module).map(StringId),
             })
         })?;
         Ok(RowsOf::new(self, rows))
@@ -141,11 +143,11 @@ impl Trace {
             Some(GpuPageFault {
                 start: row.int(start)?,
                 end: row.int(end)?,
-                process: row.int(process).map(GlobalId),
-                device: row.int(device)?,
+                process: row.int(process).map(ProcessId),
+                device: DeviceId(row.int(device)?),
                 address: row.int(address)?,
                 faults: row.int(faults)?,
-                access: row.int(access),
+                access: row.int(access).map(AccessKind::of),
             })
         })?;
         Ok(RowsOf::new(self, rows))
@@ -161,11 +163,12 @@ impl Trace {
         let (kind, bytes) = (select.need("copyKind"), select.need("bytes"));
         let (address, cause) = (select.want("virtualAddress"), select.want("migrationCause"));
         let rows = select.rows(move |row| {
-            let kind = row.int(kind)?;
-            if ![MIGRATED_TO_DEVICE, MIGRATED_TO_HOST, BETWEEN_DEVICES].contains(&kind) {
+            let kind = CopyKind::of(row.int(kind)?);
+            if !kind.is_migration() {
                 return Some(None);
             }
-            let (bytes, address, cause) = (row.int(bytes)?, row.int(address), row.int(cause));
+            let (bytes, address, cause) =
+                (row.int(bytes)?, row.int(address), row.int(cause).map(MigrationCause::of));
             Some(Some(Migration { at: at(row)?, kind, bytes, address, cause }))
         })?;
         Ok(RowsOf::new(self, rows.filter_map(Result::transpose)))

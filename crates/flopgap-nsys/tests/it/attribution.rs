@@ -55,7 +55,7 @@ fn work_by_range(trace: &Trace, attribution: Attribution) -> BTreeMap<i64, GpuWo
     let found = trace.range_work(attribution).unwrap();
     assert_eq!(found.work.len(), found.nvtx.ranges.len());
     let rows = found.nvtx.ranges.iter().zip(found.work);
-    rows.filter_map(|(range, work)| Some((range.id, work?))).collect()
+    rows.filter_map(|(range, work)| Some((range.id.0, work?))).collect()
 }
 
 fn rows(trace: &Trace, report: &str, options: ReportOptions) -> Vec<Vec<String>> {
@@ -330,7 +330,7 @@ fn groups_of_ranges_have_the_sums_of_their_ranges() {
         // Each GPU for itself adds up to all of them, but for the time from the first to the last.
         let by_gpu = launched.sums_by_gpu(&slices);
         let gpus = if name == "two_gpus" { vec![0, 1] } else { vec![0] };
-        assert_eq!(by_gpu.iter().map(|(gpu, _)| *gpu).collect::<Vec<_>>(), gpus, "{name}");
+        assert_eq!(by_gpu.iter().map(|(gpu, _)| gpu.0).collect::<Vec<_>>(), gpus, "{name}");
         for (at, group) in groups.iter().enumerate() {
             let all = launched.sums_of(&slices)[at];
             let own = || by_gpu.iter().map(|(_, sums)| sums[at]);

@@ -10,4 +10,5 @@ mod projection;
 mod records;
 mod robust;
 mod support;
+mod types;
 mod unified;

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use flopgap_hint::Hint as _;
 use flopgap_nsys::{
-    Error, GlobalId, GraphPart, NvtxKind, NvtxPayload, NvtxText, Trace, access_label, migration_label,
-    severity_label, stream_label, sync_label,
+    ContextId, CopyKind, CorrelationId, DeviceId, Error, EventId, GpuId, GraphClass, GraphExecId, GraphId,
+    GraphNodeId, GraphPart, NvtxKind, NvtxPayload, NvtxText, ProcessId, StreamId, StreamKind, StringId,
+    ThreadId, Trace,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -42,7 +43,7 @@ fn synchronizations_are_labeled() {
     let trace = unpacked.open();
     for sync in trace.synchronizations().unwrap().map(Result::unwrap) {
         waited += sync.at.duration();
-        *kinds.entry(sync_label(sync.kind).unwrap()).or_insert(0) += 1;
+        *kinds.entry(sync.kind.label().unwrap()).or_insert(0) += 1;
         assert!(sync.at.correlation.is_some() && sync.event.is_none());
     }
     let table = "FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
@@ -89,15 +90,25 @@ fn whole_graphs_and_their_making() {
     );
     let runs = trace.graph_runs().unwrap().map(Result::unwrap);
     let runs = runs.map(|run| (run.at.duration(), run.graph, run.executable));
-    assert_eq!(runs.collect::<Vec<_>>(), [(20, 1, 2)]);
+    assert_eq!(runs.collect::<Vec<_>>(), [(20, GraphId(1), GraphExecId(2))]);
     let made = trace.graph_creations().unwrap().map(Result::unwrap);
-    let made: Vec<_> = made.map(|creation| (creation.class, creation.what)).collect();
+    let made: Vec<_> = made.map(|creation| (creation.class.unwrap(), creation.what)).collect();
     assert_eq!(
         made,
         [
-            (95, GraphPart::Graph { graph: Some(1), original: None, executable: None }),
-            (94, GraphPart::Graph { graph: Some(1), original: None, executable: Some(2) }),
-            (77, GraphPart::Node { node: 1 << 32, original: None }),
+            (
+                GraphClass::Graph,
+                GraphPart::Graph { graph: Some(GraphId(1)), original: None, executable: None }
+            ),
+            (
+                GraphClass::Executable,
+                GraphPart::Graph {
+                    graph: Some(GraphId(1)),
+                    original: None,
+                    executable: Some(GraphExecId(2))
+                }
+            ),
+            (GraphClass::Node, GraphPart::Node { node: GraphNodeId(1 << 32), original: None }),
         ]
     );
     // Before 2024 the table of graphs held the nodes.
@@ -106,7 +117,7 @@ fn whole_graphs_and_their_making() {
          INSERT INTO CUDA_GRAPH_EVENTS_V2 VALUES (1, 1, 77, 297345569681193, 7, 9, 8)",
     );
     let made: Vec<_> = trace.graph_creations().unwrap().map(|creation| creation.unwrap().what).collect();
-    assert_eq!(made, [GraphPart::Node { node: 9, original: Some(8) }]);
+    assert_eq!(made, [GraphPart::Node { node: GraphNodeId(9), original: Some(GraphNodeId(8)) }]);
 }
 
 #[test]
@@ -122,9 +133,10 @@ fn events_with_and_without_a_time() {
         let events: Vec<_> = trace.cuda_events().unwrap().map(Result::unwrap).collect();
         assert_eq!(events.iter().map(|event| event.timestamp).collect::<Vec<_>>(), times);
         for event in events {
-            assert_eq!((event.device, event.context, event.stream, event.event), (0, 1, 7, 1));
-            assert_eq!(event.correlation, Some(134));
-            assert_eq!(event.process, Some(GlobalId(284_741_836_210_176)));
+            assert_eq!((event.device, event.context), (DeviceId(0), ContextId(1)));
+            assert_eq!((event.stream, event.event), (StreamId(7), EventId(1)));
+            assert_eq!(event.correlation, Some(CorrelationId(134)));
+            assert_eq!(event.process, Some(ProcessId(284_741_836_210_176)));
         }
     }
 }
@@ -138,17 +150,20 @@ fn what_it_ran_on() {
     assert_eq!((gpus[0].name.as_deref(), gpus[0].chip.as_deref()), (Some("NVIDIA H200"), Some("GH100")));
     assert_eq!((gpus[0].multiprocessors, gpus[0].compute_capability), (Some(132), Some((9, 0))));
     let devices = trace.cuda_devices().unwrap();
-    assert_eq!((devices[0].gpu, devices[0].device, devices[0].pid), (Some(0), 0, 1004));
+    assert_eq!((devices[0].gpu, devices[0].device, devices[0].pid), (Some(GpuId(0)), DeviceId(0), 1004));
     let contexts = trace.contexts().unwrap();
-    assert_eq!((contexts[0].context, contexts[0].null_stream, contexts[0].is_green), (1, 7, Some(false)));
+    assert_eq!(
+        (contexts[0].context, contexts[0].null_stream, contexts[0].is_green),
+        (ContextId(1), StreamId(7), Some(false))
+    );
     let streams = trace.streams().unwrap();
     assert_eq!(streams.len(), 15);
     let null = streams.iter().find(|stream| stream.stream == contexts[0].null_stream).unwrap();
-    assert_eq!(null.kind.and_then(stream_label), Some("Null stream"));
+    assert_eq!(null.kind, Some(StreamKind::Null));
     let mut used = trace.kernels().unwrap().map(|kernel| kernel.unwrap().at.stream);
     assert!(used.all(|used| streams.iter().any(|stream| stream.stream == used)));
     let processes = trace.processes().unwrap();
-    assert_eq!((processes[0].pid, processes[0].id.map(GlobalId::pid)), (1004, Some(1004)));
+    assert_eq!((processes[0].pid, processes[0].id.map(ProcessId::pid)), (1004, Some(1004)));
     let threads = trace.thread_names().unwrap();
     assert_eq!(threads.len(), 7);
     assert!(threads.iter().all(|thread| trace.string(thread.name).unwrap().is_some()));
@@ -161,7 +176,10 @@ fn what_it_ran_on() {
          INSERT INTO PROCESSES VALUES (NULL, NULL, 'nameless'), (NULL, 5, NULL)",
     );
     let contexts = trace.contexts().unwrap();
-    assert_eq!((contexts[0].null_stream, contexts[0].pid, contexts[0].is_green), (7, 194_720, None));
+    assert_eq!(
+        (contexts[0].null_stream, contexts[0].pid, contexts[0].is_green),
+        (StreamId(7), 194_720, None)
+    );
     assert_eq!(trace.processes().unwrap().len(), 1);
     assert_eq!(trace.warnings().len(), 1, "{:?}", trace.warnings());
     assert!(trace.gpus().unwrap_err().is_absence() && trace.streams().unwrap_err().is_absence());
@@ -178,7 +196,7 @@ fn how_it_was_recorded() {
         assert_eq!(value("EXPORT_SCHEMA_VERSION").as_deref(), trace.schema().version.as_deref(), "{name}");
         assert!(!trace.capture_metadata().unwrap().is_empty(), "{name}");
         let messages = trace.diagnostics().unwrap();
-        assert!(messages.iter().all(|message| severity_label(message.severity).is_some()), "{name}");
+        assert!(messages.iter().all(|message| message.severity.label().is_some()), "{name}");
         said += usize::from(messages.iter().any(|message| message.text.starts_with("Profiling has started")));
         let session = trace.session().unwrap();
         assert!(session.utc.unwrap().starts_with("2026-11-"), "{name}");
@@ -205,19 +223,23 @@ fn unified_memory() {
     let (_folder, trace) = open(&rows);
     let (mut gpu, mut moved) = (0, BTreeMap::new());
     let cpu = trace.cpu_page_faults().unwrap().map(Result::unwrap);
-    let cpu = cpu.filter(|fault| fault.address != 0 && fault.module == Some(4)).count();
+    let cpu = cpu.filter(|fault| fault.address != 0 && fault.module == Some(StringId(4))).count();
     for fault in trace.gpu_page_faults().unwrap().map(Result::unwrap) {
         gpu += fault.faults;
-        assert!(access_label(fault.access.unwrap()).is_some() && fault.end > fault.start);
+        assert!(fault.access.unwrap().label().is_some() && fault.end > fault.start);
     }
     for migration in trace.migrations().unwrap().map(Result::unwrap) {
-        let why = migration_label(migration.cause.unwrap()).unwrap();
+        let why = migration.cause.unwrap().label().unwrap();
         *moved.entry((migration.kind, why)).or_insert(0) += migration.bytes;
     }
     assert_eq!((cpu, gpu), (6, 8));
-    assert_eq!(moved[&(12, "Eviction")], 3_000_000_000);
-    assert_eq!(moved[&(13, "Access counters")], 8192);
-    assert_eq!(moved.keys().filter(|(kind, _)| *kind == 1).count(), 0, "a plain copy is no migration");
+    assert_eq!(moved[&(CopyKind::UnifiedDeviceToHost, "Eviction")], 3_000_000_000);
+    assert_eq!(moved[&(CopyKind::UnifiedDeviceToDevice, "Access counters")], 8192);
+    assert_eq!(
+        moved.keys().filter(|(kind, _)| !kind.is_migration()).count(),
+        0,
+        "a plain copy is no migration"
+    );
 }
 
 #[test]
@@ -271,7 +293,7 @@ fn annotations_of_every_kind() {
             assert_eq!(event.payload, Some(NvtxPayload::U64(u64::MAX)));
             first = Some((event.category, event.color));
         } else if event.start == 2 {
-            assert_eq!(event.text, Some(NvtxText::Id(1)));
+            assert_eq!(event.text, Some(NvtxText::Id(StringId(1))));
         }
         if event.start <= 10 {
             payloads.push(format!("{:?}", event.payload.unwrap()));
@@ -282,7 +304,7 @@ fn annotations_of_every_kind() {
         last = event.end_thread;
     }
     assert_eq!(first, Some((Some(3), Some(0xff00_ff00))));
-    assert_eq!(last, Some(GlobalId(6)));
+    assert_eq!(last, Some(ThreadId(6)));
     assert_eq!(
         payloads[1..],
         [
@@ -292,7 +314,7 @@ fn annotations_of_every_kind() {
             "U32(4000000000)",
             "I32(-5)",
             "F32(0.25)",
-            "Json(Id(2))",
+            "Json(Id(StringId(2)))",
             "Json(Text(\"[]\"))",
             "Binary(\"00ff\")"
         ]

@@ -31,14 +31,16 @@ fn times() -> [Column<Work>; 3] {
 fn place() -> [Column<Work>; 6] {
     [
         maybe_int("pid", "The process: that of most calls of the trace.", |work: &Work| work.pid()),
-        maybe_int("device", "The GPU, as the process numbers them.", |work: &Work| work.it().device),
-        maybe_int("context", "The CUDA context.", |work: &Work| work.it().context),
+        maybe_int("device", "The GPU, as the process numbers them.", |work: &Work| {
+            work.it().device.map(i64::from)
+        }),
+        maybe_int("context", "The CUDA context.", |work: &Work| work.it().context.map(i64::from)),
         maybe_int("green_context", "The green context; not recorded.", |_: &Work| None),
-        maybe_int("stream", "The stream.", |work: &Work| work.it().stream),
+        maybe_int("stream", "The stream.", |work: &Work| work.it().stream.map(i64::from)),
         maybe_int(
             "correlation",
             "Ties it to the call that asked for it (`api_calls.correlation`), within its process.",
-            |work: &Work| work.it().correlation,
+            |work: &Work| work.it().correlation.map(i64::from),
         ),
     ]
 }
@@ -71,14 +73,19 @@ pub(super) fn kernels(classifier: &Arc<Classifier>) -> Vec<Column<Work>> {
         text("short_name", "The name alone, as nsys shortens it; not recorded.", |_: &Work| None),
     ]);
     columns.extend(place());
-    let of = |sizes: Option<[u64; 3]>, at: usize| signed(sizes.map(|sizes| sizes[at]));
     columns.extend([
-        maybe_int("grid_x", "Blocks in x.", move |work: &Work| of(work.it().grid, 0)),
-        maybe_int("grid_y", "Blocks in y.", move |work: &Work| of(work.it().grid, 1)),
-        maybe_int("grid_z", "Blocks in z.", move |work: &Work| of(work.it().grid, 2)),
-        maybe_int("block_x", "Threads of a block in x.", move |work: &Work| of(work.it().block, 0)),
-        maybe_int("block_y", "Threads of a block in y.", move |work: &Work| of(work.it().block, 1)),
-        maybe_int("block_z", "Threads of a block in z.", move |work: &Work| of(work.it().block, 2)),
+        maybe_int("grid_x", "Blocks in x.", |work: &Work| work.it().grid.map(|grid| grid.x.into())),
+        maybe_int("grid_y", "Blocks in y.", |work: &Work| work.it().grid.map(|grid| grid.y.into())),
+        maybe_int("grid_z", "Blocks in z.", |work: &Work| work.it().grid.map(|grid| grid.z.into())),
+        maybe_int("block_x", "Threads of a block in x.", |work: &Work| {
+            work.it().block.map(|block| block.x.into())
+        }),
+        maybe_int("block_y", "Threads of a block in y.", |work: &Work| {
+            work.it().block.map(|block| block.y.into())
+        }),
+        maybe_int("block_z", "Threads of a block in z.", |work: &Work| {
+            work.it().block.map(|block| block.z.into())
+        }),
         maybe_int("registers", "Registers of a thread.", |work: &Work| signed(work.it().registers)),
         maybe_int(
             "static_shared_bytes",
@@ -91,7 +98,7 @@ pub(super) fn kernels(classifier: &Arc<Classifier>) -> Vec<Column<Work>> {
             |_: &Work| None,
         ),
         maybe_int("graph_node", "The node of a CUDA graph that it ran for.", |work: &Work| {
-            work.it().graph_node
+            work.it().graph_node.map(i64::from)
         }),
     ]);
     columns

@@ -48,7 +48,7 @@ pub(super) fn api_calls() -> Vec<Column<Row<Call>>> {
         maybe_int(
             "correlation",
             "Ties it to the GPU work that it started, within its process.",
-            |call: &Of| call.it().correlation,
+            |call: &Of| call.it().correlation.map(i64::from),
         ),
         int(
             "api",

@@ -1,7 +1,7 @@
 //! What ran on GPUs.
 
 use flopgap_nsys::{
-    GraphRun, Kernel, MemoryCopy, MemorySet, Synchronization, copy_label, memory_label, sync_label,
+    CopyKind, GraphRun, Kernel, MemoryCopy, MemoryKind, MemorySet, SyncKind, Synchronization,
 };
 
 use super::{Nsys, place_on_gpu, times_on_gpu};
@@ -46,12 +46,12 @@ pub(super) fn kernels(nsys: &Nsys) -> Vec<Column<Kernel>> {
     ]);
     columns.extend(place_on_gpu(|kernel: &Kernel| &kernel.at));
     columns.extend([
-        int("grid_x", "Blocks in x.", |kernel: &Kernel| kernel.grid[0]),
-        int("grid_y", "Blocks in y.", |kernel: &Kernel| kernel.grid[1]),
-        int("grid_z", "Blocks in z.", |kernel: &Kernel| kernel.grid[2]),
-        int("block_x", "Threads of a block in x.", |kernel: &Kernel| kernel.block[0]),
-        int("block_y", "Threads of a block in y.", |kernel: &Kernel| kernel.block[1]),
-        int("block_z", "Threads of a block in z.", |kernel: &Kernel| kernel.block[2]),
+        int("grid_x", "Blocks in x.", |kernel: &Kernel| kernel.grid.x.into()),
+        int("grid_y", "Blocks in y.", |kernel: &Kernel| kernel.grid.y.into()),
+        int("grid_z", "Blocks in z.", |kernel: &Kernel| kernel.grid.z.into()),
+        int("block_x", "Threads of a block in x.", |kernel: &Kernel| kernel.block.x.into()),
+        int("block_y", "Threads of a block in y.", |kernel: &Kernel| kernel.block.y.into()),
+        int("block_z", "Threads of a block in z.", |kernel: &Kernel| kernel.block.z.into()),
         maybe_int("registers", "Registers of a thread.", |kernel: &Kernel| kernel.registers),
         maybe_int("static_shared_bytes", "Static shared memory of a block.", |kernel: &Kernel| {
             kernel.static_shared
@@ -60,7 +60,7 @@ pub(super) fn kernels(nsys: &Nsys) -> Vec<Column<Kernel>> {
             kernel.dynamic_shared
         }),
         maybe_int("graph_node", "The node of a CUDA graph that it ran for.", |kernel: &Kernel| {
-            kernel.graph_node
+            kernel.graph_node.map(i64::from)
         }),
     ]);
     columns
@@ -73,28 +73,28 @@ pub(super) fn copies() -> Vec<Column<MemoryCopy>> {
         label(
             "kind",
             "From where to where, as nsys spells it: `Host-to-Device`.",
-            |copy: &MemoryCopy| Some(copy.kind),
-            copy_label,
+            |copy: &MemoryCopy| Some(copy.kind.code()),
+            |code| CopyKind::of(code).label(),
         ),
         label(
             "source",
             "The kind of the source memory: `Pinned`, `Device`...",
-            |copy: &MemoryCopy| copy.source,
-            memory_label,
+            |copy: &MemoryCopy| copy.source.map(MemoryKind::code),
+            |code| MemoryKind::of(code).label(),
         ),
         label(
             "destination",
             "The kind of the destination memory.",
-            |copy: &MemoryCopy| copy.destination,
-            memory_label,
+            |copy: &MemoryCopy| copy.destination.map(MemoryKind::code),
+            |code| MemoryKind::of(code).label(),
         ),
         maybe_int("source_device", "The GPU of the source, where it is another.", |copy: &MemoryCopy| {
-            copy.source_device
+            copy.source_device.map(i64::from)
         }),
         maybe_int(
             "destination_device",
             "The GPU of the destination, where it is another.",
-            |copy: &MemoryCopy| copy.destination_device,
+            |copy: &MemoryCopy| copy.destination_device.map(i64::from),
         ),
     ]);
     columns.extend(place_on_gpu(|copy: &MemoryCopy| &copy.at));
@@ -105,7 +105,12 @@ pub(super) fn memsets() -> Vec<Column<MemorySet>> {
     let mut columns: Vec<Column<MemorySet>> = times_on_gpu(|set: &MemorySet| &set.at).into();
     columns.extend([
         int("bytes", "How much was set.", |set: &MemorySet| set.bytes),
-        label("memory", "The kind of memory: `Device`...", |set: &MemorySet| set.memory, memory_label),
+        label(
+            "memory",
+            "The kind of memory: `Device`...",
+            |set: &MemorySet| set.memory.map(MemoryKind::code),
+            |code| MemoryKind::of(code).label(),
+        ),
     ]);
     columns.extend(place_on_gpu(|set: &MemorySet| &set.at));
     columns
@@ -114,8 +119,10 @@ pub(super) fn memsets() -> Vec<Column<MemorySet>> {
 pub(super) fn graphs() -> Vec<Column<GraphRun>> {
     let mut columns: Vec<Column<GraphRun>> = times_on_gpu(|run: &GraphRun| &run.at).into();
     columns.extend([
-        int("graph", "The graph.", |run: &GraphRun| run.graph),
-        int("executable", "The instance of the graph that was launched.", |run: &GraphRun| run.executable),
+        int("graph", "The graph.", |run: &GraphRun| run.graph.into()),
+        int("executable", "The instance of the graph that was launched.", |run: &GraphRun| {
+            run.executable.into()
+        }),
     ]);
     columns.extend(place_on_gpu(|run: &GraphRun| &run.at));
     columns
@@ -127,11 +134,11 @@ pub(super) fn synchronizations() -> Vec<Column<Synchronization>> {
         label(
             "kind",
             "What was waited for, as nsys spells it: `Stream sync`.",
-            |wait: &Synchronization| Some(wait.kind),
-            sync_label,
+            |wait: &Synchronization| Some(wait.kind.code()),
+            |code| SyncKind::of(code).label(),
         ),
         maybe_int("event", "The event that was waited for, when it was one.", |wait: &Synchronization| {
-            wait.event
+            wait.event.map(i64::from)
         }),
     ]);
     columns.extend(place_on_gpu(|wait: &Synchronization| &wait.at));

@@ -1,13 +1,13 @@
 //! Activity and annotations of the host.
 
-use flopgap_nsys::{Annotation, ApiCall, GlobalId, OsCall};
+use flopgap_nsys::{Annotation, ApiCall, OsCall, OsClass, ThreadId};
 
 use super::{Nsys, times};
 use crate::column::{Column, int, maybe_int, text};
 
 pub(super) fn ranges() -> Vec<Column<Annotation>> {
     vec![
-        int("id", "The row in the export, nsys's `RangeId`.", |range: &Annotation| range.row),
+        int("id", "The row in the export, nsys's `RangeId`.", |range: &Annotation| range.row.into()),
         int("start_ns", "When it began, in nanoseconds since the recording began.", |range: &Annotation| {
             range.start
         }),
@@ -27,10 +27,10 @@ pub(super) fn ranges() -> Vec<Column<Annotation>> {
         maybe_int("category", "The number of its category within the domain.", |range: &Annotation| {
             range.category
         }),
-        maybe_int("pid", "The process.", |range: &Annotation| range.thread.map(GlobalId::pid)),
-        maybe_int("tid", "The thread.", |range: &Annotation| range.thread.map(GlobalId::tid)),
+        maybe_int("pid", "The process.", |range: &Annotation| range.thread.map(ThreadId::pid)),
+        maybe_int("tid", "The thread.", |range: &Annotation| range.thread.map(ThreadId::tid)),
         maybe_int("end_tid", "The thread that ended it, when that is another.", |range: &Annotation| {
-            range.end_thread.map(GlobalId::tid)
+            range.end_thread.map(ThreadId::tid)
         }),
     ]
 }
@@ -44,17 +44,17 @@ pub(super) fn api_calls(nsys: &Nsys) -> Vec<Column<ApiCall>> {
             |call: &ApiCall| call.name,
             |name| Some(name.to_owned()),
         ),
-        maybe_int("pid", "The process.", |call: &ApiCall| call.thread.map(GlobalId::pid)),
-        maybe_int("tid", "The calling thread.", |call: &ApiCall| call.thread.map(GlobalId::tid)),
+        maybe_int("pid", "The process.", |call: &ApiCall| call.thread.map(ThreadId::pid)),
+        maybe_int("tid", "The calling thread.", |call: &ApiCall| call.thread.map(ThreadId::tid)),
         maybe_int(
             "correlation",
             "Ties it to the GPU work that it started, within its process.",
-            |call: &ApiCall| call.correlation,
+            |call: &ApiCall| call.correlation.map(i64::from),
         ),
         int(
             "api",
             "What recorded it: 0 runtime, 1 driver, 67 a second row of the same call with its backtrace.",
-            |call: &ApiCall| call.class,
+            |call: &ApiCall| call.class.code(),
         ),
         maybe_int("result", "What it returned: 0 is success.", |call: &ApiCall| call.result),
     ]);
@@ -65,12 +65,12 @@ pub(super) fn os_calls(nsys: &Nsys) -> Vec<Column<OsCall>> {
     let mut columns: Vec<Column<OsCall>> = times(|call: &OsCall| call.start, |call| call.end).into();
     columns.extend([
         nsys.string("name", "The function.", |call: &OsCall| call.name, |name| Some(name.to_owned())),
-        maybe_int("pid", "The process.", |call: &OsCall| call.thread.map(GlobalId::pid)),
-        maybe_int("tid", "The calling thread.", |call: &OsCall| call.thread.map(GlobalId::tid)),
+        maybe_int("pid", "The process.", |call: &OsCall| call.thread.map(ThreadId::pid)),
+        maybe_int("tid", "The calling thread.", |call: &OsCall| call.thread.map(ThreadId::tid)),
         maybe_int(
             "class",
             "What it is: 27 a call, other numbers a state of the thread such as waiting.",
-            |call: &OsCall| call.class,
+            |call: &OsCall| call.class.map(OsClass::code),
         ),
         maybe_int("result", "What it returned.", |call: &OsCall| call.result),
         maybe_int("nesting", "In how many traced calls it lies.", |call: &OsCall| call.nesting),

@@ -9,7 +9,7 @@ pub(super) fn gpus() -> Vec<Column<Gpu>> {
         int(
             "id",
             "Its number on the machine, which is not always the device number of a process.",
-            |gpu: &Gpu| gpu.id,
+            |gpu: &Gpu| gpu.id.into(),
         ),
         text("name", "Such as `NVIDIA H200`.", |gpu: &Gpu| gpu.name.as_deref()),
         text("chip", "The chip, such as `GH100`.", |gpu: &Gpu| gpu.chip.as_deref()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_schema::ArrowError;
 use flopgap_kernels::Classifier;
-use flopgap_nsys::{Error as NsysError, GlobalId, Placement, Trace};
+use flopgap_nsys::{Error as NsysError, Placement, ProcessId, StringId, Trace};
 
 use crate::column::{Column, int, looked_up, maybe_int};
 use crate::decompressed::Unpacked;
@@ -133,16 +133,17 @@ impl Nsys {
         &self,
         name: &'static str,
         about: &str,
-        id: impl Fn(&R) -> i64 + Clone + Send + Sync + 'static,
+        id: impl Fn(&R) -> StringId + Clone + Send + Sync + 'static,
         of: impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static,
     ) -> Column<R> {
         let trace = self.trace.clone();
         looked_up(
             name,
             about,
-            move |row| Some(id(row)),
+            move |row| Some(id(row).into()),
             move |id| {
-                let text = trace.string(id).map_err(|error| ArrowError::from(Error::from(error)))?;
+                let text =
+                    trace.string(StringId(id)).map_err(|error| ArrowError::from(Error::from(error)))?;
                 Ok(text.and_then(|text| of(&text)).map(Arc::from))
             },
         )
@@ -189,20 +190,20 @@ fn times_on_gpu<R: 'static>(at: fn(&R) -> &Placement) -> [Column<R>; 3] {
 fn place_on_gpu<R: 'static>(at: fn(&R) -> &Placement) -> [Column<R>; 6] {
     [
         maybe_int("pid", "The process; absent in trimmed exports.", move |row| {
-            at(row).process.map(GlobalId::pid)
+            at(row).process.map(ProcessId::pid)
         }),
-        int("device", "The GPU, as the process numbers them.", move |row| at(row).device),
-        int("context", "The CUDA context.", move |row| at(row).context),
+        int("device", "The GPU, as the process numbers them.", move |row| at(row).device.into()),
+        int("context", "The CUDA context.", move |row| at(row).context.into()),
         maybe_int(
             "green_context",
             "The green context; 0 where there is none, absent before 2023.4.",
-            move |row| at(row).green_context,
+            move |row| at(row).green_context.map(i64::from),
         ),
-        int("stream", "The stream.", move |row| at(row).stream),
+        int("stream", "The stream.", move |row| at(row).stream.into()),
         maybe_int(
             "correlation",
             "Ties it to the call that asked for it (`api_calls.correlation`), within its process.",
-            move |row| at(row).correlation,
+            move |row| at(row).correlation.map(i64::from),
         ),
     ]
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
-use flopgap_nsys::{GlobalId, RowsOf, Trace};
+use flopgap_nsys::{ProcessId, RowsOf, Trace};
 use flopgap_table::Kind;
 
 use crate::{column, fixtures, ints, maybe_ints, open, texts};
@@ -50,20 +50,20 @@ fn kernels_are_those_of_the_reader() {
         is("start_ns", &|kernel| Some(kernel.at.start));
         is("end_ns", &|kernel| Some(kernel.at.end));
         is("duration_ns", &|kernel| Some(kernel.at.duration()));
-        is("pid", &|kernel| kernel.at.process.map(GlobalId::pid));
-        is("device", &|kernel| Some(kernel.at.device));
-        is("context", &|kernel| Some(kernel.at.context));
-        is("green_context", &|kernel| kernel.at.green_context);
-        is("stream", &|kernel| Some(kernel.at.stream));
-        is("correlation", &|kernel| kernel.at.correlation);
+        is("pid", &|kernel| kernel.at.process.map(ProcessId::pid));
+        is("device", &|kernel| Some(kernel.at.device.into()));
+        is("context", &|kernel| Some(kernel.at.context.into()));
+        is("green_context", &|kernel| kernel.at.green_context.map(i64::from));
+        is("stream", &|kernel| Some(kernel.at.stream.into()));
+        is("correlation", &|kernel| kernel.at.correlation.map(i64::from));
         for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
-            is(&format!("grid_{axis}"), &|kernel| Some(kernel.grid[at]));
-            is(&format!("block_{axis}"), &|kernel| Some(kernel.block[at]));
+            is(&format!("grid_{axis}"), &|kernel| Some(<[u32; 3]>::from(kernel.grid)[at].into()));
+            is(&format!("block_{axis}"), &|kernel| Some(<[u32; 3]>::from(kernel.block)[at].into()));
         }
         is("registers", &|kernel| kernel.registers);
         is("static_shared_bytes", &|kernel| kernel.static_shared);
         is("dynamic_shared_bytes", &|kernel| kernel.dynamic_shared);
-        is("graph_node", &|kernel| kernel.graph_node);
+        is("graph_node", &|kernel| kernel.graph_node.map(i64::from));
         let names: Vec<Option<String>> = kernels
             .iter()
             .map(|kernel| own.string(kernel.demangled).unwrap().map(|name| name.to_string()))
@@ -127,10 +127,12 @@ fn copies_sets_calls_and_graphs_are_those_of_the_reader() {
             let expected: Vec<(i64, Option<i64>)> = match table.name() {
                 "copies" => pairs(own.copies(), |copy| (copy.at.start, Some(copy.bytes))),
                 "memsets" => pairs(own.memsets(), |set| (set.at.start, Some(set.bytes))),
-                "graphs" => pairs(own.graph_runs(), |run| (run.at.start, Some(run.graph))),
-                "api_calls" => pairs(own.api_calls(), |call| (call.start, call.correlation)),
+                "graphs" => pairs(own.graph_runs(), |run| (run.at.start, Some(run.graph.into()))),
+                "api_calls" => pairs(own.api_calls(), |call| (call.start, call.correlation.map(i64::from))),
                 "os_calls" => pairs(own.os_calls(), |call| (call.start, call.result)),
-                "synchronizations" => pairs(own.synchronizations(), |wait| (wait.at.start, wait.event)),
+                "synchronizations" => {
+                    pairs(own.synchronizations(), |wait| (wait.at.start, wait.event.map(i64::from)))
+                }
                 _ => continue,
             };
             let second = match table.name() {
@@ -160,7 +162,7 @@ fn ranges_are_those_of_the_reader() {
             .iter()
             .map(|range| {
                 (
-                    range.id,
+                    range.id.0,
                     range.start,
                     range.end,
                     nvtx.names.get(range.name).to_string(),

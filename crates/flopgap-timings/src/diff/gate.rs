@@ -1,5 +1,6 @@
 //! Regressions beyond an allowed fraction.
 
+use flopgap_trace::DeviceId;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -74,8 +75,9 @@ pub enum Compared {
         name: String,
         /// The process; absent for all together.
         process: Option<i64>,
-        /// The GPU; absent where the range uses but one, and for time on the host.
-        gpu: Option<i64>,
+        /// The GPU, as its process numbers it; absent where the range uses but one, and for time on
+        /// the host.
+        gpu: Option<DeviceId>,
     },
 }
 
@@ -155,7 +157,7 @@ impl Diff {
             if self.scope.iter().all(|scope| *scope == range.name) {
                 continue;
             }
-            let what = |gpu: Option<i64>| Compared::Range {
+            let what = |gpu: Option<DeviceId>| Compared::Range {
                 name: range.name.clone(),
                 process: range.process[1].or(range.process[0]),
                 gpu,

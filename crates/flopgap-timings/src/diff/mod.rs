@@ -7,7 +7,7 @@ mod work;
 
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_trace::Recording;
+use flopgap_trace::{DeviceId, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -205,7 +205,7 @@ pub struct RangeChange {
 pub struct RangeGpu {
     /// The GPU, before and after, as its process numbers it; absent where the range uses but one,
     /// or for all together.
-    pub gpu: [Option<i64>; 2],
+    pub gpu: [Option<DeviceId>; 2],
     /// From the first to the last operation.
     pub projected: Change,
     /// The time in which at least one operation ran.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flopgap_trace::{GlobalId, Launched, Ranges as NvtxRanges, WorkSum};
+use flopgap_trace::{DeviceId, Launched, ProcessId, Ranges as NvtxRanges, WorkSum};
 
 use super::{Change, Options, RangeChange, RangeGpu, Side};
 use crate::scope::Scope;
@@ -14,7 +14,7 @@ struct Sum {
     instances: u64,
     wall_ns: i128,
     /// By GPU, as its process numbers them.
-    gpus: BTreeMap<i64, WorkSum>,
+    gpus: BTreeMap<DeviceId, WorkSum>,
 }
 
 /// The ranges of a trace.
@@ -22,7 +22,7 @@ struct Sum {
 pub(super) struct Ranges {
     /// The processes that have ranges; one of them alone, and none when all are taken together, is
     /// not separated.
-    processes: Vec<GlobalId>,
+    processes: Vec<ProcessId>,
     /// By folded name and the place of the process.
     sums: BTreeMap<(String, usize), Sum>,
 }
@@ -36,12 +36,12 @@ impl Ranges {
     ) -> Ranges {
         let groups = Named::new(nvtx).all(&scope.warm_up, !options.keep_layers);
         let process = |at: usize| nvtx.ranges[at].thread.process();
-        let processes: BTreeSet<GlobalId> = if scope.pool {
+        let processes: BTreeSet<ProcessId> = if scope.pool {
             BTreeSet::new()
         } else {
             groups.iter().flat_map(|group| &group.instances).map(|&at| process(at)).collect()
         };
-        let processes: Vec<GlobalId> = processes.into_iter().collect();
+        let processes: Vec<ProcessId> = processes.into_iter().collect();
         let mut apart: BTreeMap<(String, usize), Vec<usize>> = BTreeMap::new();
         for group in groups {
             for at in group.instances {
@@ -53,7 +53,7 @@ impl Ranges {
         let instances: Vec<&[usize]> = apart.values().map(Vec::as_slice).collect();
         let works = launched.map(|launched| {
             if scope.pool {
-                vec![(0, launched.sums_of(&instances))]
+                vec![(DeviceId(0), launched.sums_of(&instances))]
             } else {
                 launched.sums_by_gpu(&instances)
             }
@@ -134,7 +134,7 @@ pub(super) fn matched([before, after]: [Ranges; 2]) -> Vec<RangeChange> {
 
 /// The work of a range on each GPU: the first that it uses before with the first after, and so on.
 fn gpus(sums: [Option<&Sum>; 2]) -> Vec<RangeGpu> {
-    let works = sums.map(|sum| -> Vec<(i64, WorkSum)> {
+    let works = sums.map(|sum| -> Vec<(DeviceId, WorkSum)> {
         sum.iter().flat_map(|sum| &sum.gpus).map(|(device, work)| (*device, *work)).collect()
     });
     let most = works[0].len().max(works[1].len());

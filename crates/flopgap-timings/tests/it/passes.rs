@@ -288,7 +288,7 @@ fn processes_and_gpus_have_their_own_numbers() {
     };
     let found = passes(&recorded.trace(), &options).unwrap();
     let step = found.passes.iter().find(|pass| pass.name == "step").unwrap();
-    assert_eq!(step.gpus.iter().map(|own| own.gpu).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(step.gpus.iter().map(|own| own.gpu.0).collect::<Vec<_>>(), [0, 1]);
     for own in &step.gpus {
         // Kernels and copies of one GPU, within the calls of each step.
         let [[projected, kernels]] = recorded.rows(&format!(
