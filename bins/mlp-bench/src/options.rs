@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flopgap_cli::{DeviceArg, Failure, OutputArgs};
+use flopgap_cli::{DeviceArg, Failure, FormatArg, OutputArgs};
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
@@ -90,7 +90,9 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch_plan: Option<Architecture>,
     /// Samples in a batch, or several numbers of them, such as 256,65536 [default: 256]
-    #[arg(long, value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    // `--batch-size` and the flags in [`Scripted`] are those of `benchmark_neural_mlp.py`.
+    #[arg(long, aliases = ["batch-size", "batches"])]
+    #[arg(value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: Vec<u32>,
     /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1)
     #[arg(long, value_name = "DEVICE", default_value = "cuda")]
@@ -148,6 +150,8 @@ pub(crate) struct Clocks {
 pub(crate) struct Output {
     #[command(flatten)]
     pub(crate) answer: OutputArgs,
+    #[command(flatten)]
+    pub(crate) scripted: Scripted,
     /// Write plots to this directory: the fraction of the floor over the batch, for each network,
     /// precision and pass
     #[arg(long, value_name = "DIR")]
@@ -156,6 +160,31 @@ pub(crate) struct Output {
     /// benches/peers print them
     #[arg(long, value_name = "FILE")]
     pub(crate) peers: Option<PathBuf>,
+}
+
+impl Output {
+    pub(crate) fn format(&self) -> FormatArg {
+        match self.scripted {
+            Scripted { json: true, .. } => FormatArg::Json,
+            Scripted { csv: true, .. } => FormatArg::Csv,
+            Scripted { markdown: true, .. } => FormatArg::Markdown,
+            Scripted { .. } => self.answer.format(),
+        }
+    }
+}
+
+/// Other spellings of `--format`, which CI scripts have.
+#[derive(Args, Debug, Clone, Copy)]
+pub(crate) struct Scripted {
+    /// The same as `--format json`
+    #[arg(long, hide = true, conflicts_with_all = ["csv", "markdown", "format"])]
+    json: bool,
+    /// The same as `--format csv`
+    #[arg(long, hide = true, conflicts_with_all = ["markdown", "format"])]
+    csv: bool,
+    /// The same as `--format markdown`
+    #[arg(long, hide = true, conflicts_with = "format")]
+    markdown: bool,
 }
 
 /// The clock.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use flopgap_cli::{Exit, Failure, OutputArgs};
+use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
 use flopgap_hint::Hint as _;
@@ -59,7 +59,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
 
 /// Prints first, so that measurements are not lost if a plot cannot be written.
 fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
-    write(&bench.output.answer, results)?;
+    write(&bench.output.answer, bench.output.format(), results)?;
     let Some(folder) = &bench.output.plots else { return Ok(()) };
     if results.peaks.is_none() {
         return Err(Failure::new(
@@ -74,9 +74,9 @@ fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes results as the options say.
-pub(crate) fn write(output: &OutputArgs, results: &Results) -> Result<(), Failure> {
-    let text = match Format::from(output.format()) {
+/// Writes results in a format to where the options say.
+pub(crate) fn write(output: &OutputArgs, format: FormatArg, results: &Results) -> Result<(), Failure> {
+    let text = match Format::from(format) {
         Format::Json => serde_json::to_string_pretty(results).map_err(failed)?,
         format => table::render(results, format).map_err(failed)?,
     };

@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let results: Results = serde_json::from_slice(&results::read(&arguments.results)?).map_err(|error| {
         Failure::new(format!("{path}: {error}")).hint("it must be what mlp-bench --format json prints")
     })?;
-    write(&arguments.output, &results)
+    write(&arguments.output, arguments.output.format(), &results)
 }
 
 #[cfg(test)]

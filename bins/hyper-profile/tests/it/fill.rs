@@ -342,7 +342,7 @@ fn several_devices_fill_one_run() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
-    run(&mut fake(&new(&path, &["--device", "0,2,3"]))).expect(0, &[]);
+    run(&mut fake(&new(&path, &["--devices", "0,2,3"]))).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
 }
 

@@ -27,6 +27,18 @@ fn run(arguments: &[&str]) -> Output {
     run_on(false, arguments)
 }
 
+/// People have the options of `benchmark_neural_mlp.py` in scripts.
+#[test]
+fn command_lines_of_the_script_are_accepted() {
+    let shared = ["--device", "cpu", "--size", "small", "--batch-size", "16", "--iterations", "2"];
+    let output = run(&[&shared[..], &["--warmup", "1", "--forloop-only", "--json"]].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(results["results"][0]["batch"], 16);
+    let output = run(&[&shared[..], &["--json", "--format", "csv"]].concat());
+    assert_eq!(output.code, 2, "{}", output.stderr);
+}
+
 #[test]
 fn what_cannot_be_meant_is_a_usage_error() {
     for (arguments, message) in [

@@ -410,7 +410,7 @@ fn the_input_stays_as_it_is() {
         &["passes", &path],
         &["compare", &path, &path],
         &["diff", &path, &path],
-        &["export", &path, "--format", "perfetto"],
+        &["export", &path, "--to", "perfetto"],
     ];
     for command in commands {
         let done = run(command);
