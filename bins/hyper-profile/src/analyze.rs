@@ -31,8 +31,8 @@ pub(crate) struct Arguments {
     /// Print the metrics only, and write nothing
     #[arg(long, conflicts_with_all = ["no_plots", "output"])]
     no_files: bool,
-    /// Also analyze configurations whose recordings cannot be theirs: launches are missing, or
-    /// counts are below theory
+    /// Accept recordings that cannot be of their networks: launches are missing, or counts are
+    /// below theory
     #[arg(long)]
     force: bool,
     /// Output format of the metrics on standard output
