@@ -23,6 +23,7 @@ pub(crate) enum Content {
     /// A run directory of `hyper-profile`.
     Run,
     /// A model.
+    #[cfg_attr(not(feature = "calibrate"), allow(dead_code, reason = "no program reads it"))]
     Model,
     /// A calibration, or the directory of a sweep.
     Calibration,
@@ -161,7 +162,14 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn unrecognized(path: &Path, what: &str) -> Failure {
-    Failure::new(format!("{}: not recognized: {what}", path.display())).hint(READS).exit(Exit::Absent)
+    let message = format!("{}: not recognized: {what}", path.display());
+    let failure = Failure::new(message).hint(READS).exit(Exit::Absent);
+    if cfg!(feature = "calibrate") {
+        return failure;
+    }
+    failure.hint(
+        "models and tables of measurements are read by model-calibrate, which this flopgap was built without",
+    )
 }
 
 /// What a file is that flopgap does not read, as far as its first bytes tell.

@@ -91,7 +91,7 @@ pub fn run_as(restart: &Restart, arguments: impl IntoIterator<Item = OsString>) 
 pub fn run_program(restart: &Restart, arguments: Vec<OsString>) -> Option<Exit> {
     let program =
         programs::ALL.iter().find(|program| arguments.first().is_some_and(|name| *name == *program.name))?;
-    Some(program.run(restart, Then::Wait, arguments))
+    Some(program.run(&restart.by(program.subcommand), Then::Wait, arguments))
 }
 
 /// The program's commands and options with those of all its programs: for completions and man
