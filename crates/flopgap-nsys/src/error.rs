@@ -164,9 +164,9 @@ pub enum Error {
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// The underlying `SQLite` error.
+        /// What `SQLite` says.
         #[source]
-        source: rusqlite::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 

@@ -119,8 +119,7 @@ impl Trace {
         let (file, path) = (file.as_ref(), packed.as_ref());
         let stamp = Stamp::of(file).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         check_file(file)?;
-        let sqlite = |source| Error::Sqlite { path: path.to_owned(), source };
-        let schema = Schema::probe(&connect(file)?).map_err(sqlite)?;
+        let schema = Schema::probe(&connect(file)?).map_err(|error| of_sqlite(path, error))?;
         if !schema.is_export() {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
@@ -236,7 +235,7 @@ impl Trace {
     }
 
     pub(crate) fn sqlite(&self, source: rusqlite::Error) -> Error {
-        Error::Sqlite { path: self.file.path.clone(), source }
+        of_sqlite(&self.file.path, source)
     }
 }
 
@@ -274,8 +273,11 @@ impl Tally {
 pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(uri(path)?, flags)
-        .map_err(|source| Error::Sqlite { path: path.to_owned(), source })
+    Connection::open_with_flags(uri(path)?, flags).map_err(|error| of_sqlite(path, error))
+}
+
+fn of_sqlite(path: &Path, error: rusqlite::Error) -> Error {
+    Error::Sqlite { path: path.to_owned(), source: error.into() }
 }
 
 /// Rejects files that `SQLite` would explain badly or misread.

@@ -58,16 +58,30 @@ pub enum ReportError {
     },
     /// The page template could not be rendered.
     #[error("cannot render the page")]
-    Template(#[from] minijinja::Error),
+    Template(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// CSV could not be written.
     #[error("cannot write the table as CSV")]
-    Csv(#[from] csv::Error),
+    Csv(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// JSON could not be written.
     #[error("cannot write the table as JSON")]
-    Json(#[from] serde_json::Error),
+    Json(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The output could not be written.
     #[error("cannot write the output")]
     Io(#[from] std::io::Error),
+}
+
+impl ReportError {
+    pub(crate) fn template(error: minijinja::Error) -> ReportError {
+        ReportError::Template(error.into())
+    }
+
+    pub(crate) fn csv(error: csv::Error) -> ReportError {
+        ReportError::Csv(error.into())
+    }
+
+    pub(crate) fn json(error: serde_json::Error) -> ReportError {
+        ReportError::Json(error.into())
+    }
 }
 
 impl Hint for ReportError {}

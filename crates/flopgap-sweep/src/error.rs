@@ -35,7 +35,7 @@ pub enum RunError {
         path: PathBuf,
         /// What is wrong, with line and column.
         #[source]
-        source: serde_json::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The directory was written by a newer program, or by another one.
     #[error(
@@ -71,7 +71,7 @@ pub enum RunError {
         path: PathBuf,
         /// What is wrong, with line and field.
         #[source]
-        source: csv::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A result could not be written.
     #[error(transparent)]

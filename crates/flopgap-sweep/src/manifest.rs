@@ -183,7 +183,8 @@ impl Manifest {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(RunError::Io { path, source }),
         };
-        let damaged = |source| RunError::Manifest { path: path.clone(), source };
+        let damaged =
+            |error: serde_json::Error| RunError::Manifest { path: path.clone(), source: error.into() };
         // The version first: in a newer manifest everything else may differ.
         let Header { format, version } = serde_json::from_str(&text).map_err(damaged)?;
         if format != FORMAT || version == 0 || version > VERSION {

@@ -92,7 +92,7 @@ impl MetricsRow {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_metrics(path: &Path, rows: &[MetricsRow]) -> Result<(), RunError> {
-    let table = |source| RunError::Table { path: path.to_owned(), source };
+    let table = |error: csv::Error| RunError::Table { path: path.to_owned(), source: error.into() };
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer.serialize(row).map_err(table)?;
@@ -106,7 +106,7 @@ pub fn write_metrics(path: &Path, rows: &[MetricsRow]) -> Result<(), RunError> {
 /// # Errors
 /// When the file cannot be read, or a cell has the wrong type (with line and field).
 pub fn read_metrics(path: &Path) -> Result<Vec<MetricsRow>, RunError> {
-    let table = |source| RunError::Table { path: path.to_owned(), source };
+    let table = |error: csv::Error| RunError::Table { path: path.to_owned(), source: error.into() };
     let file = File::open(path).map_err(|source| RunError::Io { path: path.to_owned(), source })?;
     csv::Reader::from_reader(file).deserialize().map(|row| row.map_err(table)).collect()
 }

@@ -360,7 +360,7 @@ fn first_origin(run: &Path, ours: &Origin) -> Result<Origin, RunError> {
         return Ok(ours.clone());
     }
     let bytes = fs::read(&path).map_err(|source| RunError::Io { path: path.clone(), source })?;
-    serde_json::from_slice(&bytes).map_err(|source| RunError::Manifest { path, source })
+    serde_json::from_slice(&bytes).map_err(|error| RunError::Manifest { path, source: error.into() })
 }
 
 /// Serializes the opening of a run among processes. Held briefly and released when the process

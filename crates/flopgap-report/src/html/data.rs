@@ -105,7 +105,8 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
         "details": details.names,
         "steps": steps,
         "points": rows,
-    }))?;
+    }))
+    .map_err(ReportError::json)?;
     Ok(inside_script(&json))
 }
 

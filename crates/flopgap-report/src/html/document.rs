@@ -151,17 +151,18 @@ impl Document {
             style.push_str(UPLOT_STYLE);
             script.push_str(TIMELINE);
         }
-        let html =
-            environment("document.html", TEMPLATE)?.get_template("document.html")?.render(context! {
-                page => Serde(view),
-                version => env!("CARGO_PKG_VERSION"),
-                style,
-                policy => if timelines { policy(&[UPLOT, &script]) } else { policy(&[&script]) },
-                uplot => timelines.then_some(UPLOT),
-                uplot_license => UPLOT_LICENSE,
-                script,
-            })?;
-        Ok(html)
+        let environment = environment("document.html", TEMPLATE)?;
+        let template = environment.get_template("document.html").map_err(ReportError::template)?;
+        let html = template.render(context! {
+            page => Serde(view),
+            version => env!("CARGO_PKG_VERSION"),
+            style,
+            policy => if timelines { policy(&[UPLOT, &script]) } else { policy(&[&script]) },
+            uplot => timelines.then_some(UPLOT),
+            uplot_license => UPLOT_LICENSE,
+            script,
+        });
+        html.map_err(ReportError::template)
     }
 
     /// The page as GitHub Markdown, its tables lined up so that the source is readable, too.
@@ -213,7 +214,7 @@ impl Document {
             }
         }
         let page = DocumentJson { title: &self.title, subtitle: &self.subtitle, sections };
-        let mut json = serde_json::to_string_pretty(&page)?;
+        let mut json = serde_json::to_string_pretty(&page).map_err(ReportError::json)?;
         json.push('\n');
         Ok(json)
     }

@@ -157,7 +157,8 @@ impl ReportPage {
         let data = data::script_json(self.explorer.as_ref())?;
         let script = if self.explorer.is_some() { format!("{TABLES}{SCRIPT}") } else { TABLES.to_owned() };
         let environment = environment("report.html", TEMPLATE)?;
-        let html = environment.get_template("report.html")?.render(context! {
+        let template = environment.get_template("report.html").map_err(ReportError::template)?;
+        let html = template.render(context! {
             page => Serde(self.view()),
             version => env!("CARGO_PKG_VERSION"),
             style => STYLE,
@@ -166,8 +167,8 @@ impl ReportPage {
             plotly => PLOTLY,
             plotly_license => PLOTLY_LICENSE,
             data,
-        })?;
-        Ok(html)
+        });
+        html.map_err(ReportError::template)
     }
 
     fn view(&self) -> PageView<'_> {

@@ -17,8 +17,9 @@ pub(super) fn environment(
     template: &'static str,
 ) -> Result<Environment<'static>, ReportError> {
     let mut environment = Environment::new();
-    environment.add_template("table.html", include_str!("../../assets/page/table.html"))?;
-    environment.add_template(name, template)?;
+    for (name, template) in [("table.html", include_str!("../../assets/page/table.html")), (name, template)] {
+        environment.add_template(name, template).map_err(ReportError::template)?;
+    }
     Ok(environment)
 }
 

@@ -11,9 +11,9 @@ impl Table {
     /// CSV: a line of column keys, then one line a row. Raw values; absent ones are empty fields.
     pub fn to_csv(&self) -> Result<String, ReportError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(self.columns.iter().map(Column::key))?;
+        writer.write_record(self.columns.iter().map(Column::key)).map_err(ReportError::csv)?;
         for row in &self.rows {
-            writer.write_record(row.iter().map(Cell::raw))?;
+            writer.write_record(row.iter().map(Cell::raw)).map_err(ReportError::csv)?;
         }
         let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
         String::from_utf8(bytes).map_err(|error| std::io::Error::other(error).into())
@@ -29,7 +29,7 @@ impl Table {
     /// JSON: an array with one object for each row, keyed by column key in column order. Absent
     /// values are `null`.
     pub fn to_json(&self) -> Result<String, ReportError> {
-        let mut text = serde_json::to_string_pretty(self)?;
+        let mut text = serde_json::to_string_pretty(self).map_err(ReportError::json)?;
         text.push('\n');
         Ok(text)
     }

@@ -40,7 +40,7 @@ pub enum RecordError {
         path: PathBuf,
         /// What is wrong, with line and column.
         #[source]
-        source: serde_json::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// It was written by a newer program, or is something else.
     #[error(

@@ -117,7 +117,8 @@ impl Record {
     /// # Errors
     /// All [`RecordError`]s but [`RecordError::Io`] and [`RecordError::Damaged`].
     pub fn from_json(json: &[u8], path: &Path) -> Result<Record, RecordError> {
-        let damaged = |source| RecordError::Json { path: path.to_owned(), source };
+        let damaged =
+            |error: serde_json::Error| RecordError::Json { path: path.to_owned(), source: error.into() };
         let wrong = |fault| RecordError::Contents { path: path.to_owned(), fault };
         // The version first: in a newer record everything else may differ.
         let Header { format, version } = serde_json::from_slice(json).map_err(damaged)?;

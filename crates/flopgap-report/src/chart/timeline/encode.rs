@@ -72,7 +72,7 @@ pub(crate) fn script_json(timeline: &Timeline) -> Result<String, ReportError> {
         rows,
         bytes: BASE64_STANDARD.encode(bytes.finish()?),
     };
-    Ok(serde_json::to_string(&data)?)
+    serde_json::to_string(&data).map_err(ReportError::json)
 }
 
 /// How many bytes of numbers are handed to the compressor at once.
