@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use flopgap_report::table::{Format, TextOptions};
 
-use crate::{Failure, note, print};
+use crate::{Console, Failure, print};
 
 /// The `--format` option of every command that answers with tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -82,8 +82,8 @@ impl OutputArgs {
     ///
     /// # Errors
     /// When standard output is closed or full, or the file cannot be written.
-    pub fn write(&self, program: &str, answer: &str) -> Result<(), Failure> {
-        write_answer(program, self.file(), answer)
+    pub fn write(&self, console: impl Into<Console>, answer: &str) -> Result<(), Failure> {
+        write_answer(console, self.file(), answer)
     }
 }
 
@@ -92,11 +92,11 @@ impl OutputArgs {
 ///
 /// # Errors
 /// When standard output is closed or full, or the file cannot be written.
-pub fn write_answer(program: &str, file: Option<&Path>, answer: &str) -> Result<(), Failure> {
+pub fn write_answer(console: impl Into<Console>, file: Option<&Path>, answer: &str) -> Result<(), Failure> {
     let Some(path) = file else { return print(answer) };
     let end = if answer.ends_with('\n') { "" } else { "\n" };
     flopgap_fs::write_atomic(path, format!("{answer}{end}").as_bytes())?;
-    note(program, format_args!("wrote {}", path.display()));
+    console.into().note(format_args!("wrote {}", path.display()));
     Ok(())
 }
 

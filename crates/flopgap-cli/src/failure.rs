@@ -2,14 +2,18 @@
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::process::ExitCode;
 
+use clap::{Args as _, FromArgMatches as _};
 use flopgap_hint::Hint;
+use flopgap_report::text::printable;
 
-use crate::Exit;
+use crate::color::{ERROR, HELP, HINT};
+use crate::console::ConsoleArgs;
 use crate::output::to_stderr;
+use crate::{Console, Exit};
 
 /// An error for the user: what happened, its causes, what to do, and the exit code.
 ///
@@ -77,6 +81,19 @@ impl Failure {
         self.exit
     }
 
+    /// The lines for the user, with styles.
+    fn in_color(&self, program: &str) -> String {
+        let message = printable(&self.message);
+        let mut text = format!("{}: {ERROR}error:{ERROR:#} {message}", printable(program));
+        for cause in &self.causes {
+            let _ = write!(text, "\n  caused by: {}", printable(cause));
+        }
+        for hint in &self.hints {
+            let _ = write!(text, "\n  {HINT}hint:{HINT:#} {}", printable(hint));
+        }
+        text
+    }
+
     /// Sets the exit code.
     #[must_use]
     pub fn exit(mut self, exit: Exit) -> Self {
@@ -123,11 +140,41 @@ pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCod
 /// # Errors
 /// [`Exit::Usage`] when it is wrong; [`Exit::Done`] when help or the version was all it asked for.
 pub fn parse<T: clap::Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<T, Exit> {
-    T::try_parse_from(arguments).map_err(|error| {
-        // As in clap itself: there is no other place for a message that cannot be printed.
-        let _ = error.print();
-        if error.use_stderr() { Exit::Usage } else { Exit::Done }
-    })
+    let mut command = T::command().styles(HELP);
+    let matches = command.try_get_matches_from_mut(arguments);
+    let parsed = matches.and_then(|mut matches| T::from_arg_matches_mut(&mut matches));
+    parsed.map_err(|error| shown(error, &mut command))
+}
+
+/// As [`parse`], for a program that has the options `--quiet` and `--verbose`: its arguments, and
+/// where its messages go.
+///
+/// # Errors
+/// As [`parse`].
+pub fn start<T: clap::Parser>(
+    program: &'static str,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<(T, Console), Exit> {
+    let mut command = command::<T>();
+    let matches = command.try_get_matches_from_mut(arguments);
+    let parsed = matches.and_then(|mut matches| {
+        let console = Console::of(program, ConsoleArgs::from_arg_matches(&matches)?);
+        Ok((T::from_arg_matches_mut(&mut matches)?, console))
+    });
+    parsed.map_err(|error| shown(error, &mut command))
+}
+
+/// The commands and options of a program that begins with [`start`].
+pub fn command<T: clap::CommandFactory>() -> clap::Command {
+    ConsoleArgs::augment_args(T::command()).styles(HELP)
+}
+
+/// Prints help, the version, or what is wrong.
+fn shown(error: clap::Error, command: &mut clap::Command) -> Exit {
+    // As in clap itself: there is no other place for a message that cannot be printed.
+    let error = error.format(command);
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage } else { Exit::Done }
 }
 
 /// As [`run`], for a program that another process calls.
@@ -136,7 +183,7 @@ pub fn outcome(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> Exi
         Ok(()) => Exit::Done,
         Err(failure) => {
             if !failure.quiet {
-                to_stderr(format_args!("{program}: error: {failure}"));
+                to_stderr(&failure.in_color(program));
             }
             failure.exit
         }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod answer;
+mod color;
+mod console;
 mod device;
 mod exit;
 mod failure;
@@ -11,9 +13,10 @@ mod termination;
 mod value;
 
 pub use answer::{FormatArg, OutputArgs, write_answer};
+pub use console::{Console, Verbosity};
 pub use device::{DeviceArg, gpu};
 pub use exit::Exit;
-pub use failure::{Failure, outcome, parse, run};
+pub use failure::{Failure, command, outcome, parse, run, start};
 pub use output::{note, print, warn, warn_all};
 pub use restart::Restart;
 pub use submit::{Scheduler, Submission, SubmitArgs, absolute, shard};

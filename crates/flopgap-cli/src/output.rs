@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use anstream::AutoStream;
 use flopgap_report::text::printable;
 
 use crate::Failure;
+use crate::color::WARNING;
 
 /// Writes a result to standard output, with a line end if it has none. A terminal gets no control
 /// characters: names in a result come from files.
@@ -27,7 +29,8 @@ fn for_output(result: &str, is_terminal: bool) -> Cow<'_, str> {
 
 /// Writes a warning to standard error.
 pub fn warn(program: &str, warning: impl fmt::Display) {
-    to_stderr(format_args!("{program}: warning: {warning}"));
+    let warning = printable(&warning.to_string());
+    to_stderr(&format!("{}: {WARNING}warning:{WARNING:#} {warning}", printable(program)));
 }
 
 /// Writes the first ten of some warnings to standard error, and how many more there are.
@@ -45,13 +48,14 @@ pub fn warn_all<W: fmt::Display>(program: &str, warnings: impl IntoIterator<Item
 
 /// Reports an action on standard error, such as which files were written.
 pub fn note(program: &str, message: impl fmt::Display) {
-    to_stderr(format_args!("{program}: {message}"));
+    to_stderr(&printable(&format!("{program}: {message}")));
 }
 
-/// Writes a line to standard error. Errors are ignored: a note that nobody can read must not affect
-/// the result, as `eprintln!` would by panicking.
-pub(crate) fn to_stderr(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable(&line.to_string()));
+/// Writes a line to standard error, without its styles unless that is a terminal. Errors are
+/// ignored: a note that nobody can read must not affect the result, as `eprintln!` would by
+/// panicking.
+pub(crate) fn to_stderr(line: &str) {
+    let _ = writeln!(AutoStream::auto(io::stderr().lock()), "{line}");
 }
 
 #[cfg(test)]
