@@ -1,13 +1,11 @@
 //! Answers: tables, and what they say in sentences.
 
-use flopgap_cli::{Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Table};
 use flopgap_timings::Error;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::PROGRAM;
 
 /// How an error of the library ends this program, with what its options can do about it.
 pub(crate) fn unanswered(error: &Error) -> Failure {
@@ -45,7 +43,7 @@ impl Answer {
 
     /// Prints tables one below the other and then the sentences; for JSON the data with the
     /// sentences, for CSV the tables alone.
-    pub(crate) fn print(mut self, output: &OutputArgs) -> Result<(), Failure> {
+    pub(crate) fn print(mut self, output: &OutputArgs, console: Console) -> Result<(), Failure> {
         let format = output.format();
         if format == FormatArg::Json {
             if let Value::Object(fields) = &mut self.data {
@@ -53,7 +51,7 @@ impl Answer {
             }
             let text =
                 serde_json::to_string_pretty(&self.data).map_err(|error| Failure::from_error(&error))?;
-            return output.write(PROGRAM, &text);
+            return output.write(console, &text);
         }
         let mut parts = Vec::new();
         for table in &self.tables {
@@ -64,7 +62,7 @@ impl Answer {
             let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
             parts.push(self.sentences.join(between));
         }
-        output.write(PROGRAM, &parts.join("\n\n"))
+        output.write(console, &parts.join("\n\n"))
     }
 }
 

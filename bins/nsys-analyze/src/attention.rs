@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let tables = [parts(&found), ratios(&found), contents(&found)];
     let tables =
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
-    Answer::new(&found, tables, sentences::attention(&found))?.print(&arguments.output)
+    Answer::new(&found, tables, sentences::attention(&found))?.print(&arguments.output, opener.console())
 }
 
 /// Microseconds to the nanosecond.

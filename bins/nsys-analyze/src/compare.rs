@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         name_of(&arguments.b)
     )];
     said.extend(sentences::compare(&found));
-    Answer::new(&found, tables, said)?.print(&arguments.output)
+    Answer::new(&found, tables, said)?.print(&arguments.output, opener.console())
 }
 
 /// The tables of a comparison: those of each process on each GPU, where there are several.

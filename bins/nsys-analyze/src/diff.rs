@@ -139,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
     let same_work = found.same_work();
     let answer = Answer::new(&Data { diff: &found, same_work, slower: &slower }, tables, said)?;
-    let printed = answer.print(&arguments.output);
+    let printed = answer.print(&arguments.output, opener.console());
     // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked
     // for.
     let mut failures = Vec::new();

@@ -63,8 +63,8 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     }
     let names: Vec<String> = arguments.traces.iter().map(|path| name_of(path)).collect();
     match found.as_slice() {
-        [one, other] => two(arguments, [one, other], [&names[0], &names[1]]),
-        _ => one(arguments, &found[0]),
+        [one, other] => two(arguments, [one, other], [&names[0], &names[1]], opener),
+        _ => one(arguments, &found[0], opener),
     }
 }
 
@@ -82,7 +82,7 @@ impl Arguments {
     }
 }
 
-fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
+fn one(arguments: &Arguments, found: &Kernels, opener: &Opener) -> Result<(), Failure> {
     let shown = arguments.shown(&found.kernels, |kernel| kernel.class)?;
     let table = titled(&title(arguments, found), Names::of(arguments.output.format()), found, &shown)
         .map_err(|error| report(&error))?;
@@ -92,7 +92,7 @@ fn one(arguments: &Arguments, found: &Kernels) -> Result<(), Failure> {
     } else {
         sentences::other_kernels(&shown)
     };
-    Answer::new(&shown, vec![table], said)?.print(&arguments.output)
+    Answer::new(&shown, vec![table], said)?.print(&arguments.output, opener.console())
 }
 
 fn title(arguments: &Arguments, found: &Kernels) -> String {
@@ -211,13 +211,18 @@ fn together(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, R
     Ok(table)
 }
 
-fn two(arguments: &Arguments, found: [&Kernels; 2], names: [&str; 2]) -> Result<(), Failure> {
+fn two(
+    arguments: &Arguments,
+    found: [&Kernels; 2],
+    names: [&str; 2],
+    opener: &Opener,
+) -> Result<(), Failure> {
     let pairs = arguments.shown(&side_by_side(found[0], found[1]), |pair| pair.class)?;
     let table = pairs_table(&pairs, Names::of(arguments.output.format())).map_err(|error| report(&error))?;
     let mut said = vec![format!("A is {}, B is {}.", names[0], names[1])];
     said.extend(sentences::kernels_of_both(found));
     let data = SideBySide { a: names[0], b: names[1], kernels: &pairs };
-    Answer::new(&data, vec![table], said)?.print(&arguments.output)
+    Answer::new(&data, vec![table], said)?.print(&arguments.output, opener.console())
 }
 
 fn pairs_table(pairs: &[Pair], names: Names) -> Result<Table, ReportError> {

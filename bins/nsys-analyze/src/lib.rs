@@ -23,7 +23,7 @@ mod unpacking;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Failure};
 use flopgap_nsys::{Error, Found, Trace};
 
@@ -87,13 +87,13 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let Arguments { export, command } = match flopgap_cli::parse(arguments) {
-        Ok(arguments) => arguments,
+    let (Arguments { export, command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
+        Ok(started) => started,
         Err(exit) => return exit,
     };
     flopgap_cli::outcome(PROGRAM, || {
-        let opener = Opener::new(export);
-        match command {
+        let opener = Opener::new(export, console);
+        console.timed("total", || match command {
             Command::Stats(arguments) => stats::run(&arguments, &opener),
             Command::Rules(arguments) => rules::run(&arguments, &opener),
             Command::Kernels(arguments) => kernels::run(&arguments, &opener),
@@ -102,16 +102,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Attention(arguments) => attention::run(&arguments, &opener),
             Command::Diff(arguments) => diff::run(&arguments, &opener),
             Command::Summary(arguments) => summary::run(&arguments, &opener),
-            Command::Batch(arguments) => batch::run(&arguments),
+            Command::Batch(arguments) => batch::run(&arguments, &opener),
             Command::Capture(arguments) => capture::run(&arguments, &opener),
             Command::Export(arguments) => export::run(&arguments, &opener),
-        }
+        })
     })
 }
 
 /// The program's commands and options: for completions and man pages.
 pub fn command() -> clap::Command {
-    Arguments::command()
+    flopgap_cli::command::<Arguments>()
 }
 
 /// What to do about a range that is not there.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_kineto::{Job, Trace, is_json, is_trace};
 use flopgap_nsys::{Error, Trace as Export};
 use flopgap_trace::Recording;
@@ -31,8 +31,8 @@ pub(crate) enum ExportTo {
 
 /// Opens the traces of a run, and removes what it exported into temporary directories when it is
 /// dropped.
-#[derive(Default)]
 pub(crate) struct Opener {
+    console: Console,
     /// What `--export` said.
     export: Option<ExportTo>,
     temporary: Mutex<Vec<TempDir>>,
@@ -41,8 +41,13 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    pub(crate) fn new(export: Option<ExportTo>) -> Self {
-        Opener { export, temporary: Mutex::default(), unpacked: Mutex::default() }
+    pub(crate) fn new(export: Option<ExportTo>, console: Console) -> Self {
+        Opener { console, export, temporary: Mutex::default(), unpacked: Mutex::default() }
+    }
+
+    /// Where messages go.
+    pub(crate) fn console(&self) -> Console {
+        self.console
     }
 
     /// Opens a trace, and shows what nsys itself reported about its recording, before any answer or
@@ -58,10 +63,12 @@ impl Opener {
     /// Opens a trace that [`Opener::open`] has opened before: what nsys reported was shown then.
     pub(crate) fn open_again(&self, path: &Path) -> Result<Opened, Failure> {
         if path.is_dir() {
-            return job_of(path).map(Opened::Kineto);
+            let what = format!("{}: directory of traces of torch.profiler, opened", path.display());
+            return self.console.timed(what, || job_of(path)).map(Opened::Kineto);
         }
         if is_kineto(path) {
-            let job = Job::open(&[path]).map_err(|error| Failure::of(&error))?;
+            let what = format!("{}: trace of torch.profiler, read", path.display());
+            let job = self.console.timed(what, || Job::open(&[path])).map_err(|error| Failure::of(&error))?;
             return Ok(Opened::Kineto(job));
         }
         self.open_export(path).map(Opened::Nsys)
@@ -84,7 +91,8 @@ impl Opener {
                 found.push((path.clone(), open(self, path)?));
                 continue;
             }
-            let trace = Trace::options().without_shapes(true).open(path);
+            let what = format!("{}: trace of torch.profiler, read", path.display());
+            let trace = self.console.timed(what, || Trace::options().without_shapes(true).open(path));
             ranks.push((path.clone(), trace.map_err(|error| Failure::of(&error))?));
         }
         if is_one_job(ranks.iter().map(|(_, trace)| trace)) {
@@ -123,7 +131,9 @@ impl Opener {
 
     fn open_export(&self, path: &Path) -> Result<Export, Failure> {
         let file = self.unpack(path)?;
-        match (Export::open_unpacked(&file, path), self.export) {
+        let what = format!("{}: export of Nsight Systems, opened", path.display());
+        let opened = self.console.timed(what, || Export::open_unpacked(&file, path));
+        match (opened, self.export) {
             (Ok(trace), _) => Ok(trace),
             (Err(Error::NotExported { .. }), Some(to)) => {
                 let exported = self.export(path, to)?;
@@ -144,7 +154,8 @@ impl Opener {
         if let Some(unpacked) = unpacked.iter().find(|unpacked| unpacked.packed == path) {
             return Ok(Cow::Owned(unpacked.export.clone()));
         }
-        let found = unpack(path).map_err(|error| {
+        let what = format!("{}: looked for compression", path.display());
+        let found = self.console.timed(what, || unpack(path)).map_err(|error| {
             let failure = Failure::new(format!(
                 "{}: cannot be unpacked in {}: {error}",
                 path.display(),
@@ -193,7 +204,7 @@ impl Opener {
                 output
             }
         };
-        flopgap_cli::note(PROGRAM, format!("exporting {} with {}", recording.display(), nsys.display()));
+        self.console.note(format_args!("exporting {} with {}", recording.display(), nsys.display()));
         let run = Command::new(&nsys)
             .args(["export", "--type=sqlite", "--output"])
             .args([&output, recording])

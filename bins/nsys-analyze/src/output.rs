@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Console, Exit, Failure, FormatArg};
 use flopgap_hint::Hint as _;
 use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Unit, Units, Value};
 use flopgap_report::ReportError;
@@ -94,6 +94,7 @@ struct Reported {
 /// A running output: what was printed so far decides blank lines and the exit code.
 pub(crate) struct Output<'a> {
     arguments: &'a OutputArguments,
+    console: Console,
     units: Units,
     /// The number of requested reports.
     asked: usize,
@@ -106,13 +107,18 @@ pub(crate) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    pub(crate) fn new(arguments: &'a OutputArguments, asked: usize) -> Result<Output<'a>, Failure> {
+    pub(crate) fn new(
+        arguments: &'a OutputArguments,
+        asked: usize,
+        console: Console,
+    ) -> Result<Output<'a>, Failure> {
         if let Some(folder) = &arguments.output {
             flopgap_fs::create_folder(folder)?;
         }
         let units = Units { time: arguments.timeunit.into() };
         Ok(Output {
             arguments,
+            console,
             units,
             asked,
             printed: 0,
@@ -209,7 +215,7 @@ impl<'a> Output<'a> {
                 return Err(Failure::new(message).hint(hint));
             }
             flopgap_fs::write_atomic(&path, text.as_bytes())?;
-            flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
+            self.console.note(format_args!("wrote {}", path.display()));
             self.written.push(path);
             return Ok(());
         }

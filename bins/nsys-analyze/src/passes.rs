@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         said.extend(sentences::passes(&found));
         data.traces.push(OfTrace { trace: path.display().to_string(), passes: found });
     }
-    Answer::new(&data, tables, said)?.print(&arguments.output)
+    Answer::new(&data, tables, said)?.print(&arguments.output, opener.console())
 }
 
 /// A list of milliseconds, or the name of a file with times.

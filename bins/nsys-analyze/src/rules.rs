@@ -8,7 +8,7 @@ use flopgap_nsys::{AppliedRule, Rule};
 use crate::filter::FilterArguments;
 use crate::opening::Opener;
 use crate::output::{Nothing, Output, OutputArguments};
-use crate::{PROGRAM, sentences, warn_all};
+use crate::{sentences, warn_all};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     } else {
         arguments.rule.clone()
     };
-    let mut output = Output::new(&arguments.output, rules.len() * arguments.traces.len())?;
+    let mut output = Output::new(&arguments.output, rules.len() * arguments.traces.len(), opener.console())?;
     for path in &arguments.traces {
         let trace = arguments.filter.apply(opener.open_nsys(path, "expert rules of nsys")?)?;
         for applied in &rules {
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
                 trace.rule(applied.clone(), sink)
             })?;
             if let Some(advice) = sentences::advice(rule).filter(|_| found) {
-                flopgap_cli::note(PROGRAM, format!("{rule}: {advice}"));
+                opener.console().note(format_args!("{rule}: {advice}"));
             }
         }
         warn_all(&trace);

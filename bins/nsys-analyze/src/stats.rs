@@ -54,13 +54,15 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         .map(|report| options.title(*report))
         .collect();
     if !differing.is_empty() {
-        flopgap_cli::note(PROGRAM, format!("differs from `nsys stats` by request: {}", differing.join(", ")));
+        let differing = differing.join(", ");
+        opener.console().note(format_args!("differs from `nsys stats` by request: {differing}"));
     } else if options != ReportOptions::default() {
         let message =
             "--attribute, --whole-graphs, --fold-names and --calls-once change none of the requested reports";
         flopgap_cli::warn(PROGRAM, message);
     }
-    let mut output = Output::new(&arguments.output, reports.len() * arguments.traces.len())?;
+    let mut output =
+        Output::new(&arguments.output, reports.len() * arguments.traces.len(), opener.console())?;
     for path in &arguments.traces {
         let trace = arguments.filter.apply(opener.open_nsys(path, "reports of `nsys stats`")?)?;
         // Summaries are made together and held; what has a row for every event is written as it is

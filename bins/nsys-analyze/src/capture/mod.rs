@@ -73,9 +73,9 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
                 .exit(Exit::Absent)
         })?,
     };
-    let recorded = record::record(&nsys, arguments)?;
+    let recorded = record::record(&nsys, arguments, opener.console())?;
     match &recorded.program {
-        Program::Well => flopgap_cli::note(PROGRAM, "the profiled program ended with exit code 0"),
+        Program::Well => opener.console().note("the profiled program ended with exit code 0"),
         Program::Badly(ended) => {
             let message = format!("the profiled program {ended}; the trace holds what ran until then");
             flopgap_cli::warn(PROGRAM, message);
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             );
         }
     }
-    flopgap_cli::note(PROGRAM, format!("wrote {}", recorded.sqlite.display()));
+    opener.console().note(format_args!("wrote {}", recorded.sqlite.display()));
     summary::print(std::slice::from_ref(&recorded.sqlite), &arguments.view, opener)?;
     match recorded.program {
         Program::Badly(ended) => Err(Failure::new(format!("the profiled program {ended}"))),

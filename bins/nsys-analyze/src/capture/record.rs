@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::SystemTime;
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 
 use super::{Arguments, GraphTrace, find};
-use crate::PROGRAM;
 
 /// What came of a recording.
 pub(super) struct Recorded {
@@ -56,7 +55,7 @@ fn options(arguments: &Arguments, base: &Path) -> Vec<OsString> {
 }
 
 /// Records the command, and exports what was recorded.
-pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Failure> {
+pub(super) fn record(nsys: &Path, arguments: &Arguments, console: Console) -> Result<Recorded, Failure> {
     let base = &arguments.output;
     if let Some(folder) = base.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         flopgap_fs::create_folder(folder)?;
@@ -64,7 +63,7 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
     let [report, raw, sqlite] =
         ["nsys-rep", "qdstrm", "sqlite"].map(|extension| with_extension(base, extension));
     let (report_before, raw_before) = (stamp(&report), stamp(&raw));
-    let status = run(nsys, &options(arguments, base))?;
+    let status = run(nsys, &options(arguments, base), console)?;
     let imported = stamp(&report) != report_before;
     if !imported {
         if stamp(&raw) == raw_before {
@@ -72,7 +71,7 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
             return Err(Failure::new(message)
                 .hint("what it said is above; the profiled program may not have started"));
         }
-        import(nsys, &raw, &report)?;
+        import(nsys, &raw, &report, console)?;
     }
     let export: Vec<OsString> = vec![
         "export".into(),
@@ -83,7 +82,7 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
         report.clone().into(),
     ];
     let before = stamp(&sqlite);
-    let exported = run(nsys, &export)?;
+    let exported = run(nsys, &export, console)?;
     if !exported.success() || stamp(&sqlite) == before {
         let message = format!("{}: nsys could not export it: it {}", report.display(), ended(exported));
         return Err(Failure::new(message)
@@ -101,7 +100,7 @@ pub(super) fn record(nsys: &Path, arguments: &Arguments) -> Result<Recorded, Fai
 }
 
 /// Turns a raw recording into a report where nsys did not.
-fn import(nsys: &Path, raw: &Path, report: &Path) -> Result<(), Failure> {
+fn import(nsys: &Path, raw: &Path, report: &Path, console: Console) -> Result<(), Failure> {
     let absent = |why: String| {
         Failure::new(format!("{}: recorded, but not imported: {why}", raw.display()))
             .hint(
@@ -114,7 +113,7 @@ fn import(nsys: &Path, raw: &Path, report: &Path) -> Result<(), Failure> {
         return Err(absent(format!("the importer of {} is not on this machine", nsys.display())));
     };
     let arguments = ["-i".into(), raw.into(), "-o".into(), report.into()];
-    let status = run(&importer, &arguments)?;
+    let status = run(&importer, &arguments, console)?;
     if !status.success() || !report.exists() {
         return Err(absent(format!(
             "{} {}; it may lack a library such as libdw1",
@@ -127,10 +126,10 @@ fn import(nsys: &Path, raw: &Path, report: &Path) -> Result<(), Failure> {
 
 /// Runs a program; what it and its children print goes to standard error, so that standard output
 /// holds the summary alone.
-fn run(program: &Path, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
+fn run(program: &Path, arguments: &[OsString], console: Console) -> Result<ExitStatus, Failure> {
     let words = std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
     let line: Vec<String> = words.map(|word| quoted(&word.to_string_lossy())).collect();
-    flopgap_cli::note(PROGRAM, format!("$ {}", line.join(" ")));
+    console.note(format_args!("$ {}", line.join(" ")));
     let status = Command::new(program).args(arguments).stdout(Stdio::from(io::stderr())).status();
     status.map_err(|error| Failure::new(format!("{}: {error}", program.display())))
 }

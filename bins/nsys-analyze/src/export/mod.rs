@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_fs::{WriteError, create_folder, write_atomic_with};
 use flopgap_hint::Hint as _;
 use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
@@ -101,13 +101,13 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         _ => None,
     };
     if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
-        return kineto(arguments);
+        return kineto(arguments, opener.console());
     }
     let trace = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.format, &arguments.output) {
         #[cfg(feature = "parquet")]
         (To::Parquet, Some(folder)) => {
-            parquet::export(trace.path(), arguments.table.as_deref(), folder)?;
+            parquet::export(trace.path(), arguments.table.as_deref(), folder, opener.console())?;
             if arguments.table.is_none() {
                 parquet::only_in_csv(&trace);
             }
@@ -116,9 +116,9 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             write_atomic_with(path, |file| {
                 perfetto(&trace, file).map(drop).map_err(|error| either(path, error))
             })?;
-            flopgap_cli::note(PROGRAM, format!("wrote {}", path.display()));
+            opener.console().note(format_args!("wrote {}", path.display()));
         }
-        (to, Some(folder)) => all_tables(&trace, folder, to)?,
+        (to, Some(folder)) => all_tables(&trace, folder, to, opener.console())?,
         (to, None) => match table {
             Some(table) => to_stdout(|out| write_table(&trace, table, to, out).map(drop))?,
             None => to_stdout(|out| perfetto(&trace, out).map(drop))?,
@@ -138,13 +138,13 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
 }
 
 /// What of a trace of `torch.profiler` is exported.
-fn kineto(arguments: &Arguments) -> Result<(), Failure> {
+fn kineto(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let path = arguments.trace.display();
     let (message, hint) = match arguments.format {
         #[cfg(feature = "parquet")]
         To::Parquet => match &arguments.output {
             Some(folder) if arguments.trace.is_file() => {
-                return parquet::export(&arguments.trace, arguments.table.as_deref(), folder);
+                return parquet::export(&arguments.trace, arguments.table.as_deref(), folder, console);
             }
             _ => ("is a directory", "export each trace in it, into a directory of its own"),
         },
@@ -174,7 +174,7 @@ fn write_table(trace: &Trace, table: CsvTable, to: To, out: &mut impl Write) -> 
 }
 
 /// One file for each table that the trace has.
-fn all_tables(trace: &Trace, folder: &Path, to: To) -> Result<(), Failure> {
+fn all_tables(trace: &Trace, folder: &Path, to: To, console: Console) -> Result<(), Failure> {
     create_folder(folder).map_err(Either::Write)?;
     let mut written = 0;
     for table in CsvTable::ALL {
@@ -184,7 +184,7 @@ fn all_tables(trace: &Trace, folder: &Path, to: To) -> Result<(), Failure> {
         });
         match rows {
             Ok(rows) => {
-                flopgap_cli::note(PROGRAM, format!("{} in {}", counted(rows), path.display()));
+                console.note(format_args!("{} in {}", counted(rows), path.display()));
                 written += 1;
             }
             Err(Either::Read(error)) if error.is_absence() => {

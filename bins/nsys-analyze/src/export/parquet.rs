@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_fs::create_folder;
 use flopgap_hint::Hint as _;
 use flopgap_nsys::Trace;
@@ -14,7 +14,12 @@ use super::counted;
 use crate::PROGRAM;
 
 /// Writes one table, or all that the trace has, into a directory.
-pub(super) fn export(trace: &Path, table: Option<&str>, folder: &Path) -> Result<(), Failure> {
+pub(super) fn export(
+    trace: &Path,
+    table: Option<&str>,
+    folder: &Path,
+    console: Console,
+) -> Result<(), Failure> {
     let source = Source::open(trace).map_err(|error| Failure::of(&error))?;
     let names: Vec<String> = match table {
         Some(name) => vec![name.to_owned()],
@@ -38,7 +43,7 @@ pub(super) fn export(trace: &Path, table: Option<&str>, folder: &Path) -> Result
         };
         let path = folder.join(format!("{name}.parquet"));
         let file = parquet::write(&found, &path, &provenance).map_err(|error| Failure::of(&error))?;
-        flopgap_cli::note(PROGRAM, format!("{} in {}", counted(file.rows), path.display()));
+        console.note(format_args!("{} in {}", counted(file.rows), path.display()));
         written += 1;
     }
     if written == 0 {

@@ -11,7 +11,7 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure, Verbosity};
 use flopgap_flops::transformer::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_report::html::{Block, Document};
@@ -170,7 +170,7 @@ fn write(
     let text = format.write(&page)?;
     let Some(output) = output else { return flopgap_cli::print(&text) };
     flopgap_fs::write_atomic(output, text.as_bytes())?;
-    flopgap_cli::note(PROGRAM, format!("wrote {}", output.display()));
+    opener.console().note(format_args!("wrote {}", output.display()));
     Ok(())
 }
 
@@ -252,7 +252,7 @@ pub fn page(traces: &[PathBuf], options: &PageOptions) -> Result<Document, Failu
         scope: ScopeArguments::new(options.warm_up.clone(), options.attribute, options.pool),
     };
     // As long as it is there, so is what it unpacked.
-    let opener = Opener::default();
+    let opener = Opener::new(None, Console::new(PROGRAM, Verbosity::Quiet));
     let jobs = opener.open_quietly(traces)?;
     let mut pages = Vec::new();
     for (path, trace) in &jobs {

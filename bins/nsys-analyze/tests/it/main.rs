@@ -9,6 +9,7 @@ mod compressed;
 mod export;
 mod hostile;
 mod kineto;
+mod messages;
 mod summary;
 
 use std::fs;
