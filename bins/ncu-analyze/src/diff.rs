@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Failure, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_phases::Totals;
 use flopgap_report::ReportError;
@@ -36,11 +36,13 @@ pub(crate) struct Arguments {
 /// to report.
 type Key = (KernelClass, String);
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     Input::at_most_one_stdin([arguments.a.as_path(), arguments.b.as_path()])?;
     let classifier = Classifier::new();
     let load = |path: &Path| -> Result<(BTreeMap<Key, Totals>, Option<u64>), Failure> {
-        let profile = arguments.input.profile(path, &classifier).map_err(|error| failure(&error))?;
+        let read = || arguments.input.profile(path, &classifier);
+        let profile =
+            console.timed(format!("{}: read", path.display()), read).map_err(|error| failure(&error))?;
         flopgap_cli::warn_all(PROGRAM, &profile.warnings);
         gaps::warn(path, &profile);
         let groups = profile.group(|kernel| (kernel.info.class, kernel.info.short.clone()));
@@ -50,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ((a, a_lost), (b, b_lost)) = (load(&arguments.a)?, load(&arguments.b)?);
     let table = compare(&a, &b, arguments.changed)?;
     let text = table.render(arguments.output.format().into(), &arguments.output.text());
-    arguments.output.write(PROGRAM, &text?)?;
+    arguments.output.write(console, &text?)?;
     gaps::require_whole(&arguments.a, a_lost)?;
     gaps::require_whole(&arguments.b, b_lost)
 }

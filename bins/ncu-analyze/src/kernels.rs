@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use flopgap_cli::{Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_phases::{Sum, Totals};
@@ -13,10 +13,10 @@ use flopgap_report::table::{TextOptions, terminal_width};
 use serde_json::{Map, Value, json};
 
 use crate::columns::{self, Reader};
+use crate::gaps;
 use crate::groups::{By, Group, groups, share};
 use crate::input::Input;
 use crate::selection::{Selected, Selection};
-use crate::{PROGRAM, gaps};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -42,13 +42,15 @@ pub(crate) struct Arguments {
     output: OutputArgs,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let selected = arguments.selection.load(&arguments.file, &arguments.input, &classifier)?;
+    let what = format!("{}: read", arguments.file.display());
+    let selected =
+        console.timed(what, || arguments.selection.load(&arguments.file, &arguments.input, &classifier))?;
     let profile = &selected.profile;
     gaps::warn(&arguments.file, profile);
     let result = render(&selected, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
-    arguments.output.write(PROGRAM, &result)?;
+    arguments.output.write(console, &result)?;
     gaps::require_whole(&arguments.file, profile.lost_at)
 }
 

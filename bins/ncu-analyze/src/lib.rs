@@ -12,7 +12,7 @@ mod selection;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Failure};
 use flopgap_ncu::Error;
 use flopgap_phases::PhaseError;
@@ -52,20 +52,22 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let Arguments { command } = match flopgap_cli::parse(arguments) {
-        Ok(arguments) => arguments,
+    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
+        Ok(started) => started,
         Err(exit) => return exit,
     };
-    flopgap_cli::outcome(PROGRAM, || match command {
-        Command::Overhead(arguments) => overhead::run(&arguments),
-        Command::Kernels(arguments) => kernels::run(&arguments),
-        Command::Diff(arguments) => diff::run(&arguments),
+    flopgap_cli::outcome(PROGRAM, || {
+        console.timed("total", || match command {
+            Command::Overhead(arguments) => overhead::run(&arguments, console),
+            Command::Kernels(arguments) => kernels::run(&arguments, console),
+            Command::Diff(arguments) => diff::run(&arguments, console),
+        })
     })
 }
 
 /// The program's commands and options: for completions and man pages.
 pub fn command() -> clap::Command {
-    Arguments::command()
+    flopgap_cli::command::<Arguments>()
 }
 
 /// Converts an error of the libraries.

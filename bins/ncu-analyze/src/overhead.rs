@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_flops::{ClassFlops, Decomposition, Pass, SquareMlp};
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Share, Strictness};
@@ -49,12 +49,13 @@ pub(crate) struct Arguments {
     output: OutputArgs,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let reports =
         [arguments.setup.as_deref(), arguments.forward.as_deref(), Some(&arguments.forward_backward)];
     Input::at_most_one_stdin(reports.into_iter().flatten())?;
     let network = SquareMlp::new(arguments.layers, arguments.width, arguments.columns)?;
-    let analysis = analyze(network, arguments).map_err(|error| failure(&error))?;
+    let analysis =
+        console.timed("reports: read", || analyze(network, arguments)).map_err(|error| failure(&error))?;
     flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
     flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     let result = match arguments.output.format() {
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(|error| Failure::from_error(&*error))?,
         format => tables(&analysis, format.into()).map_err(|error| Failure::from_error(&*error))?,
     };
-    arguments.output.write(PROGRAM, &result)
+    arguments.output.write(console, &result)
 }
 
 fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseError> {
