@@ -1,6 +1,7 @@
 //! `nsys-analyze batch DIR --output DIR`: a page and CSV reports of every trace below a folder, and
 //! an index of them.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +16,11 @@ use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table};
 
-use crate::answer::{ms, report};
+use crate::answer::{ms, name_of, report};
 use crate::opening::Opener;
 use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, Overview, PageFormat, Skipped, join, of_trace};
+use crate::unpacking::is_packed_export;
 use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
@@ -78,7 +80,7 @@ struct Found {
     unreadable: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = arguments.folder.display();
     match fs::metadata(&arguments.folder) {
         Err(error) => return Err(Failure::new(format!("{folder}: {error}"))),
@@ -94,14 +96,15 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     found.recordings.sort();
     if found.traces.is_empty() {
         let message = format!(
-            "{}: no .sqlite export and no trace of torch.profiler is in it",
+            "{}: no export of nsys and no trace of torch.profiler is in it",
             arguments.folder.display()
         );
         let hint = "export recordings with `nsys export --type sqlite`";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
     flopgap_fs::create_folder(&arguments.output)?;
-    let done = each_on_all_cores(&found.traces, |path| one(arguments, path, opener));
+    let traces: Vec<(&PathBuf, String)> = found.traces.iter().zip(names(&found.traces)).collect();
+    let done = each_on_all_cores(&traces, |(path, name)| one(arguments, path, name));
     let recordings: Vec<String> = found
         .recordings
         .iter()
@@ -142,13 +145,43 @@ fn search(folder: &Path, found: &mut Found) {
         match path.extension().and_then(|extension| extension.to_str()) {
             _ if is_folder => search(&path, found),
             Some("sqlite") => found.traces.push(path),
-            Some("json" | "gz" | "zst") if is_trace(&path).unwrap_or(false) => found.traces.push(path),
-            Some("nsys-rep" | "qdrep" | "qdstrm") if !path.with_extension("sqlite").exists() => {
-                found.recordings.push(path);
+            Some("json") if is_trace(&path).unwrap_or(false) => found.traces.push(path),
+            // A damaged file that is called an export is found, so that it is reported.
+            Some("gz" | "zst")
+                if path.with_extension("").extension().is_some_and(|inner| inner == "sqlite")
+                    || is_trace(&path).unwrap_or(false)
+                    || is_packed_export(&path) =>
+            {
+                found.traces.push(path);
             }
+            Some("nsys-rep" | "qdrep" | "qdstrm") if !is_exported(&path) => found.recordings.push(path),
             _ => {}
         }
     }
+}
+
+/// Whether the export of a recording lies beside it.
+fn is_exported(recording: &Path) -> bool {
+    ["sqlite", "sqlite.gz", "sqlite.zst"].iter().any(|ending| recording.with_extension(ending).exists())
+}
+
+/// What the page and the reports of each trace are called: the name of its file without endings, or
+/// all of it where another trace of the directory would get the same name.
+fn names(traces: &[PathBuf]) -> Vec<String> {
+    let file = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut taken: HashMap<(&Path, String), usize> = HashMap::new();
+    for path in traces {
+        let (folder, name, whole) = (path.parent().unwrap_or(path), name_of(path), file(path));
+        *taken.entry((folder, name.clone())).or_default() += 1;
+        if whole != name {
+            *taken.entry((folder, whole)).or_default() += 1;
+        }
+    }
+    let name = |path: &PathBuf| {
+        let (folder, name) = (path.parent().unwrap_or(path), name_of(path));
+        if taken.get(&(folder, name.clone())) == Some(&1) { name } else { file(path) }
+    };
+    traces.iter().map(name).collect()
 }
 
 /// The results of `work` in the order of `items`, made on as many threads as there are cores.
@@ -175,9 +208,9 @@ fn each_on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Syn
 }
 
 /// Analyses one trace and writes what came out.
-fn one(arguments: &Arguments, path: &Path, opener: &Opener) -> Done {
+fn one(arguments: &Arguments, path: &Path, name: &str) -> Done {
     let trace = relative(arguments, path);
-    let result = analyze(arguments, path, &trace, opener).map_err(|failure| failure.to_string());
+    let result = analyze(arguments, path, &trace, name).map_err(|failure| failure.to_string());
     match &result {
         Ok(_) => opener.console().note(format_args!("{}: done", trace.display())),
         Err(message) => flopgap_cli::warn(PROGRAM, format!("FAILED: {message}")),
@@ -185,8 +218,12 @@ fn one(arguments: &Arguments, path: &Path, opener: &Opener) -> Done {
     Done { trace, result }
 }
 
-fn analyze(arguments: &Arguments, path: &Path, trace: &Path, opener: &Opener) -> Result<Written, Failure> {
-    let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new(), opener)?;
+fn analyze(arguments: &Arguments, path: &Path, trace: &Path, name: &str) -> Result<Written, Failure> {
+    // Dropped with the trace, and what it unpacked with it: no more is in the temporary directory
+    // than an export for each core.
+    let opener = Opener::default();
+    let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new(), &opener)?;
+    name.clone_into(&mut answers.name);
     let base = arguments.output.join(trace);
     if let Some(folder) = base.parent() {
         flopgap_fs::create_folder(folder)?;
@@ -281,4 +318,26 @@ fn relative(arguments: &Arguments, path: &Path) -> PathBuf {
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     flopgap_fs::write_atomic(path, text.as_bytes()).map_err(Failure::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_one_directory_have_names_of_their_own() {
+        let paths = [
+            "d/a.sqlite",
+            "d/a.sqlite.zst",
+            "d/a.json.gz",
+            "d/b.sqlite.gz",
+            "d/c.sqlite",
+            "e/a.sqlite",
+            "e/x.sqlite",
+            "e/x.sqlite.sqlite",
+        ];
+        let names = names(&paths.map(PathBuf::from));
+        let expected = ["a.sqlite", "a.sqlite.zst", "a.json.gz", "b", "c", "a", "x", "x.sqlite.sqlite"];
+        assert_eq!(names, expected);
+    }
 }

@@ -20,15 +20,23 @@ pub(crate) struct Unpacked {
     pub(crate) export: PathBuf,
 }
 
+/// How an export is compressed; `None` for every other file.
+fn compression_of_export(path: &Path) -> io::Result<Option<Compression>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let Some(compression) = Compression::of(&beginning(File::open(path)?)?) else { return Ok(None) };
+    Ok((beginning(content(path, compression)?)? == DATABASE).then_some(compression))
+}
+
+/// Whether a file is an export that is compressed with gzip or Zstandard.
+pub(crate) fn is_packed_export(path: &Path) -> bool {
+    compression_of_export(path).is_ok_and(|compression| compression.is_some())
+}
+
 /// Unpacks an export that is compressed with gzip or Zstandard; `None` for every other file.
 pub(crate) fn unpack(packed: &Path) -> io::Result<Option<Unpacked>> {
-    if !packed.is_file() {
-        return Ok(None);
-    }
-    let Some(compression) = Compression::of(&beginning(File::open(packed)?)?) else { return Ok(None) };
-    if beginning(content(packed, compression)?)? != DATABASE {
-        return Ok(None);
-    }
+    let Some(compression) = compression_of_export(packed)? else { return Ok(None) };
     let folder = tempfile::Builder::new().prefix("flopgap-").tempdir()?;
     let export = folder.path().join(packed.file_stem().unwrap_or(packed.as_os_str()));
     io::copy(&mut content(packed, compression)?, &mut File::create_new(&export)?)?;

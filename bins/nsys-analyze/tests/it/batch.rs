@@ -1,9 +1,10 @@
 //! `nsys-analyze batch` over a folder of recorded traces.
 
 use std::fs;
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
-use crate::{golden, run, trace};
+use crate::{fixtures, golden, run, trace};
 
 #[test]
 fn a_folder_becomes_pages_reports_and_an_index() {
@@ -77,6 +78,46 @@ fn a_broken_trace_stops_nothing_and_is_reported() {
     // The inputs are as they were, and alone.
     assert_eq!(fs::read(input.join("b_whole.sqlite")).unwrap(), whole);
     assert_eq!(fs::read_dir(&input).unwrap().count(), 2);
+}
+
+#[test]
+fn compressed_traces_of_any_profiler_are_found_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let [input, output, temporary] = ["in", "out", "temporary"].map(|name| folder.path().join(name));
+    for folder in [&input, &temporary] {
+        fs::create_dir(folder).unwrap();
+    }
+    let (_folder, path) = trace("small_forward");
+    let whole = fs::read(&path).unwrap();
+    fs::write(input.join("a.sqlite"), &whole).unwrap();
+    let packed = fs::read(fixtures().join("small_forward.sqlite.zst")).unwrap();
+    fs::write(input.join("a.sqlite.zst"), &packed).unwrap();
+    fs::write(input.join("cut.sqlite.zst"), &packed[..packed.len() / 2]).unwrap();
+    fs::write(input.join("notes.zst"), zstd::encode_all(&b"notes"[..], 3).unwrap()).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&whole).unwrap();
+    fs::write(input.join("b.backup.gz"), encoder.finish().unwrap()).unwrap();
+    fs::write(input.join("b.nsys-rep"), "not exported").unwrap();
+    fs::write(input.join("cut.nsys-rep"), "exported").unwrap();
+    fs::copy(fixtures().join("../kineto/graph.json.gz"), input.join("graph.json.gz")).unwrap();
+
+    let mut command = assert_cmd::Command::cargo_bin("nsys-analyze").unwrap();
+    command.env("TMPDIR", &temporary).arg("batch").args([&input, &PathBuf::from("--output"), &output]);
+    let done = command.output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: 1 of 5 traces could not be analyzed"), "{said}");
+    assert!(said.contains("cut.sqlite.zst: cannot be unpacked"), "{said}");
+    assert!(said.contains("SKIPPED: b.nsys-rep") && !said.contains("cut.nsys-rep"), "{said}");
+    for name in ["a.sqlite", "a.sqlite.zst", "b.backup", "graph"] {
+        assert!(output.join(format!("{name}_summary.html")).exists(), "{name}: {said}");
+    }
+    let report =
+        |name: &str| fs::read_to_string(output.join(format!("{name}_cuda_gpu_kern_sum.csv"))).unwrap();
+    assert_eq!(report("a.sqlite").trim_end(), golden("small_forward/cuda_gpu_kern_sum.csv").trim_end());
+    assert_eq!(report("a.sqlite"), report("a.sqlite.zst"));
+    assert_eq!(report("a.sqlite"), report("b.backup"));
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0, "what was unpacked is gone");
 }
 
 #[test]

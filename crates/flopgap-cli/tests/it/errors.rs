@@ -6,17 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Libraries whose errors hold errors of another package, because its data is what they are about;
 /// a new major version of that package is one of the library, too.
-const MEANT: &[(&str, &str)] = &[
-    ("flopgap-gpu", "cudarc"),
-    ("flopgap-mlp", "safetensors"),
-    ("flopgap-nsys", "rusqlite"),
-    ("flopgap-report", "csv"),
-    ("flopgap-report", "minijinja"),
-    ("flopgap-report", "serde_json"),
-    ("flopgap-sweep", "csv"),
-    ("flopgap-sweep", "serde_json"),
-    ("flopgap-table", "arrow_schema"),
-];
+const MEANT: &[(&str, &str)] = &[("flopgap-gpu", "cudarc"), ("flopgap-table", "arrow_schema")];
 
 /// The Rust sources below a directory.
 fn sources(directory: &Path, into: &mut Vec<PathBuf>) {
@@ -89,7 +79,17 @@ fn held<'a>(text: &str, others: &[&'a str]) -> Vec<&'a str> {
             let is_path = body.match_indices(&path).any(|(at, _)| {
                 !body[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') && !body[..at].ends_with('[')
             });
-            if is_path || names.any(|name| !name.is_empty() && name != "Error" && in_body.contains(&name)) {
+            // A type, or the module of one.
+            let is_held = |name: &str| match name.chars().next() {
+                Some(first) if first.is_uppercase() => {
+                    let converts = text.contains(&format!("impl From<{name}> for"));
+                    converts || (name != "Error" && in_body.iter().any(|word| word == name))
+                }
+                Some(_) => body.contains(&format!("{name}::")),
+                None => false,
+            };
+            let converts = text.contains(&format!("impl From<{other}::"));
+            if is_path || converts || names.any(|name| is_held(&name)) {
                 found.push(other);
             }
         }
@@ -134,4 +134,8 @@ fn errors_of_other_packages_are_found() {
                 B(ArrowError),\n}\nfn f(e: zip::Error) {}\n";
     assert_eq!(held(text, &["csv", "arrow_schema", "zip"]), ["csv", "arrow_schema"]);
     assert_eq!(held(text, &["zip", "sv"]), [""; 0]);
+    let converted = "\npub enum AError {\n    Csv,\n}\nimpl From<csv::Error> for AError {}\n";
+    assert_eq!(held(converted, &["csv", "zip"]), ["csv"]);
+    let module = "use csv::tensor::View;\npub enum AError {\n    A { tensor: String },\n}\n";
+    assert_eq!(held(module, &["csv"]), [""; 0], "a module of that name is no type");
 }
