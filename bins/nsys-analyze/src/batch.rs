@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_kineto::is_trace;
@@ -80,7 +80,7 @@ struct Found {
     unreadable: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let folder = arguments.folder.display();
     match fs::metadata(&arguments.folder) {
         Err(error) => return Err(Failure::new(format!("{folder}: {error}"))),
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     flopgap_fs::create_folder(&arguments.output)?;
     let traces: Vec<(&PathBuf, String)> = found.traces.iter().zip(names(&found.traces)).collect();
-    let done = each_on_all_cores(&traces, |(path, name)| one(arguments, path, name));
+    let done = each_on_all_cores(&traces, |(path, name)| one(arguments, path, name, console));
     let recordings: Vec<String> = found
         .recordings
         .iter()
@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let index = index(arguments, &done, &recordings, &found.unreadable).map_err(|error| report(&error))?;
     let path = arguments.output.join(format!("index.{}", arguments.format.extension()));
     write(&path, &arguments.format.write(&index)?)?;
-    opener.console().note(format_args!("wrote {}", path.display()));
+    console.note(format_args!("wrote {}", path.display()));
 
     let failed = done.iter().filter(|done| done.result.is_err()).count();
     if failed == 0 && found.unreadable.is_empty() {
@@ -208,20 +208,26 @@ fn each_on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Syn
 }
 
 /// Analyses one trace and writes what came out.
-fn one(arguments: &Arguments, path: &Path, name: &str) -> Done {
+fn one(arguments: &Arguments, path: &Path, name: &str, console: Console) -> Done {
     let trace = relative(arguments, path);
-    let result = analyze(arguments, path, &trace, name).map_err(|failure| failure.to_string());
+    let result = analyze(arguments, path, &trace, name, console).map_err(|failure| failure.to_string());
     match &result {
-        Ok(_) => opener.console().note(format_args!("{}: done", trace.display())),
+        Ok(_) => console.note(format_args!("{}: done", trace.display())),
         Err(message) => flopgap_cli::warn(PROGRAM, format!("FAILED: {message}")),
     }
     Done { trace, result }
 }
 
-fn analyze(arguments: &Arguments, path: &Path, trace: &Path, name: &str) -> Result<Written, Failure> {
+fn analyze(
+    arguments: &Arguments,
+    path: &Path,
+    trace: &Path,
+    name: &str,
+    console: Console,
+) -> Result<Written, Failure> {
     // Dropped with the trace, and what it unpacked with it: no more is in the temporary directory
     // than an export for each core.
-    let opener = Opener::default();
+    let opener = Opener::new(None, console);
     let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new(), &opener)?;
     name.clone_into(&mut answers.name);
     let base = arguments.output.join(trace);

@@ -102,7 +102,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Attention(arguments) => attention::run(&arguments, &opener),
             Command::Diff(arguments) => diff::run(&arguments, &opener),
             Command::Summary(arguments) => summary::run(&arguments, &opener),
-            Command::Batch(arguments) => batch::run(&arguments),
+            Command::Batch(arguments) => batch::run(&arguments, console),
             Command::Capture(arguments) => capture::run(&arguments, &opener),
             Command::Export(arguments) => export::run(&arguments, &opener),
         })
