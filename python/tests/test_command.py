@@ -1,4 +1,4 @@
-"""``python -m flopgap``."""
+"""``flopgap FILE`` and ``python -m flopgap FILE``: one command."""
 
 import subprocess
 import sys
@@ -6,45 +6,50 @@ import sys
 import pytest
 
 
-def run(*arguments):
-    return subprocess.run([sys.executable, "-m", "flopgap", *arguments], capture_output=True, text=True)
-
-
-def test_a_trace_is_answered():
-    done = run("fixtures/nsys/small_forward.sqlite.zst")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("# small_forward\n")
-    assert "Matrix products take" in done.stdout
+def run(*arguments, **options):
+    return subprocess.run([sys.executable, "-m", "flopgap", *arguments], capture_output=True, text=True, **options)
 
 
 @pytest.mark.parametrize(
-    "path, words",
+    "path, command, words",
     [
-        ("fixtures/ncu/n4_d512_m64_forward.csv", ["ncu, with launches, counters", "split-k-reduce", "vectorized_elementwise_kernel [sigmoid]", "524,288"]),
-        ("fixtures/kineto/mlp_n10_d1024_m128.json.gz", ["kineto, with operators", "aten::mm"]),
-        ("fixtures/runs/h200-pytorch", ["run, with metrics, overheads", "epsilon", "17,244,160"]),
+        ("fixtures/nsys/small_forward.sqlite.zst", "nsys-analyze summary", ["# small_forward\n", "Matrix products take"]),
+        ("fixtures/kineto/plain.json.gz", "nsys-analyze summary", ["# plain\n"]),
+        ("fixtures/ncu/n4_d512_m64_forward.csv", "ncu-analyze kernels", ["split-k-reduce"]),
+        ("fixtures/runs/h200-small", "hyper-profile analyze --no-files", ["epsilon"]),
+        ("fixtures/models/mlp.onnx", "model-calibrate flops", ["34,267,136", "NVIDIA H200"]),
     ],
 )
-def test_other_files_show_their_first_table(path, words):
-    done = run(path, "--rows", "400")
+def test_a_file_is_answered(path, command, words):
+    done = run(path)
     assert done.returncode == 0, done.stderr
+    assert f"flopgap: the same as `{command} {path}`" in done.stderr
     for word in words:
         assert word in done.stdout
 
 
-def test_a_table_by_name():
-    done = run("fixtures/nsys/small_forward.sqlite.zst", "--table", "gpus")
-    assert done.returncode == 0, done.stderr
-    assert "NVIDIA H200" in done.stdout
+def test_programs_are_commands():
+    usage = run("nsys", "--help")
+    assert usage.returncode == 0 and "Usage: flopgap nsys" in usage.stdout
+    kernels = run("nsys", "kernels", "fixtures/nsys/small_forward.sqlite.zst", "--format", "csv")
+    assert kernels.returncode == 0 and "sm80_xmma_gemm" in kernels.stdout
 
 
 def test_exit_codes():
     assert run().returncode == 2
-    assert run("fixtures/nsys/small_forward.sqlite.zst", "--rows", "0").returncode == 2
-    absent = run("fixtures/nsys/small_forward.sqlite.zst", "--table", "nothing")
+    absent = run("README.md")
     assert absent.returncode == 3
-    assert "has no table `nothing`" in absent.stderr and "hint: it has kernels" in absent.stderr
-    failed = run("README.md")
-    assert failed.returncode == 1
-    assert failed.stderr.startswith("flopgap: error: README.md: ")
+    assert absent.stderr.startswith("flopgap: error: README.md: not recognized: ")
+    assert run("missing.sqlite").returncode == 1
     assert run("--version").stdout.startswith("flopgap ")
+
+
+def test_jobs_and_workers_are_started_by_python(tmp_path):
+    sizes = ["-n", "2", "-d", "64", "-m", "16"]
+    done = run("profile", "new", *sizes, "--submit", "slurm", "--dry-run", "--output", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert '"$program" -m flopgap profile resume ' in done.stdout
+    assert sys.executable in done.stdout
+    # What such a process is: without a GPU, it reports that as one.
+    worker = run("profile", "count-on", "--device", "0", stdin=subprocess.DEVNULL, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert worker.stdout.startswith('{"error":'), worker

@@ -4,13 +4,14 @@ import importlib.metadata
 import os
 import signal
 import subprocess
+import sys
 import sysconfig
 import time
 from pathlib import Path
 
 import pytest
 
-PROGRAMS = ["flopgap", "ncu-analyze", "nsys-analyze"]
+PROGRAMS = ["flopgap", "hyper-profile", "mlp-bench", "mlp-validate", "model-calibrate", "ncu-analyze", "nsys-analyze"]
 
 
 def program(name):
@@ -61,6 +62,13 @@ def test_exit_codes():
     assert failed.stderr.startswith("nsys-analyze: error: README.md: ")
 
 
+def test_a_program_starts_itself_again_by_python(tmp_path):
+    sizes = ["-n", "2", "-d", "64", "-m", "16"]
+    done = run("hyper-profile", "new", *sizes, "--submit", "slurm", "--dry-run", "--output", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert '"$program" -m flopgap profile resume ' in done.stdout
+
+
 def test_an_interrupt_ends_a_program(tmp_path):
     # A pipe that nobody fills: the program waits for it.
     pipe = tmp_path / "report.csv"
@@ -77,4 +85,4 @@ def test_no_program_of_another_name():
     from flopgap._flopgap import command
 
     with pytest.raises(ValueError, match="no program is called rm"):
-        command("rm", [])
+        command("rm", [], sys.executable)

@@ -102,7 +102,6 @@ pub(super) const NOT_RUN: &[NotRun] = &[
     NotRun { document: "fixtures/", command: "", reason: "recorded on a GPU" },
     NotRun { document: "fuzz/", command: "", reason: "runs until it is stopped, and needs cargo-fuzz" },
     NotRun { document: "python/README.md", command: "maturin build", reason: INSTALLS },
-    NotRun { document: "python/README.md", command: "flopgap ", reason: NEEDS_FILES },
     NotRun {
         document: "bins/run-table/",
         command: "ballista-",
