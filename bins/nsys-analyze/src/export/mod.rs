@@ -138,6 +138,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
 }
 
 /// What of a trace of `torch.profiler` is exported.
+#[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "nothing is written"))]
 fn kineto(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let path = arguments.trace.display();
     let (message, hint) = match arguments.format {
