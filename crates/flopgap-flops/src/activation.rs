@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{FlopError, checked};
 
 /// An element-wise non-linearity. In text and JSON: `identity`, `relu`, `leaky_relu`, `sigmoid`,
@@ -13,8 +11,9 @@ use crate::{FlopError, checked};
 /// The list is meant to be matched as a whole, and is not `non_exhaustive`: a program that computes
 /// activations must not compile before it knows a new one, which a catch-all would turn into
 /// another function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Activation {
     /// `x`: no work under any convention.
     Identity,
@@ -97,7 +96,8 @@ impl FromStr for Activation {
 }
 
 /// FLOPs per element of an activation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ActivationCost {
     /// The function.
     pub forward: u64,
@@ -107,8 +107,9 @@ pub struct ActivationCost {
 }
 
 /// The cost model of activations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ActivationCosts {
     /// The same for every activation but the identity, which is free.
@@ -150,8 +151,9 @@ impl ActivationCosts {
 }
 
 /// The gradient that enters the last layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum LossGradient {
     /// One constant for all elements, as behind a sum or mean: it is neither read nor multiplied
     /// with.
@@ -170,7 +172,8 @@ pub enum LossGradient {
 /// Fixed in all conventions: a fused multiply-add is 2; a reduction of `n` values is `n` additions,
 /// as in a dot product; adding a bias is 1 per output element; multiplying with the incoming
 /// gradient is 1 per element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Convention {
     /// The cost model of activations.
     pub activations: ActivationCosts,

@@ -1,8 +1,5 @@
 //! FLOPs by class of kernel.
 
-use serde::ser::{Error as _, SerializeStruct as _};
-use serde::{Deserialize, Serialize, Serializer};
-
 use crate::{FlopError, checked};
 
 /// FLOPs of one pass, by the class of the kernel that executed them.
@@ -21,8 +18,9 @@ use crate::{FlopError, checked};
 /// );
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(try_from = "Record")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Record"))]
 pub struct ClassFlops {
     /// Matrix products.
     pub gemm: u64,
@@ -58,8 +56,11 @@ impl ClassFlops {
     }
 }
 
-impl Serialize for ClassFlops {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+#[cfg(feature = "serde")]
+impl serde::Serialize for ClassFlops {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::{Error as _, SerializeStruct as _};
+
         let total = self.total().map_err(S::Error::custom)?;
         let mut object = serializer.serialize_struct("ClassFlops", 5)?;
         object.serialize_field("gemm", &self.gemm)?;
@@ -72,7 +73,8 @@ impl Serialize for ClassFlops {
 }
 
 /// The stored form, before the total is checked.
-#[derive(Deserialize)]
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
 #[serde(rename = "ClassFlops")]
 struct Record {
     gemm: u64,
@@ -82,6 +84,7 @@ struct Record {
     total: u64,
 }
 
+#[cfg(feature = "serde")]
 impl TryFrom<Record> for ClassFlops {
     type Error = FlopError;
 

@@ -1,7 +1,5 @@
 //! Multi-layer perceptrons of any sizes.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     Activation, ClassFlops, Convention, ElementType, FlopError, LossGradient, Pass, Ratio, Work, checked,
 };
@@ -22,8 +20,9 @@ use crate::{
 /// assert_eq!(forward.layers.len(), 2);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Parts")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Parts"))]
 pub struct Mlp {
     sizes: Vec<u64>,
     batch: u64,
@@ -34,8 +33,9 @@ pub struct Mlp {
 }
 
 /// Which layers have a bias. A list is never of one value alone, so equal networks are equal.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(untagged))]
 enum Biases {
     /// All layers, or none.
     Every(bool),
@@ -45,7 +45,8 @@ enum Biases {
 
 /// FLOPs of one layer, or of all of them, by operation. The operations of the other pass are 0, so
 /// the sum of a forward and a backward count is a training step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LayerFlops {
     /// Forward product `X W^T`: `2 batch in out`.
     pub output: u64,
@@ -127,7 +128,8 @@ impl LayerFlops {
 /// Backward reads `dY`, `X`, what the derivative needs (one tensor of the shape of `Y`; none for
 /// the identity) and `W` where `dX` is needed, and writes `dW`, `db` and `dX`. A constant loss
 /// gradient is not read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LayerWork {
     /// FLOPs by operation.
     pub flops: LayerFlops,
@@ -172,7 +174,8 @@ impl LayerWork {
 }
 
 /// One pass over an [`Mlp`]: every layer in the order of the forward pass, and their sum.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MlpWork {
     /// The pass.
     pub pass: Pass,
@@ -430,7 +433,8 @@ impl Shape {
 }
 
 /// A network before its sizes are checked.
-#[derive(Deserialize)]
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
 #[serde(rename = "Mlp", deny_unknown_fields)]
 struct Parts {
     sizes: Vec<u64>,
@@ -441,6 +445,7 @@ struct Parts {
     input_gradient: bool,
 }
 
+#[cfg(feature = "serde")]
 impl TryFrom<Parts> for Mlp {
     type Error = FlopError;
 

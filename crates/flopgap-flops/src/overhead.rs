@@ -1,8 +1,6 @@
 //! Overheads of a measurement relative to theory (epsilon, rho, kappa and omega), and the
 //! reconstruction.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ClassFlops, FlopError, Pass, Ratio, SquareMlp};
 
 /// How far the counted FLOPs of one pass lie above theory, as exact fractions.
@@ -154,7 +152,8 @@ impl Overheads {
 /// A JSON reader must parse numbers to the nearest `f64` for
 /// [`reconstruct_f64`](Self::reconstruct_f64) to keep its promise. Python does; `serde_json` does
 /// with its feature `float_roundtrip`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OverheadFactors {
     /// Relative excess of the GEMM FLOPs.
     pub epsilon: f64,
@@ -212,7 +211,8 @@ impl OverheadFactors {
 /// assert_eq!(decomposition.difference, 0);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Decomposition {
     /// The network.
     pub model: SquareMlp,

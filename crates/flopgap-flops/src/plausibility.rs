@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use crate::{ClassFlops, FlopError, Pass, SquareMlp};
 
 /// Counted GEMM FLOPs above this multiple of theory are questioned.
@@ -37,8 +35,9 @@ const ROUNDING: f64 = 0.005;
 /// assert!(verdict.likely_causes().contains(&LikelyCause::MissingLaunches));
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "verdict", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Plausibility {
     /// Neither below theory nor questionably far above it.
@@ -68,8 +67,9 @@ pub enum Plausibility {
 }
 
 /// A class whose theory is a lower bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Bounded {
     /// Matrix products.
@@ -79,8 +79,9 @@ pub enum Bounded {
 }
 
 /// The usual cause of an implausible count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum LikelyCause {
     /// The stated layers, width or columns are not those that ran.

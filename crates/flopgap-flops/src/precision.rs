@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ElementType, FlopError, checked};
 
 /// The arithmetic of matrix products and convolutions. In text and JSON: `fp32`, `tf32`, `fp16`,
@@ -12,8 +10,9 @@ use crate::{ElementType, FlopError, checked};
 ///
 /// It differs from [`ElementType`], which says how a number is stored: TF32 products read and write
 /// 32-bit floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Precision {
     /// 32-bit multiplications and additions; no TF32.
     Fp32,

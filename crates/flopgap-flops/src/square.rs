@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ClassFlops, FlopError, Pass, checked};
 
 /// A network of `layers` (N) equal layers, each a `width x width` (D) weight matrix without bias
@@ -38,13 +36,14 @@ use crate::{ClassFlops, FlopError, Pass, checked};
 /// assert_eq!(model.theory(Pass::Backward)?.activation, 2_490_368);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Sizes")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Sizes"))]
 pub struct SquareMlp {
     layers: u64,
     width: u64,
     /// Files of version 1 call it `tokens`.
-    #[serde(rename = "tokens")]
+    #[cfg_attr(feature = "serde", serde(rename = "tokens"))]
     columns: u64,
 }
 
@@ -127,7 +126,8 @@ impl fmt::Display for SquareMlp {
 }
 
 /// The sizes before they are checked.
-#[derive(Deserialize)]
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
 #[serde(rename = "SquareMlp")]
 struct Sizes {
     layers: u64,
@@ -136,6 +136,7 @@ struct Sizes {
     columns: u64,
 }
 
+#[cfg(feature = "serde")]
 impl TryFrom<Sizes> for SquareMlp {
     type Error = FlopError;
 

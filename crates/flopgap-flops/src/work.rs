@@ -3,13 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{FlopError, Ratio, checked};
 
 /// How a number is stored. In text and JSON: `fp64`, `fp32`, `fp16`, `bf16`, `fp8`, `int8`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum ElementType {
     /// IEEE binary64.
     Fp64,
@@ -81,7 +80,8 @@ impl FromStr for ElementType {
 /// assert_eq!(format!("{:.1}", product.intensity()?.unwrap()), "1365.3");
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Work {
     /// Floating-point operations: an addition or a multiplication is 1, a fused multiply-add 2.
     pub flops: u64,

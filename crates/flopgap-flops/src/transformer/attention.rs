@@ -1,12 +1,11 @@
 //! Scaled dot-product attention.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ElementType, FlopError, Work, checked};
 
 /// Which query/key pairs are computed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum AttentionMask {
     /// All pairs. Also what a causal mask costs where masked scores are computed and thrown away,
     /// as plain matrix products do.
@@ -38,7 +37,8 @@ pub enum AttentionMask {
 /// assert_eq!(format!("{:.1}", Ratio::of_counts(scores, softmax)?), "25.6");
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Attention {
     /// Sequences.
     pub batch: u64,

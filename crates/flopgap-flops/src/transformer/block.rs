@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Attention, AttentionMask, Linear, Norm};
 use crate::{Activation, Convention, ElementType, FlopError, LossGradient, Pass, Work, checked};
 
 /// The MLP of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(tag = "kind", rename_all = "snake_case"))]
 pub enum BlockMlp {
     /// `down(activation(up(x)))`.
     Plain {
@@ -42,8 +41,9 @@ pub enum BlockMlp {
 /// assert_eq!(work.of(Operation::Softmax)?.flops, 62_914_560);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Block {
     /// Width of the residual stream.
     pub width: u64,
@@ -66,8 +66,9 @@ pub struct Block {
 }
 
 /// An operation of a transformer. In text and JSON the name in snake case: `scores`, `mlp_up`, ...
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Operation {
     /// Token embedding: a gather forward, a scatter-add backward.
@@ -159,19 +160,21 @@ impl fmt::Display for Operation {
 }
 
 /// The cost of one operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OperationWork {
     /// The operation.
     pub operation: Operation,
     /// Its FLOPs and compulsory bytes.
-    #[serde(flatten)]
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub work: Work,
 }
 
 /// Operations of one pass in the order of the forward pass; each appears at most once, with the sum
 /// over all blocks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct WorkList {
     operations: Vec<OperationWork>,
 }

@@ -1,7 +1,5 @@
 //! A linear layer on rows of tokens.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ElementType, FlopError, Work, checked};
 
 /// `Y = X W^T + b` on `tokens` rows: `inputs` features to `outputs` features.
@@ -16,7 +14,8 @@ use crate::{ElementType, FlopError, Work, checked};
 /// assert_eq!(projection.backward(ElementType::Fp32, true)?.flops, 2 * forward.flops);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Linear {
     /// Rows of `X`: batch times sequence length.
     pub tokens: u64,

@@ -1,7 +1,5 @@
 //! A decoder-only language model.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Block, Linear, Operation, WorkList};
 use crate::{Convention, ElementType, FlopError, Pass, Work, checked};
 
@@ -23,8 +21,9 @@ use crate::{Convention, ElementType, FlopError, Pass, Work, checked};
 /// assert_eq!(forward.total()?.flops, 547_013_787_648);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Transformer {
     /// Number of blocks.
     pub layers: u64,

@@ -1,12 +1,11 @@
 //! Normalization over the features of a token.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ElementType, FlopError, Work, checked};
 
 /// Which normalization. In text and JSON: `layer_norm`, `rms_norm`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Norm {
     /// `(x - mean) / deviation * gain + shift`.
     LayerNorm,

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::{ElementType, FlopError, Work, checked};
 
 /// An optimizer; its step is element-wise over the parameters, so its arithmetic intensity is a
@@ -27,8 +25,9 @@ use crate::{ElementType, FlopError, Work, checked};
 /// assert_eq!(format!("{:.4}", step.intensity()?.unwrap()), "0.5357");
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Optimizer {
     /// Stochastic gradient descent.
