@@ -8,14 +8,14 @@ use flopgap_cli::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The version of files and columns. A run of another version is collected again.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 const FORMAT: &str = "flopgap-dataset";
 
 /// A run that was collected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: String,
-    version: u64,
+    pub(crate) version: u64,
     pub(crate) run: String,
     pub(crate) source: SourceFile,
     /// Rows of each table.
@@ -47,12 +47,12 @@ impl Manifest {
         Manifest { format: FORMAT.to_owned(), version: VERSION, run: run.to_owned(), source, tables, skipped }
     }
 
-    /// Reads one. None if there is none, or an older one; a damaged one counts as none, since the
+    /// Reads one, or an older one. None if there is none; a damaged one counts as none, since the
     /// run is collected again then.
     pub(crate) fn read(path: &Path) -> Result<Option<Manifest>, Failure> {
         let Ok(text) = fs::read(path) else { return Ok(None) };
         let Ok(manifest) = serde_json::from_slice::<Manifest>(&text) else { return Ok(None) };
-        if manifest.format != FORMAT || manifest.version < VERSION {
+        if manifest.format != FORMAT {
             return Ok(None);
         }
         if manifest.version > VERSION {

@@ -14,7 +14,7 @@ use flopgap_table::{Error, Kind, Source, parquet};
 use super::find::Input;
 use super::{Options, runs};
 use crate::layout::Layout;
-use crate::manifest::{Manifest, SourceFile};
+use crate::manifest::{Manifest, SourceFile, VERSION};
 use crate::name;
 
 /// What became of an input.
@@ -104,7 +104,8 @@ fn try_collect(input: &Input, options: &Options<'_>, kind: &mut Option<String>) 
                 format!("give this one another name, `NAME={path}`, or replace that one with --replace");
             return Err(Failure::new(message).hint(hint));
         }
-        let same = SourceFile { path: of_source.path.clone(), ..known.source.clone() } == of_source;
+        let same = known.version == VERSION
+            && SourceFile { path: of_source.path.clone(), ..known.source.clone() } == of_source;
         if same
             && !options.again
             && let Some(tables) = present(layout, &encoded, &known)

@@ -9,8 +9,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
+use flopgap_table::parquet::DERIVED;
 use parquet::basic::Type;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
@@ -42,16 +43,31 @@ fn add_bounds(path: &Path, columns: &[&str], bounds: &mut [Option<i128>]) -> Res
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
     for group in reader.metadata().row_groups() {
         for (column, bound) in columns.iter().zip(&mut *bounds) {
-            let is_it = |chunk: &&ColumnChunkMetaData| {
-                let parts = chunk.column_path().parts();
-                parts.len() == 1 && parts[0] == *column && chunk.column_type() == Type::INT64
-            };
-            let Some(chunk) = group.columns().iter().find(is_it) else { continue };
-            let sum = largest(chunk).map(|most| i128::from(most) * i128::from(group.num_rows()));
+            let sum = largest_in(group, column).and_then(|most| most.checked_mul(group.num_rows().into()));
             *bound = bound.zip(sum).and_then(|(bound, sum)| bound.checked_add(sum));
         }
     }
     Ok(())
+}
+
+/// The largest size of a value of a column: 0 of one that is not of whole numbers, none where it is
+/// not known.
+fn largest_in(group: &RowGroupMetaData, column: &str) -> Option<i128> {
+    let chunk = |column: &str| {
+        let is_it = |chunk: &&ColumnChunkMetaData| {
+            let parts = chunk.column_path().parts();
+            parts.len() == 1 && parts[0] == *column && chunk.column_type() == Type::INT64
+        };
+        group.columns().iter().find(is_it)
+    };
+    let size = |chunk| largest(chunk).map(i128::from);
+    let (derived, [a, b]) = DERIVED;
+    match (chunk(column), chunk(a), chunk(b)) {
+        (Some(chunk), ..) => size(chunk),
+        // What is not stored is the sum of two others.
+        (None, Some(a), Some(b)) if column == derived => size(a)?.checked_add(size(b)?),
+        _ => Some(0),
+    }
 }
 
 /// The largest size of a value; 0 where all are null, none where the file does not say.

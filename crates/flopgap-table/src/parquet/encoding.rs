@@ -1,76 +1,149 @@
 //! How each column is stored, decided by the values of its first batch.
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 use rustc_hash::FxHashSet;
 
 /// Rows of a row group.
 pub(super) const GROUP: usize = 1 << 18;
-/// Rows of a page.
-const PAGE: usize = 1 << 16;
+/// Rows that are made and encoded at once: few enough to stay in the processor's cache, enough to
+/// choose encodings by.
+pub(super) const BATCH: usize = 1 << 14;
+/// Bytes of a page before compression: each column has one page of a row group, and kernels that
+/// repeat from step to step are within reach of the compression.
+const PAGE: usize = 1 << 23;
+/// Where Zstandard begins to find what repeats in numbers stored byte by byte. It is the first
+/// level of its lazy search, 1.1 times the time of level 1 for the whole file.
+const LEVEL: i32 = 5;
+/// How numbers are stored that would not repeat in a dictionary: differences suit what rises
+/// evenly, such as times; byte by byte suits values of one size, which differ in their low bytes.
+const VARIED: [Encoding; 2] = [Encoding::DELTA_BINARY_PACKED, Encoding::BYTE_STREAM_SPLIT];
 
 pub(super) fn properties(
-    schema: &SchemaRef,
+    schema: &Schema,
     first: Option<&RecordBatch>,
     entries: Vec<KeyValue>,
 ) -> Result<WriterProperties, ParquetError> {
-    let mut properties = WriterProperties::builder()
-        .set_created_by(concat!("flopgap version ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_max_row_group_row_count(Some(GROUP))
-        .set_data_page_row_count_limit(PAGE)
-        .set_write_batch_size(PAGE)
-        .set_dictionary_page_size_limit(1 << 26)
-        .set_key_value_metadata(Some(entries));
-    for (place, field) in schema.fields().iter().enumerate() {
-        let plain = first.and_then(|batch| without_dictionary(batch.column(place)));
-        if let Some(encoding) = plain {
-            // Of the column's parts: a name may have dots.
-            let path = ColumnPath::new(vec![field.name().clone()]);
-            properties = properties
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, encoding);
-        }
+    let mut properties = builder()?.set_key_value_metadata(Some(entries));
+    for field in schema.fields().iter().filter(|field| !field.data_type().is_numeric()) {
+        // Bounds of names say nothing, and every name would be compared with them.
+        properties = properties.set_column_statistics_enabled(path(field.name()), EnabledStatistics::None);
+    }
+    for (name, encoding) in first.map(encodings).transpose()?.unwrap_or_default() {
+        properties = stored_as(properties, &name, encoding);
     }
     Ok(properties.build())
 }
 
-/// How numbers are stored that would not repeat in a dictionary.
-fn without_dictionary(array: &dyn Array) -> Option<Encoding> {
+fn builder() -> Result<WriterPropertiesBuilder, ParquetError> {
+    Ok(WriterProperties::builder()
+        .set_created_by(concat!("flopgap version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_data_page_row_count_limit(GROUP)
+        .set_data_page_size_limit(PAGE)
+        .set_write_batch_size(BATCH)
+        .set_dictionary_page_size_limit(1 << 26))
+}
+
+/// Of the column's parts: a name may have dots.
+fn path(name: &str) -> ColumnPath {
+    ColumnPath::new(vec![name.to_owned()])
+}
+
+fn stored_as(properties: WriterPropertiesBuilder, name: &str, encoding: Encoding) -> WriterPropertiesBuilder {
+    properties.set_column_dictionary_enabled(path(name), false).set_column_encoding(path(name), encoding)
+}
+
+/// The columns that are stored without a dictionary, and how.
+fn encodings(first: &RecordBatch) -> Result<BTreeMap<String, Encoding>, ParquetError> {
+    let schema = first.schema();
+    let (mut varied, mut encodings) = (Vec::new(), BTreeMap::new());
+    for (place, field) in schema.fields().iter().enumerate() {
+        match values(first.column(place)) {
+            // Differences of nothing take less time than one word of a dictionary for every row.
+            Some(Values::Equal) if field.data_type().is_integer() => {
+                encodings.insert(field.name().clone(), Encoding::DELTA_BINARY_PACKED);
+            }
+            Some(Values::Varied) => varied.push(place),
+            _ => {}
+        }
+    }
+    if !varied.is_empty() {
+        encodings.extend(smallest(&first.project(&varied)?)?);
+    }
+    Ok(encodings)
+}
+
+/// How columns of numbers that would not repeat in a dictionary take least space.
+fn smallest(columns: &RecordBatch) -> Result<BTreeMap<String, Encoding>, ParquetError> {
+    let mut best: BTreeMap<String, (Encoding, i64)> = BTreeMap::new();
+    for encoding in VARIED {
+        let is_possible =
+            |field: &&Arc<Field>| encoding == Encoding::BYTE_STREAM_SPLIT || field.data_type().is_integer();
+        let mut properties = builder()?.set_statistics_enabled(EnabledStatistics::None);
+        let schema = columns.schema();
+        for field in schema.fields().iter().filter(is_possible) {
+            properties = stored_as(properties, field.name(), encoding);
+        }
+        let mut writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties.build()))?;
+        writer.write(columns)?;
+        let tried = writer.close()?;
+        let chunks = tried.row_groups().iter().flat_map(RowGroupMetaData::columns);
+        for (field, chunk) in schema.fields().iter().zip(chunks).filter(|(field, _)| is_possible(field)) {
+            let size = chunk.compressed_size();
+            if best.get(field.name()).is_none_or(|&(_, least)| size < least) {
+                best.insert(field.name().clone(), (encoding, size));
+            }
+        }
+    }
+    Ok(best.into_iter().map(|(name, (encoding, _))| (name, encoding)).collect())
+}
+
+/// What the numbers of a column are like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    /// All are one.
+    Equal,
+    Repeated,
+    /// More than a fourth are different ones.
+    Varied,
+}
+
+/// None for a column of another type.
+fn values(array: &dyn Array) -> Option<Values> {
     match array.data_type() {
-        DataType::Int64 => varied(array.as_primitive::<Int64Type>(), |value| value),
-        DataType::UInt64 => varied(array.as_primitive::<UInt64Type>(), |value| value),
-        DataType::Float64 => varied(array.as_primitive::<Float64Type>(), f64::to_bits),
+        DataType::Int64 => Some(distinct(array.as_primitive::<Int64Type>(), |value| value)),
+        DataType::UInt64 => Some(distinct(array.as_primitive::<UInt64Type>(), |value| value)),
+        DataType::Float64 => Some(distinct(array.as_primitive::<Float64Type>(), f64::to_bits)),
         _ => None,
     }
 }
 
-/// Differences where the values mostly rise, such as times; else byte by byte, since values of one
-/// size differ in their low bytes.
-fn varied<T: ArrowPrimitiveType, K: Eq + Hash>(
+fn distinct<T: ArrowPrimitiveType, K: Eq + Hash>(
     array: &PrimitiveArray<T>,
     key: impl Fn(T::Native) -> K,
-) -> Option<Encoding> {
+) -> Values {
     let mut seen = FxHashSet::default();
-    let (mut rises, mut last) = (0, None);
     for value in array.iter().flatten() {
         seen.insert(key(value));
-        rises += usize::from(last.is_some_and(|last| value >= last));
-        last = Some(value);
+        if seen.len() > array.len() / 4 && seen.len() > 1 {
+            return Values::Varied;
+        }
     }
-    if seen.len() <= array.len() / 4 {
-        return None;
-    }
-    let sorted = T::DATA_TYPE.is_integer() && rises >= array.len() / 4 * 3;
-    Some(if sorted { Encoding::DELTA_BINARY_PACKED } else { Encoding::BYTE_STREAM_SPLIT })
+    if seen.len() > 1 { Values::Repeated } else { Values::Equal }
 }

@@ -1,12 +1,15 @@
 //! Tables as Parquet files, and back: one file for each table, with what it was made from in its
 //! metadata. `docs/FORMATS.md` has the format.
 
+mod checksum;
+mod derived;
 mod digest;
 mod encoding;
 mod provenance;
 mod read;
 mod write;
 
+pub use derived::DERIVED;
 pub(crate) use digest::of_source;
 pub(crate) use provenance::names;
 pub use provenance::{FORMAT, Provenance, VERSION};

@@ -8,7 +8,13 @@ use parquet::file::metadata::KeyValue;
 pub const FORMAT: &str = "flopgap-table";
 
 /// The version of the format that this crate writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// The oldest version that it reads: every column is stored, and nothing is verified.
+pub(super) const OLDEST: u32 = 1;
+
+/// Entries of a file that say nothing about its source.
+const OWN: [&str; 2] = [super::derived::ENTRY, "crc32"];
 
 /// What the names of all our entries begin with.
 pub(super) const PREFIX: &str = "flopgap.";
@@ -98,7 +104,8 @@ impl Provenance {
             ("gpu", self.gpu.as_deref()),
             ("driver", self.driver.as_deref()),
         ];
-        let others = self.others.iter().filter(|(name, _)| !known.iter().any(|(own, _)| own == name));
+        let is_own = |name: &str| known.iter().any(|(own, _)| *own == name) || OWN.contains(&name);
+        let others = self.others.iter().filter(|(name, _)| !is_own(name));
         let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
         let entries = known.iter().filter_map(|&(name, value)| Some((name, value?))).chain(others);
         entries.map(|(name, value)| KeyValue::new(format!("{PREFIX}{name}"), value.to_owned())).collect()
@@ -107,6 +114,7 @@ impl Provenance {
     /// What is left of a file's entries, by their names without the prefix, when those of the
     /// format and the table were taken.
     pub(super) fn of_entries(mut entries: BTreeMap<String, String>) -> Provenance {
+        entries.retain(|name, _| !OWN.contains(&name.as_str()));
         let mut take = |name: &str| entries.remove(name);
         let tool = take("tool").unwrap_or_default();
         let tool_version = take("tool_version").unwrap_or_default();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::file::metadata::KeyValue;
-use flopgap_hint::Hint as _;
+use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
+use flopgap_hint::{Hint as _, chain};
 use flopgap_table::arrow_array::types::Int32Type;
 use flopgap_table::arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, RecordBatchReader as _, UInt64Array,
@@ -220,15 +221,136 @@ fn files_of_others_and_of_newer_versions_are_refused() {
     assert!(error.hint().unwrap().contains("Polars"));
     assert!(matches!(Source::open(&path), Err(Error::ForeignParquet { .. })));
 
-    foreign(&path, &[("flopgap.format", "flopgap-table"), ("flopgap.version", "2"), ("flopgap.table", "a")]);
+    foreign(&path, &[("flopgap.format", "flopgap-table"), ("flopgap.version", "3"), ("flopgap.table", "a")]);
     let error = damaged(&path);
-    assert!(error.to_string().ends_with("has version 2 of flopgap's format; supported: 1"), "{error}");
+    assert!(error.to_string().ends_with("has version 3 of flopgap's format; supported: 2"), "{error}");
     assert!(error.hint().unwrap().starts_with("update flopgap"));
 
     foreign(&path, &[("flopgap.format", "flopgap-table"), ("flopgap.version", "1")]);
     assert!(matches!(damaged(&path), Error::Parquet { .. }));
     foreign(&path, &[("flopgap.format", "flopgap-table"), ("flopgap.version", "1"), ("flopgap.table", "a")]);
     assert_eq!(parquet::read(&path).unwrap().rows, 1);
+
+    // Since version 2 it has checksums.
+    foreign(&path, &[("flopgap.format", "flopgap-table"), ("flopgap.version", "2"), ("flopgap.table", "a")]);
+    let error = damaged(&path);
+    assert!(chain(&error).to_string().ends_with("its metadata has no `flopgap.crc32`"), "{error:?}");
+}
+
+/// A file of the release before `end_ns` was left out.
+#[test]
+fn files_of_the_first_version_are_read() {
+    let old = parquet::read(fixtures().join("table/kernels_version_1.parquet")).unwrap();
+    let table = open("nsys/small_forward.sqlite.zst").table("kernels").unwrap();
+    // Descriptions may change.
+    let types = |table: &Table| -> Vec<_> {
+        let schema = table.schema();
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    };
+    assert_eq!((old.rows, types(&old.table)), (838, types(&table)));
+    assert_eq!(columns(&batches(&old.table)), columns(&batches(&table)));
+}
+
+/// The columns that are in a file itself.
+fn stored(path: &Path) -> Vec<String> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let columns = reader.metadata().file_metadata().schema_descr().columns().iter();
+    columns.map(|column| column.name().to_owned()).collect()
+}
+
+/// Start, end and duration.
+type Event = (Option<i64>, Option<i64>, Option<i64>);
+
+fn events(rows: &[Event]) -> Table {
+    let field = |name: &str| Field::new(name, DataType::Int64, true);
+    let schema = Schema::new(vec![field("start_ns"), field("end_ns"), field("duration_ns")]);
+    let column =
+        |of: fn(&Event) -> Option<i64>| -> ArrayRef { Arc::new(rows.iter().map(of).collect::<Int64Array>()) };
+    let columns = vec![column(|row| row.0), column(|row| row.1), column(|row| row.2)];
+    Table::held("events", "Events.", RecordBatch::try_new(Arc::new(schema), columns).unwrap())
+}
+
+#[test]
+fn an_end_is_stored_only_where_it_does_not_follow() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.parquet");
+    let follows = [(Some(1), Some(3), Some(2)), (Some(4), None, None), (Some(9), Some(5), Some(-4))];
+    let extremes = [(Some(i64::MIN), Some(-1), Some(i64::MAX)), (None, None, Some(1))];
+    let contradictions = [
+        (Some(1), Some(3), Some(1)),
+        (Some(1), None, Some(1)),
+        (Some(1), Some(2), None),
+        (Some(i64::MIN), Some(i64::MAX), Some(i64::MAX)),
+        (Some(i64::MAX), Some(i64::MAX), Some(1)),
+    ];
+    let mut cases = vec![(follows.to_vec(), false), (extremes.to_vec(), false)];
+    cases.extend(contradictions.map(|row| ([&follows[..], &[row]].concat(), true)));
+    for (rows, is_stored) in cases {
+        let table = events(&rows);
+        parquet::write(&table, &path, &Provenance::default()).unwrap();
+        assert_eq!(stored(&path).contains(&"end_ns".to_owned()), is_stored, "{rows:?}");
+        let read = parquet::read(&path).unwrap();
+        assert_eq!(read.table.schema(), table.schema());
+        assert_eq!(columns(&batches(&read.table)), columns(&batches(&table)), "{rows:?}");
+        // It alone, and twice, and without what it follows from.
+        for names in [vec!["end_ns"], vec!["end_ns", "duration_ns", "end_ns"], vec!["start_ns"]] {
+            let of = |table: &Table| columns(&batches(&table.select(&names).unwrap()));
+            assert_eq!(of(&read.table), of(&table), "{names:?} of {rows:?}");
+        }
+    }
+    let kernels = open("nsys/small_forward.sqlite.zst").table("kernels").unwrap();
+    parquet::write(&kernels, &path, &Provenance::default()).unwrap();
+    assert_eq!(stored(&path).len() + 1, kernels.schema().fields().len());
+}
+
+/// Times and counts of one kind take the encoding that suits them: less than without one.
+#[test]
+fn numbers_that_rise_take_little_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.parquet");
+    let rows: Vec<Row> = (0..100_000).map(|at| (at * 1_000 + at % 7, Some(7), None, None)).collect();
+    let written = parquet::write(&table_of(&rows), &path, &Provenance::default()).unwrap();
+    assert!(written.bytes < 100_000, "{written:?}: a byte for each row");
+    assert_eq!(columns(&batches(&parquet::read(&path).unwrap().table)), columns(&batches(&table_of(&rows))));
+}
+
+/// What is read of a file: all rows, or why not.
+fn all_of(path: &Path) -> Result<Vec<Vec<Cell>>, String> {
+    let stored = parquet::read(path).map_err(|error| chain(&error).to_string())?;
+    let reader = stored.table.read().map_err(|error| chain(&error).to_string())?;
+    let batches = reader.collect::<Result<Vec<RecordBatch>, _>>();
+    batches.map(|batches| columns(&batches)).map_err(|error| chain(&error).to_string())
+}
+
+/// A flipped byte gives the same rows or an error that names the file. No decoder gets what is
+/// damaged: one that panics would print that.
+#[test]
+fn every_flipped_byte_is_noticed_or_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.parquet");
+    let row = |at: i64| {
+        (at * 1_000, Some(at.cast_unsigned() / 9), Some(0.5 / at as f64), Some(format!("k{}", at % 3)))
+    };
+    parquet::write(&table_of(&(1..40).map(row).collect::<Vec<Row>>()), &path, &Provenance::default())
+        .unwrap();
+    let whole = fs::read(&path).unwrap();
+    let expected = all_of(&path).unwrap();
+    let mut noticed = 0;
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&path, &bytes).unwrap();
+        match all_of(&path) {
+            Ok(rows) => assert_eq!(rows, expected, "byte {at}"),
+            Err(error) => {
+                assert!(error.contains("rows.parquet"), "byte {at}: {error}");
+                assert!(!error.contains("contradicts its header"), "byte {at}: {error}");
+                noticed += 1;
+            }
+        }
+    }
+    // All but the first four bytes, which nobody reads.
+    assert_eq!(noticed, whole.len() - 4);
 }
 
 #[test]
@@ -301,7 +423,7 @@ proptest! {
         }
     }
 
-    /// Damage is an error, or is in values; it never ends the program.
+    /// Damage is an error before it is decoded.
     #[test]
     fn no_bytes_panic(rows in prop::collection::vec(row(), 1..50), at: prop::sample::Index, byte: u8, cut: prop::sample::Index) {
         let folder = tempfile::tempdir().unwrap();
@@ -312,8 +434,8 @@ proptest! {
         bytes[at.index(whole.len())] = byte;
         for bytes in [&bytes[..], &whole[..cut.index(whole.len())]] {
             fs::write(&path, bytes).unwrap();
-            if let Ok(reader) = parquet::read(&path).and_then(|stored| stored.table.read()) {
-                reader.take_while(Result::is_ok).for_each(drop);
+            if let Err(error) = all_of(&path) {
+                prop_assert!(error.contains("rows.parquet") && !error.contains("contradicts its header"), "{}", error);
             }
         }
     }
