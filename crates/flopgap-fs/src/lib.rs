@@ -54,6 +54,12 @@ impl Hint for WriteError {
     fn hint(&self) -> Option<Text<'_>> {
         let hint = match (self.source.kind(), self.action) {
             (io::ErrorKind::NotFound, Action::Write) => "parent directory does not exist: create it first",
+            (_, Action::CreateDirectory) if is_dangling(&self.path) => {
+                "the path is a link that leads nowhere: remove it, or create what it names"
+            }
+            (io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory, Action::CreateDirectory) => {
+                "a file has this name, or that of a directory above: name another directory"
+            }
             (_, Action::Write) if self.path.is_dir() => "the path is a directory: name a file",
             (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, _) => {
                 "choose a directory that you may write to"
@@ -216,6 +222,11 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
+/// Whether a path is a link to what does not exist.
+fn is_dangling(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && fs::metadata(path).is_err()
+}
+
 /// Creates a directory and its missing parents.
 ///
 /// # Errors
@@ -287,6 +298,24 @@ mod tests {
         assert_eq!(error.hint().as_deref(), Some("parent directory does not exist: create it first"));
         let in_the_way = write_atomic(dir.path(), b"x").unwrap_err();
         assert_eq!(in_the_way.hint().as_deref(), Some("the path is a directory: name a file"));
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_a_directory_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        for path in ["file", "file/below"] {
+            let error = create_folder(&dir.path().join(path)).unwrap_err();
+            assert!(error.hint().unwrap().starts_with("a file has this name"), "{error}");
+        }
+        #[cfg(unix)]
+        for (link, target) in [("to nothing", "nothing"), ("circle", "circle")] {
+            let link = dir.path().join(link);
+            std::os::unix::fs::symlink(dir.path().join(target), &link).unwrap();
+            let error = create_folder(&link).unwrap_err();
+            assert!(error.hint().unwrap().starts_with("the path is a link that leads nowhere"), "{error}");
+        }
+        create_folder(&dir.path().join("a/b")).unwrap();
     }
 
     #[test]

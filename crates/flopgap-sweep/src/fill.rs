@@ -196,6 +196,8 @@ mod tests {
     use std::fs;
     use std::sync::{Arc, Barrier};
 
+    use flopgap_hint::Hint as _;
+
     use super::*;
     use crate::{Grid, Manifest, Meter, Origin, Quantity, Shard, Worker, read_journal};
     use flopgap_phases::Phase;
@@ -396,6 +398,43 @@ mod tests {
             "devices 0 and 9 differ in their device: `FAKE` and `another FAKE`"
         );
         assert!(!dir.path().join("run").exists());
+    }
+
+    /// A link is what it leads to; one that leads nowhere is refused, and so is a file.
+    #[cfg(unix)]
+    #[test]
+    fn a_run_is_not_created_where_something_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let link = |name: &str, target: &str| std::os::unix::fs::symlink(path(target), path(name)).unwrap();
+        let create = |name: &str| fill(&path(name), &[0], 2, |_, _| Ok(()));
+        create("run").unwrap();
+        fs::create_dir(path("empty")).unwrap();
+        fs::write(path("file"), "x").unwrap();
+        for (name, target) in
+            [("to run", "run"), ("to nothing", "nothing"), ("circle", "circle"), ("to empty", "empty")]
+        {
+            link(name, target);
+        }
+        for (name, hint) in [
+            ("run", "resume the run"),
+            ("to run", "resume the run"),
+            ("file", "a file has this name"),
+            ("file/below", "a file has this name"),
+            ("to nothing", "the path is a link that leads nowhere"),
+            ("circle", "the path is a link that leads nowhere"),
+        ] {
+            let error = create(name).unwrap_err();
+            assert!(
+                error.hint().is_some_and(|found| found.starts_with(hint)),
+                "{name}: {error} {:?}",
+                error.hint()
+            );
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        assert!(!path("nothing").exists());
+        create("to empty").unwrap();
+        assert!(path("empty/manifest.json").exists());
     }
 
     #[test]

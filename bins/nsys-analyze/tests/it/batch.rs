@@ -132,3 +132,38 @@ fn a_folder_without_traces_is_exit_3() {
     assert!(missing.stderr.contains("/no/such/folder: No such file"), "{}", missing.stderr);
     assert_eq!(run(&["batch", "."]).code, 2);
 }
+
+#[cfg(unix)]
+#[test]
+fn an_output_that_cannot_be_a_folder_is_refused_and_one_within_the_input_is_no_input() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("in")).unwrap();
+    let (_folder, from) = trace("small_forward");
+    fs::copy(from, path("in/a.sqlite")).unwrap();
+    let whole = fs::read(path("in/a.sqlite")).unwrap();
+    fs::write(path("file"), "x").unwrap();
+    symlink(path("nothing"), path("to_nothing")).unwrap();
+    symlink(path("circle"), path("circle")).unwrap();
+    for (output, hint) in [
+        ("file", "a file has this name"),
+        ("file/below", "a file has this name"),
+        ("to_nothing", "the path is a link that leads nowhere"),
+        ("circle", "the path is a link that leads nowhere"),
+    ] {
+        let refused = run(&["batch", &path("in"), "--output", &path(output)]);
+        assert!(refused.code == 1 && refused.stderr.contains(hint), "{output}: {}", refused.stderr);
+    }
+    // Beside the traces and below them, twice: what was written is no trace.
+    symlink(path("in"), path("to_in")).unwrap();
+    for output in ["in", "in/pages", "to_in"] {
+        for _ in 0..2 {
+            let done = run(&["batch", &path("in"), "--output", &path(output), "--format", "json"]);
+            assert_eq!(done.code, 0, "{output}: {}", done.stderr);
+            assert_eq!(done.stderr.matches(": done").count(), 1, "{output}: {}", done.stderr);
+        }
+    }
+    assert_eq!(fs::read(path("in/a.sqlite")).unwrap(), whole);
+}

@@ -50,9 +50,8 @@ pub(super) fn find(inputs: &[PathBuf], layout: &Layout) -> Result<Search, Failur
         let missing = |error: io::Error| Failure::new(format!("{}: {error}", path.display()));
         let metadata = fs::metadata(&path).map_err(missing)?;
         if metadata.is_dir() && !is_run(&path) {
-            if path.canonicalize().is_ok_and(|path| search.seen.contains(&path)) && is_data_set(&path) {
-                let message = format!("{}: this is the data set that is written", path.display());
-                return Err(Failure::new(message).hint("give the directory of the reports and traces"));
+            if is_same(&path, &layout.root) {
+                return Err(is_output(&path));
             }
             if name.is_some() {
                 let message =
@@ -67,6 +66,24 @@ pub(super) fn find(inputs: &[PathBuf], layout: &Layout) -> Result<Search, Failur
     Ok(search)
 }
 
+/// Whether two paths are one directory; not if one does not exist.
+fn is_same(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}
+
+/// The data set would be its own input.
+fn is_output(path: &Path) -> Failure {
+    let (what, hint) = if is_data_set(path) {
+        ("this is the data set that is written", "give the directory of the reports and traces")
+    } else {
+        (
+            "the data set would lie among its own inputs",
+            "give it a directory of its own with -o, which may lie in this one",
+        )
+    };
+    Failure::new(format!("{}: {what}", path.display())).hint(hint)
+}
+
 /// An input with the name that stands before it. What exists as it is given has none.
 fn split(input: &Path) -> (Option<String>, PathBuf) {
     if !input.exists()
@@ -78,7 +95,7 @@ fn split(input: &Path) -> (Option<String>, PathBuf) {
 }
 
 /// Whether a directory is a run and not to be searched.
-fn is_run(path: &Path) -> bool {
+pub(super) fn is_run(path: &Path) -> bool {
     let raw = path.join("raw");
     let is_of_a_network = |name: &str| name.starts_with('n') && name.contains("_d") && name.contains("_m");
     raw.is_dir()
@@ -124,13 +141,18 @@ impl Search {
         };
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
         paths.sort();
+        let mut forbidden = false;
         for path in paths {
             let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
             if is_hidden {
                 continue;
             }
             match fs::metadata(&path) {
-                Err(error) => self.skipped.push(format!("{}: {error}", path.display())),
+                Err(error) => {
+                    // What may not be looked at could be anything; a broken link is nothing.
+                    forbidden |= error.kind() == io::ErrorKind::PermissionDenied;
+                    self.skipped.push(format!("{}: {error}", path.display()));
+                }
                 Ok(found) if found.is_dir() && !is_run(&path) => {
                     if is_data_set(&path) && path.canonicalize().is_ok_and(|path| !self.seen.contains(&path))
                     {
@@ -153,5 +175,6 @@ impl Search {
                 Ok(_) => self.skipped.push(format!("{}: not a regular file", path.display())),
             }
         }
+        self.unreadable += usize::from(forbidden);
     }
 }

@@ -2,6 +2,7 @@
 
 mod find;
 mod one;
+mod output;
 mod runs;
 
 use std::collections::BTreeMap;
@@ -58,12 +59,10 @@ struct Options<'a> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let layout = Layout::new(&arguments.output);
-    if arguments.output.exists() && !arguments.output.is_dir() {
-        let message = format!("{}: not a directory", arguments.output.display());
-        return Err(Failure::new(message).hint("give the directory of the data set with -o"));
-    }
-    flopgap_fs::create_folder(&layout.runs())?;
+    output::check(&arguments.output)?;
     let found = find::find(&arguments.inputs, &layout)?;
+    // Nothing was written so far: not into a directory that is an input.
+    flopgap_fs::create_folder(&layout.runs())?;
     for skipped in &found.skipped {
         flopgap_cli::note(PROGRAM, format!("SKIPPED: {skipped}"));
     }

@@ -1,10 +1,16 @@
 //! What `collect` writes, and what it does with inputs that are odd.
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use flopgap_table::Source;
+use flopgap_table::arrow_array::cast::AsArray as _;
+use flopgap_table::arrow_array::types::Int64Type;
+use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::KeyValue;
 
 use crate::{done, files, fixtures, rows, run, trace};
 
@@ -204,6 +210,192 @@ fn links_are_followed_once() {
         assert!(found.stdout.contains(&format!("a/trace,nsys,{state},")), "{found:?}");
         assert!(found.stderr.contains("a link to a directory that is searched already"), "{found:?}");
         assert!(found.stderr.contains("broken: No such file"), "{found:?}");
+    }
+}
+
+/// A path through links that end nowhere, in each other, or too deep.
+#[test]
+fn what_cannot_be_read_is_listed_and_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    trace("small_forward", &input.join("trace.sqlite"));
+    for (link, target) in [("a", "b"), ("b", "a"), ("self", "self"), ("gone.sqlite", "nowhere/gone.sqlite")] {
+        symlink(input.join(target), input.join(link)).unwrap();
+    }
+    // Links are followed 40 deep.
+    let chain = folder.path().join("chain");
+    fs::create_dir(&chain).unwrap();
+    symlink(input.join("trace.sqlite"), chain.join("0")).unwrap();
+    for at in 1..45 {
+        symlink(chain.join((at - 1).to_string()), chain.join(at.to_string())).unwrap();
+    }
+    symlink(chain.join("44"), input.join("deep")).unwrap();
+    let found = done(&[
+        "collect",
+        text(&input.join("trace.sqlite")),
+        text(&input),
+        "-o",
+        text(&output),
+        "--format",
+        "csv",
+    ]);
+    for name in
+        ["a: Too many levels", "b: Too many", "self: Too many", "deep: Too many", "gone.sqlite: No such file"]
+    {
+        assert!(found.stderr.contains(&format!("SKIPPED: {}/{name}", text(&input))), "{name}: {found:?}");
+    }
+    assert_eq!(rows(&output, "select distinct run from kernels"), ["trace"]);
+}
+
+/// The program as a user who may not read everything; none where that user cannot be one.
+fn as_nobody(folder: &Path, arguments: &[&str]) -> Option<std::process::Output> {
+    let program = folder.join("run-table");
+    let built = assert_cmd::cargo::cargo_bin("run-table");
+    // Its own directory may be closed to others.
+    fs::hard_link(&built, &program).or_else(|_| fs::copy(&built, &program).map(drop)).unwrap();
+    let mut command = Command::new(&program);
+    command.args(arguments).current_dir("/");
+    if fs::metadata("/proc/self").ok()?.uid() == 0 {
+        command.uid(65_534).gid(65_534);
+    }
+    command.output().ok()
+}
+
+#[test]
+fn a_directory_that_may_not_be_read_is_listed_and_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    trace("small_forward", &input.join("open/trace.sqlite"));
+    trace("two_gpus", &input.join("closed/trace.sqlite"));
+    trace("two_gpus", &input.join("listed/trace.sqlite"));
+    trace("two_gpus", &input.join("file.sqlite"));
+    fs::create_dir(&output).unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(folder.path(), 0o755);
+    mode(&output, 0o777);
+    // Not read at all; names without what they are; a file.
+    for (name, bits) in [("closed", 0o000), ("listed", 0o744), ("file.sqlite", 0o000)] {
+        mode(&input.join(name), bits);
+    }
+    let found = as_nobody(folder.path(), &["collect", text(&input), "-o", text(&output), "--format", "csv"]);
+    mode(&input.join("closed"), 0o755);
+    let Some(found) = found else {
+        flopgap_skip::skip("another user", "this process may not become one");
+        return;
+    };
+    let (stdout, stderr) = (String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));
+    assert_eq!(found.status.code(), Some(1), "{stderr}");
+    assert!(stdout.contains("open/trace,nsys,collected,"), "{stdout}");
+    for name in
+        ["closed: Permission denied", "listed/trace.sqlite: Permission denied", "file.sqlite: cannot be"]
+    {
+        assert!(stderr.contains(name), "{name}: {stderr}");
+    }
+    assert!(stderr.contains("1 of 2 inputs could not be collected"), "{stderr}");
+}
+
+#[test]
+fn a_data_set_is_not_written_where_others_read_or_nothing_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    trace("small_forward", &input.join("trace.sqlite"));
+    done(&["collect", text(&input), "-o", text(&output)]);
+    let run_of = folder.path().join("run");
+    fs::create_dir_all(run_of.join("raw")).unwrap();
+    fs::write(run_of.join("manifest.json"), "{}").unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    for (link, target) in
+        [("gone", "nowhere"), ("circle", "circle"), ("to_input", "in"), ("to_run", "run"), ("to_set", "out")]
+    {
+        symlink(folder.path().join(target), folder.path().join(link)).unwrap();
+    }
+    let before = files(folder.path());
+    for (output, why) in [
+        ("file", "file: not a directory"),
+        ("file/below", "file/below"),
+        ("gone", "gone: a link that leads nowhere"),
+        ("circle", "circle: a link that leads nowhere: Too many levels"),
+        ("in", "in: the data set would lie among its own inputs"),
+        ("to_input", "in: the data set would lie among its own inputs"),
+        ("run", "run: this is the run"),
+        ("to_run", "to_run: this is the run"),
+        ("run/raw/new/set", "it lies within the run"),
+        ("out/kernels", "it lies within the data set"),
+        ("to_set/kernels/new", "it lies within the data set"),
+    ] {
+        let found = run(&["collect", text(&input), "-o", text(&folder.path().join(output))]);
+        assert!(found.code == 1 && found.stderr.contains(why), "{output}: {found:?}");
+        assert_eq!(files(folder.path()), before, "{output}");
+        assert!(!folder.path().join("in/_runs").exists(), "{output}");
+    }
+    // A link to a data set is one.
+    let again =
+        done(&["collect", text(&input), "-o", text(&folder.path().join("to_set")), "--format", "csv"]);
+    assert!(again.stdout.contains("trace,nsys,unchanged,"), "{again:?}");
+}
+
+/// A run as the version before wrote it.
+fn make_old(data_set: &Path, run: &str, source: &Path) {
+    let table = Source::open(source).unwrap().table("kernels").unwrap().unified();
+    let part = data_set.join(format!("kernels/run={run}/part-0.parquet"));
+    let mut writer = ArrowWriter::try_new(File::create(part).unwrap(), table.schema(), None).unwrap();
+    for batch in table.read().unwrap() {
+        writer.write(&batch.unwrap()).unwrap();
+    }
+    for (name, value) in [("format", "flopgap-table"), ("version", "1"), ("table", "kernels")] {
+        writer.append_key_value_metadata(KeyValue::new(format!("flopgap.{name}"), value.to_owned()));
+    }
+    writer.close().unwrap();
+    let manifest = data_set.join(format!("_runs/{run}.json"));
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("\"version\": 2", "\"version\": 1")).unwrap();
+}
+
+/// Files of the version before have `end_ns`, those of this one do not: queries see it in both.
+#[test]
+fn a_data_set_of_the_version_before_is_read_and_collected_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("out");
+    let [a, b] = [("small_forward", "a"), ("small_training_step", "b")].map(|(name, file)| {
+        let path = folder.path().join(format!("in/{file}.sqlite"));
+        trace(name, &path);
+        path
+    });
+    done(&["collect", text(a.parent().unwrap()), "-o", text(&output)]);
+    let ask = || {
+        let columns = "select * from kernels order by run, start_ns, correlation limit 5";
+        let columns = done(&["query", text(&output), "--sql", columns, "--format", "csv"]);
+        assert!(
+            columns.stderr.is_empty() && columns.stdout.starts_with("start_ns,end_ns,duration_ns,name,"),
+            "{columns:?}"
+        );
+        let sums = "select run, count(*) as n, sum(end_ns - start_ns - duration_ns) as none, sum(end_ns) as s, min(end_ns) as least, \
+                    max(end_ns) as most from kernels where end_ns > 1000 group by run order by run";
+        [
+            vec![columns.stdout],
+            rows(&output, sums),
+            rows(&output, "select max(end_ns) - min(start_ns) as span from ranges"),
+        ]
+        .concat()
+    };
+    let new = ask();
+    let ends = |source: &Path| -> i64 {
+        let table = Source::open(source).unwrap().table("kernels").unwrap().select(&["end_ns"]).unwrap();
+        let batches = table.read().unwrap().map(Result::unwrap);
+        batches.map(|batch| batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>()).sum()
+    };
+    assert!(new[1].contains(&format!(",0,{},", ends(&a))), "{new:?}");
+    assert!(new[2].contains(&format!(",0,{},", ends(&b))), "{new:?}");
+    // One old run before the new one, one after it, then both.
+    for old in [vec![("a", &a)], vec![("b", &b)], vec![("a", &a), ("b", &b)]] {
+        done(&["collect", text(a.parent().unwrap()), "-o", text(&output)]);
+        for (run, source) in &old {
+            make_old(&output, run, source);
+        }
+        assert_eq!(ask(), new);
+        let again = done(&["collect", text(a.parent().unwrap()), "-o", text(&output), "--format", "csv"]);
+        assert_eq!(again.stdout.matches(",collected,").count(), old.len(), "{again:?}");
+        assert_eq!(ask(), new);
     }
 }
 
