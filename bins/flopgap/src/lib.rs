@@ -47,7 +47,11 @@ Examples:
 /// programs of flopgap: `flopgap nsys` is `nsys-analyze`, and so on.
 #[derive(Parser)]
 #[command(name = PROGRAM, version, max_term_width = 110, after_help = ANSWERS)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true
+)]
 struct Arguments {
     /// Files and directories of any kind
     #[arg(required = true, value_name = "FILE")]

@@ -149,7 +149,7 @@ pub(crate) fn examine(path: &Path) -> Result<(Option<Kind>, Option<Compression>)
         Kind::Calibration
     } else if first_key(text) == Some(b"device") && !is_record(path) {
         Kind::Bench
-    } else if matches!(text.first(), Some(b'{' | b'[')) {
+    } else if is_json(text) && !is_mixed_report(path) {
         Kind::Kineto
     } else {
         return Ok((None, compression));
@@ -171,6 +171,23 @@ fn of_directory(path: &Path) -> Result<Kind, Error> {
 
 fn unknown(path: &Path, what: &str) -> Result<Kind, Error> {
     Err(Error::Unrecognized { path: path.to_owned(), what: what.to_owned() })
+}
+
+/// Whether this is how a JSON object or array begins. The first line of a TOML file begins with a
+/// bracket, too.
+fn is_json(text: &[u8]) -> bool {
+    let Some((first @ (b'{' | b'['), rest)) = text.split_first() else { return false };
+    match rest.trim_ascii_start().first() {
+        Some(b'"' | b'}') => *first == b'{',
+        Some(next) => *first == b'[' && matches!(next, b'{' | b'[' | b']' | b'-' | b'0'..=b'9'),
+        None => true,
+    }
+}
+
+/// Whether what begins as JSON is the output of a program, before the report of ncu that it ran
+/// under.
+fn is_mixed_report(path: &Path) -> bool {
+    flopgap_kineto::is_trace(path).is_ok_and(|is_trace| !is_trace) && crate::source::ncu(path).is_ok()
 }
 
 /// The name of the first entry of a JSON object.

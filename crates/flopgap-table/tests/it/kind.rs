@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use flopgap_table::{Error, Kind};
+use flopgap_table::{Error, Kind, Source};
 
 use crate::fixtures;
 
@@ -45,6 +45,19 @@ fn what_is_written_by_programs_of_flopgap_is_recognized() {
     assert_eq!(Kind::of(folder.path().join("data")).unwrap(), Kind::DataSet);
 }
 
+/// ncu writes into the output of the program that it runs.
+#[test]
+fn reports_after_the_output_of_a_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = fs::read(fixtures().join("ncu/n4_d512_m64_forward.csv")).unwrap();
+    let path = folder.path().join("report.csv");
+    for line in ["[INFO] epoch 1", "[0.25, 0.5]", "{'loss': 0.25}", "{\"loss\": 0.25}", "[rank0]: begins"] {
+        fs::write(&path, [format!("{line}\n").as_bytes(), &report].concat()).unwrap();
+        assert_eq!(Kind::of(&path).unwrap(), Kind::Ncu, "{line}");
+        assert_eq!(Source::open(&path).unwrap().kind(), Kind::Ncu, "{line}");
+    }
+}
+
 #[test]
 fn other_files_are_not() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,6 +75,8 @@ fn other_files_are_not() {
         "JSON of the format flopgap-ceilings"
     );
     assert_eq!(what("format.json", "{\"format\": 3}"), "JSON");
+    assert_eq!(what("Cargo.toml", "[package]\nname = \"x\"\n"), "first line is \"[package]\"");
+    assert_eq!(what("numbers.json", "[1, 2]"), "JSON");
     assert!(!what("notes.txt", "buy milk\n").is_empty());
     assert!(!what("empty", "").is_empty());
     let nothing = Kind::of(folder.path()).unwrap_err();
