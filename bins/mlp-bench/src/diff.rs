@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use flopgap_cli::{Exit, Failure, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table};
 use serde::Deserialize;
 
+use crate::failed;
 use crate::results::{self, Subject};
 use crate::table::float;
-use crate::{PROGRAM, failed};
 
 /// Arguments of `diff`.
 #[derive(Args, Debug)]
@@ -101,8 +101,8 @@ impl Pair<'_> {
 ///
 /// # Errors When a file is not what --format json prints; when nothing in them is the same; when
 /// something is too slow.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+    let (before, after) = (read(&arguments.before, console)?, read(&arguments.after, console)?);
     let pairs = pairs(&before.results, &after.results);
     let compared = pairs.iter().filter(|pair| pair.ratio().is_some()).count();
     if compared == 0 {
@@ -119,16 +119,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if matches!(format, Format::Table | Format::Markdown) {
         let _ = write!(text, "\n{}", summary(&before.device, &after.device, &pairs, arguments.noise));
     }
-    arguments.output.write(PROGRAM, &text)?;
+    arguments.output.write(console, &text)?;
     match arguments.fail_if_slower.map(|percent| too_slow(&pairs, arguments.noise, percent)) {
         Some(Some(slow)) => Err(Failure::new(slow)),
         _ => Ok(()),
     }
 }
 
-fn read(path: &Path) -> Result<Document, Failure> {
+fn read(path: &Path, console: Console) -> Result<Document, Failure> {
     let failure = |what: String| Failure::new(format!("{}: {what}", path.display()));
-    let text = results::read(path)?;
+    let what = format_args!("{}: results of mlp-bench, read", path.display());
+    let text = console.timed(what, || results::read(path))?;
     let document: Document = serde_json::from_slice(&text)
         .map_err(|error| failure(error.to_string()).hint("it must be what mlp-bench --format json prints"))?;
     match document.results.iter().find(|m| !(m.median_us.is_finite() && m.median_us > 0.0)) {

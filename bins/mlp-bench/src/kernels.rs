@@ -1,7 +1,7 @@
 //! `mlp-bench kernels`: the resources that the kernels use, for any architecture, without a GPU.
 
 use clap::Args;
-use flopgap_cli::{Exit, Failure, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 /// # Errors
 /// Widths and architectures that do not exist; without NVRTC; when no kernel exists for what was
 /// asked.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     // The default activations of the benchmark.
     let leaky = Activation::LeakyRelu;
     let networks = networks(&arguments.size, &arguments.widths, leaky, leaky)?;
@@ -72,8 +72,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let known = |(_, architecture): &(String, Architecture)| {
         compiler.architectures().contains(&architecture.capability.into())
     };
+    let (major, minor) = compiler.version();
+    console.detail(format_args!("NVRTC {major}.{minor}"));
     if architectures.iter().any(known) {
-        let (major, minor) = compiler.version();
         for (name, _) in architectures.extract_if(.., |architecture| !known(architecture)) {
             flopgap_cli::note(
                 PROGRAM,
@@ -107,13 +108,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         for &implementation in unique(&arguments.implementation) {
             for &precision in unique(&arguments.precision) {
                 for (size, network) in &networks {
-                    let logs = match compile_all(
-                        &compiler,
-                        network,
-                        precision,
-                        Options { plan, ..Options::new(implementation) },
-                        target,
-                    ) {
+                    let options = Options { plan, ..Options::new(implementation) };
+                    let compile = || compile_all(&compiler, network, precision, options, target);
+                    let what = format_args!("{implementation} {precision} {size} for {name}: compiled");
+                    let logs = match console.timed(what, compile) {
                         Ok(logs) => logs,
                         Err(error @ MlpError::Unsupported { .. }) => {
                             flopgap_cli::note(PROGRAM, format!("{size}: {error}"));
@@ -145,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::new("no kernel matches the request").exit(Exit::Absent));
     }
     let output = &arguments.output;
-    output.write(PROGRAM, &table.render(output.format().into(), &output.text()).map_err(failed)?)
+    output.write(console, &table.render(output.format().into(), &output.text()).map_err(failed)?)
 }
 
 /// The assembler's report on a kernel.

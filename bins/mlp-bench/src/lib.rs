@@ -21,7 +21,6 @@ mod table;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
 use flopgap_cli::{Exit, Failure};
 
 /// The name that errors and warnings begin with.
@@ -34,21 +33,23 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let arguments: options::Arguments = match flopgap_cli::parse(arguments) {
-        Ok(arguments) => arguments,
+    let (arguments, console) = match flopgap_cli::start::<options::Arguments>(PROGRAM, arguments) {
+        Ok(started) => started,
         Err(exit) => return exit,
     };
-    flopgap_cli::outcome(PROGRAM, || match &arguments.command {
-        Some(options::Command::Kernels(arguments)) => kernels::run(arguments),
-        Some(options::Command::Show(arguments)) => show::run(arguments),
-        Some(options::Command::Diff(arguments)) => diff::run(arguments),
-        None => run::run(&arguments.bench),
+    flopgap_cli::outcome(PROGRAM, || {
+        console.timed("total", || match &arguments.command {
+            Some(options::Command::Kernels(arguments)) => kernels::run(arguments, console),
+            Some(options::Command::Show(arguments)) => show::run(arguments, console),
+            Some(options::Command::Diff(arguments)) => diff::run(arguments, console),
+            None => run::run(&arguments.bench, console),
+        })
     })
 }
 
 /// The program's commands and options: for completions and man pages.
 pub fn command() -> clap::Command {
-    options::Arguments::command()
+    flopgap_cli::command::<options::Arguments>()
 }
 
 /// Converts any other error.

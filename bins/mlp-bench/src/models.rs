@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use flopgap_cli::Console;
 use flopgap_gpu::Context;
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Compiled, Implementation, Model, Target, sources};
 use flopgap_mlp::dense::{Element, Network, Precision};
-use flopgap_report::progress::Progress;
 use half::{bf16, f16};
 
-use crate::PROGRAM;
 use crate::options::Bench;
 
 /// Sources that take longer are named.
@@ -38,6 +37,7 @@ impl Models {
         networks: &[(String, Network)],
         precisions: &[Precision],
         bench: &Bench,
+        console: Console,
     ) -> Self {
         let mut keys: Vec<Key> = Vec::new();
         for network in 0..networks.len() {
@@ -51,7 +51,7 @@ impl Models {
             sources(network, precision, bench.options(implementation), target).map_or(0, |all| all.len())
         };
         let total: usize = keys.iter().map(sources_of).sum();
-        let progress = Progress::new(total as u64, "sources of kernels compiled");
+        let progress = console.progress(total as u64, "sources of kernels compiled");
         let next = AtomicUsize::new(0);
         let built = Mutex::new(Vec::new());
         let work = || {
@@ -60,13 +60,15 @@ impl Models {
                 let ((name, network), options) = (&networks[network], bench.options(implementation));
                 let observe = |compiled: Compiled<'_>| {
                     let seconds = compiled.elapsed.as_secs_f64();
-                    if compiled.elapsed > LONG {
-                        let file = compiled.source.name();
-                        let what = format!("{file} of {implementation} {precision} {name}");
-                        progress.suspend(|| {
-                            flopgap_cli::note(PROGRAM, format!("compiled {what} in {seconds:.1} s"));
-                        });
-                    }
+                    let file = compiled.source.name();
+                    let what = format!("{file} of {implementation} {precision} {name}");
+                    progress.suspend(|| {
+                        if compiled.elapsed > LONG {
+                            console.note(format_args!("compiled {what} in {seconds:.1} s"));
+                        } else {
+                            console.detail(format_args!("{what}: compiled: {seconds:.3} s"));
+                        }
+                    });
                     progress.advance(1);
                 };
                 let model: Built = match precision {

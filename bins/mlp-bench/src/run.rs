@@ -1,9 +1,10 @@
 //! Runs all requested measurements in sequence.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Instant;
 
-use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
 use flopgap_hint::Hint as _;
@@ -27,19 +28,23 @@ use crate::{PROGRAM, cpu, failed, memory, peers, plot, table};
 /// # Errors
 /// Without a device; when a result was wrong or something did not run (what was measured is shown
 /// before).
-pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
+pub(crate) fn run(bench: &Bench, console: Console) -> Result<(), Failure> {
     let networks = bench.networks()?;
     let place = bench.place();
-    let peers = bench.output.peers.as_deref().map(peers::read).transpose()?.unwrap_or_default();
+    let read = |path: &Path| {
+        let what = format_args!("{}: measurements of other programs, read", path.display());
+        console.timed(what, || peers::read(path))
+    };
+    let peers = bench.output.peers.as_deref().map(read).transpose()?.unwrap_or_default();
     for (option, place) in bench.without_meaning(place) {
         flopgap_cli::warn(PROGRAM, format!("{option} has no effect {place}"));
     }
-    let mut tally = Tally::default();
+    let mut tally = Tally::new(console);
     let ended = match place {
         Place::Cuda(index) => on_gpu(bench, index, &networks, &mut tally),
         Place::Cpu => on_cpu(bench, &networks, &mut tally),
     };
-    let Tally { device, peaks, measurements, wrong } = tally;
+    let Tally { device, peaks, measurements, wrong, .. } = tally;
     if measurements.is_empty() {
         ended?;
         let exit = if wrong.is_empty() { Exit::Absent } else { Exit::Failed };
@@ -48,7 +53,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
     let mut results = Results { device, peaks, measurements };
     add_peers(&mut results, &networks, peers);
     // Earlier measurements are shown even if the last one failed.
-    let shown = show(bench, &results);
+    let shown = show(bench, &results, console);
     ended?;
     match &wrong[..] {
         [] => shown,
@@ -58,8 +63,8 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failure> {
 }
 
 /// Prints first, so that measurements are not lost if a plot cannot be written.
-fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
-    write(&bench.output.answer, bench.output.format(), results)?;
+fn show(bench: &Bench, results: &Results, console: Console) -> Result<(), Failure> {
+    write(&bench.output.answer, bench.output.format(), results, console)?;
     let Some(folder) = &bench.output.plots else { return Ok(()) };
     if results.peaks.is_none() {
         return Err(Failure::new(
@@ -69,18 +74,23 @@ fn show(bench: &Bench, results: &Results) -> Result<(), Failure> {
         .hint("give them: --peaks FP32,FP16,TBPS"));
     }
     for file in plot::write(folder, results)? {
-        flopgap_cli::note(PROGRAM, format!("wrote {}", file.display()));
+        console.note(format_args!("wrote {}", file.display()));
     }
     Ok(())
 }
 
 /// Writes results in a format to where the options say.
-pub(crate) fn write(output: &OutputArgs, format: FormatArg, results: &Results) -> Result<(), Failure> {
+pub(crate) fn write(
+    output: &OutputArgs,
+    format: FormatArg,
+    results: &Results,
+    console: Console,
+) -> Result<(), Failure> {
     let text = match Format::from(format) {
         Format::Json => serde_json::to_string_pretty(results).map_err(failed)?,
         format => table::render(results, format).map_err(failed)?,
     };
-    output.write(PROGRAM, &text)
+    output.write(console, &text)
 }
 
 /// Adds other programs' measurements of the same work.
@@ -125,7 +135,8 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
     }
     let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
     if fp32 {
-        tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of_cores(&CorePeaks::measure())));
+        let measure = || tally.console.timed("peaks of the cores: measured", CorePeaks::measure);
+        tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of_cores(&measure())));
     }
     for (name, network) in networks.iter().filter(|_| fp32) {
         memory::check_reference(name, network)?;
@@ -135,7 +146,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
                 flopgap_cli::warn(PROGRAM, format!("left out: {failure}"));
                 continue;
             }
-            let expected = numbers.expected(batch, Accumulate::F32)?;
+            let expected = tally.expecting(name, batch, || numbers.expected(batch, Accumulate::F32))?;
             let mut arena = cpu::Arena::new(network, &numbers, batch);
             tally.device = format!("CPU, {} threads", arena.threads());
             for pass in bench.passes() {
@@ -157,8 +168,8 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
 }
 
 /// The measurements so far.
-#[derive(Default)]
 struct Tally {
+    console: Console,
     device: String,
     /// Of the device, once they are known.
     peaks: Option<Peaks>,
@@ -171,6 +182,17 @@ struct Tally {
 type Measured = Result<(f64, Vec<(Clock, Samples)>), Wrong>;
 
 impl Tally {
+    fn new(console: Console) -> Tally {
+        let (device, measurements, wrong) = Default::default();
+        Tally { console, device, peaks: None, measurements, wrong }
+    }
+
+    /// What the results of a batch are checked against.
+    fn expecting<T>(&self, network: &str, batch: usize, compute: impl FnOnce() -> T) -> T {
+        let what = format_args!("{network}, batch {batch}: computed in 64 bits for the check");
+        self.console.timed(what, compute)
+    }
+
     /// Stores measurements. Combinations that did not fit in memory or had no kernel, and wrong
     /// results, are reported, and the others continue.
     fn record(
@@ -187,7 +209,7 @@ impl Tally {
                 let floor = self.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
                 for (clock, samples) in times {
                     let (clock, microseconds) = (clock.name(), samples.median() / 1e3);
-                    flopgap_cli::note(PROGRAM, format!("{subject}: {microseconds:.2} us ({clock})"));
+                    self.console.note(format_args!("{subject}: {microseconds:.2} us ({clock})"));
                     let measurement = Measurement::new(subject, clock, &samples, &work, floor, error);
                     self.measurements.push(measurement);
                 }
@@ -234,6 +256,8 @@ fn on_gpu(
     };
     let context = Context::new(index).map_err(gpu_failure)?;
     tally.device.clone_from(&context.device().name);
+    let console = tally.console;
+    console.detail(format_args!("GPU {index}: {}", tally.device));
     if let Some(plan) = bench.arch_plan {
         // Before anything is compiled: a plan that this GPU cannot run.
         Target::of(context.device()).planned_for(plan.capability)?;
@@ -245,8 +269,8 @@ fn on_gpu(
     let tools = Tools { digester: Digester::new(&context, &stream)?, evictor: evictor? };
     let precisions = bench.precisions(Place::Cuda(index));
     let begin = Instant::now();
-    let models = Models::build(&context, networks, &precisions, bench);
-    flopgap_cli::note(PROGRAM, format!("kernels are ready after {:.1} s", begin.elapsed().as_secs_f64()));
+    let models = Models::build(&context, networks, &precisions, bench, console);
+    console.note(format_args!("kernels are ready after {:.1} s", begin.elapsed().as_secs_f64()));
     let mut gpu = Gpu { bench, context, models, tools, tally };
     for (at, (name, network)) in networks.iter().enumerate() {
         for &precision in &precisions {
@@ -286,7 +310,7 @@ impl Gpu<'_> {
         }
         for batch in self.bench.batch_sizes(Place::Cuda(0)) {
             let accumulate = self.bench.options(Implementation::Coopmat).accumulate;
-            let expected = numbers.expected(batch, accumulate)?;
+            let expected = self.tally.expecting(name, batch, || numbers.expected(batch, accumulate))?;
             let first = self.tally.measurements.len();
             self.batch(name, network, &numbers, &expected, &models, batch)?;
             // One implementation after the other was measured; what is shown side by side are those

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use flopgap_cli::{Failure, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 
 use crate::results::{self, Results};
 use crate::run::write;
@@ -25,12 +25,14 @@ pub(crate) struct Arguments {
 ///
 /// # Errors
 /// When the file is not what --format json prints.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let path = arguments.results.display();
-    let results: Results = serde_json::from_slice(&results::read(&arguments.results)?).map_err(|error| {
+    let text = console
+        .timed(format_args!("{path}: results of mlp-bench, read"), || results::read(&arguments.results))?;
+    let results: Results = serde_json::from_slice(&text).map_err(|error| {
         Failure::new(format!("{path}: {error}")).hint("it must be what mlp-bench --format json prints")
     })?;
-    write(&arguments.output, arguments.output.format(), &results)
+    write(&arguments.output, arguments.output.format(), &results, console)
 }
 
 #[cfg(test)]

@@ -423,3 +423,56 @@ fn a_gpu_is_checked_and_timed() {
         assert!(error > 0.0 && error < most, "{result}");
     }
 }
+
+/// Notes and progress are as much as the user wants; warnings and answers stay.
+#[test]
+fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let file = file.to_str().unwrap();
+    let measure = ["--device", "cpu", "--iterations", "1", "--warmup", "0", "--batch", "8", "-o", file];
+    let said = |more: &[&str]| {
+        let output = run(&[&measure[..], more].concat());
+        assert_eq!((output.code, output.stdout.as_str()), (0, ""), "{}", output.stderr);
+        output.stderr
+    };
+    let lines = [" us (cpu)\n", "mlp-bench: wrote "];
+    let normal = said(&[]);
+    assert!(lines.iter().all(|line| normal.contains(line)), "{normal}");
+    assert!(!normal.contains("total: "), "{normal}");
+    assert_eq!(said(&["--quiet"]), "");
+    let warned = said(&["-q", "--cold"]);
+    assert!(warned.contains("warning: --cold has no effect on the CPU"), "{warned}");
+    assert_eq!(warned.lines().count(), 1, "{warned}");
+    let verbose = said(&["-v"]);
+    let details = ["peaks of the cores: measured: ", "in 64 bits for the check: ", "mlp-bench: total: "];
+    assert!(lines.iter().chain(&details).all(|line| verbose.contains(line)), "{verbose}");
+
+    // An answer is the same, and where nothing was done there is nothing to say.
+    let (show, diff) = (["show", file], ["diff", file, file]);
+    for command in [&show[..], &diff] {
+        let ask = |option: &str| run(&[command, &[option]].concat());
+        let (normal, quiet, verbose) = (run(command), ask("-q"), ask("--verbose"));
+        assert_eq!((&quiet.stdout, quiet.stderr.as_str()), (&normal.stdout, ""));
+        assert_eq!(verbose.stdout, normal.stdout);
+        assert!(verbose.stderr.contains("results.json: results of mlp-bench, read: "), "{}", verbose.stderr);
+    }
+    assert!(run(&["show", "absent.json", "-q"]).stderr.contains("error: absent.json"));
+    assert_eq!(run(&["show", file, "-q", "-v"]).code, 2);
+}
+
+#[test]
+fn a_quiet_program_still_says_what_was_skipped() {
+    let kernels = ["kernels", "--size", "small", "--impl", "naive", "--precision", "fp32", "--format", "csv"];
+    let ask = |more: &[&str]| run(&[&kernels[..], &["--arch", "sm_9990,sm_80"], more].concat());
+    let (normal, quiet) = (ask(&[]), ask(&["-q"]));
+    if normal.code == 3 {
+        return flopgap_skip::skip("nvrtc", &normal.stderr);
+    }
+    assert_eq!(normal.code, 0, "{}", normal.stderr);
+    assert!(quiet.stderr.contains("sm_9990 is skipped: NVRTC"), "{}", quiet.stderr);
+    assert_eq!((&quiet.stdout, &quiet.stderr), (&normal.stdout, &normal.stderr));
+    let verbose = ask(&["-v"]);
+    assert_eq!(verbose.stdout, normal.stdout);
+    assert!(verbose.stderr.contains("naive fp32 small for sm_80: compiled: "), "{}", verbose.stderr);
+}
