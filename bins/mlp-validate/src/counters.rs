@@ -14,6 +14,12 @@ use flopgap_sweep::{
 use crate::PROGRAM;
 use crate::compare::{Counts, Kind, Source};
 
+/// What counts within this process, in messages.
+const LIVE: &str = "live counters";
+
+/// What counts in a process of its own, in messages.
+pub(crate) const NCU: &str = "ncu";
+
 /// An analysis as a source of numbers.
 pub(crate) fn source(kind: Kind, origin: String, analysis: &Analysis) -> Result<Source, FlopError> {
     Ok(Source {
@@ -162,7 +168,7 @@ impl<'a> Live<'a> {
     /// Runs a network and counts it.
     pub(crate) fn count(&mut self, config: Config) -> Result<Analysis, Failure> {
         let record = self.meter.measure(config).map_err(|error| live_failure(&error))?;
-        live_analysis(&record)
+        live_analysis(LIVE, &record)
     }
 
     /// The record of a network, and where it comes from.
@@ -174,7 +180,7 @@ impl<'a> Live<'a> {
     /// a warning.
     pub(crate) fn count_or_skip(&mut self, config: Config) -> Result<Option<Analysis>, Failure> {
         match self.meter.measure(config) {
-            Ok(record) => live_analysis(&record).map(Some),
+            Ok(record) => live_analysis(&config.to_string(), &record).map(Some),
             Err(error @ (MeterError::DoesNotFit { .. } | MeterError::Failed { .. })) => {
                 flopgap_cli::warn(PROGRAM, format_args!("{config}: {error}"));
                 Ok(None)
@@ -184,12 +190,18 @@ impl<'a> Live<'a> {
     }
 }
 
-/// The analysis of a record that was counted just now.
-pub(crate) fn live_analysis(record: &Record) -> Result<Analysis, Failure> {
-    let analysis = record.analyze(Path::new("live counters"), &Classifier::new(), Strictness::Strict);
+/// The analysis of a record that was counted just now. Its warnings begin with `of`: what counted,
+/// or which network if there are several.
+pub(crate) fn live_analysis(of: &str, record: &Record) -> Result<Analysis, Failure> {
+    let analysis = record.analyze(Path::new(of), &Classifier::new(), Strictness::Strict);
     let analysis = analysis.map_err(|error| record_failure(&error))?;
-    flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
+    flopgap_cli::warn_all(PROGRAM, warnings(of, &analysis));
     Ok(analysis)
+}
+
+/// The warnings of an analysis, each with what it is of.
+fn warnings(of: &str, analysis: &Analysis) -> Vec<String> {
+    analysis.warnings.iter().map(|warning| format!("{of}: {warning}")).collect()
 }
 
 /// Converts an error of requested live counters.
@@ -199,5 +211,30 @@ pub(crate) fn live_failure(error: &MeterError) -> Failure {
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_phases::Phase;
+    use flopgap_sweep::Quantity;
+
+    use super::*;
+
+    #[test]
+    fn a_warning_says_whose_it_is() {
+        let config = Config { n: 1, d: 64, m: 64 };
+        let mut record = Record::new(config, &Quantity::FP32);
+        // A product of 64 × 64 × 64, of which far more is counted than its size needs.
+        for (phase, ffma) in [(Phase::Forward, 1000 * 262_144), (Phase::Backward, 262_144)] {
+            record.push(phase, "sgemm", [4, 1, 1], [32, 1, 1], &[0, 0, ffma]);
+            record.push(phase, "sigmoid", [4, 1, 1], [32, 1, 1], &[4096, 0, 0]);
+        }
+        for of in [LIVE, NCU, "n1_d64_m64"] {
+            let analysis = live_analysis(of, &record).unwrap();
+            let warnings = warnings(of, &analysis);
+            assert!(warnings[0].starts_with(&format!("{of}: forward: ")), "{warnings:?}");
+            assert_eq!(warnings.len(), analysis.warnings.len());
+        }
     }
 }

@@ -102,8 +102,8 @@ fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Resu
     }
     match by_ncu {
         Some(Ok((record, origin))) => {
-            let source = counters::source(Kind::Ncu, origin, &counters::live_analysis(&record)?);
-            sources.push(source?);
+            let analysis = counters::live_analysis(counters::NCU, &record)?;
+            sources.push(counters::source(Kind::Ncu, origin, &analysis)?);
         }
         Some(Err(error)) => flopgap_cli::note(PROGRAM, format_args!("no ncu: {error}")),
         None => {}
