@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_flops::FlopError;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness};
@@ -11,7 +11,6 @@ use flopgap_sweep::{
     Backend, Config, Meter, MeterError, Origin, Record, RecordError, RunAnalysis, is_record,
 };
 
-use crate::PROGRAM;
 use crate::compare::{Counts, Kind, Source};
 
 /// What counts within this process, in messages.
@@ -32,16 +31,21 @@ pub(crate) fn source(kind: Kind, origin: String, analysis: &Analysis) -> Result<
 }
 
 /// The counters of one network from the paths of `--counters`.
-pub(crate) fn recorded(paths: &[PathBuf], config: Config, strictness: Strictness) -> Result<Source, Failure> {
+pub(crate) fn recorded(
+    paths: &[PathBuf],
+    config: Config,
+    strictness: Strictness,
+    console: Console,
+) -> Result<Source, Failure> {
     let (analysis, origin) = match paths {
         [run] if run.is_dir() => {
-            let run_analysis = of_run(run, strictness)?;
+            let run_analysis = of_run(run, strictness, console)?;
             let origin = run_origin(run, &run_analysis);
             (one_of_run(run, run_analysis, config)?, origin)
         }
-        [file] => (of_file(file, config, strictness)?, format!("recorded in {}", file.display())),
+        [file] => (of_file(file, config, strictness, console)?, format!("recorded in {}", file.display())),
         [setup, forward, whole] => {
-            let analysis = of_stages([setup, forward, whole], config, strictness)?;
+            let analysis = of_stages([setup, forward, whole], config, strictness, console)?;
             (analysis, format!("recorded in {} and the reports before it", whole.display()))
         }
         _ => {
@@ -52,14 +56,15 @@ pub(crate) fn recorded(paths: &[PathBuf], config: Config, strictness: Strictness
                 ));
         }
     };
-    flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
-    flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
+    console.warn_all(&analysis.contradictions);
+    console.warn_all(&analysis.warnings);
     source(Kind::Recorded, origin, &analysis).map_err(|error| Failure::from_error(&error))
 }
 
 /// Analyzes a run directory.
-pub(crate) fn of_run(run: &Path, strictness: Strictness) -> Result<RunAnalysis, Failure> {
-    Ok(flopgap_sweep::analyze(run, strictness, |_, _| {})?)
+pub(crate) fn of_run(run: &Path, strictness: Strictness, console: Console) -> Result<RunAnalysis, Failure> {
+    let what = format!("{}: run directory, analyzed", run.display());
+    Ok(console.timed(what, || flopgap_sweep::analyze(run, strictness, |_, _| {}))?)
 }
 
 /// A description of a run.
@@ -99,14 +104,20 @@ pub(crate) fn sizes(analysis: &RunAnalysis) -> String {
     format!("its sizes are n {}, d {}, m {}", span(|c| c.n), span(|c| c.d), span(|c| c.m))
 }
 
-fn of_file(path: &Path, config: Config, strictness: Strictness) -> Result<Analysis, Failure> {
+fn of_file(
+    path: &Path,
+    config: Config,
+    strictness: Strictness,
+    console: Console,
+) -> Result<Analysis, Failure> {
     if !is_record(path) {
-        let recording = load(path)?;
+        let recording = load(path, console)?;
         return Phases::by_ranges(&recording)
             .and_then(|phases| analysis(config, &phases, strictness))
             .map_err(|error| failure(&error));
     }
-    let record = Record::read(path).map_err(|error| record_failure(&error))?;
+    let what = format!("{}: record of hyper-profile, read", path.display());
+    let record = console.timed(what, || Record::read(path)).map_err(|error| record_failure(&error))?;
     if record.config() != config {
         return Err(Failure::new(format!("{}: contains {}, not {config}", path.display(), record.config()))
             .exit(Exit::Absent));
@@ -125,18 +136,26 @@ fn of_stages(
     [setup, forward, whole]: [&Path; 3],
     config: Config,
     strictness: Strictness,
+    console: Console,
 ) -> Result<Analysis, Failure> {
-    let setup = Recording::load_setup(setup, &Classifier::new()).map_err(|error| failure(&error))?;
-    let (forward, whole) = (load(forward)?, load(whole)?);
+    let read = || Recording::load_setup(setup, &Classifier::new());
+    let setup = console.timed(of_ncu(setup), read).map_err(|error| failure(&error))?;
+    let (forward, whole) = (load(forward, console)?, load(whole, console)?);
     Phases::by_sequence(&setup, &forward, &whole)
         .and_then(|phases| analysis(config, &phases, strictness))
         .map_err(|error| failure(&error))
 }
 
-fn load(path: &Path) -> Result<Recording, Failure> {
-    let recording = Recording::load(path, &Classifier::new()).map_err(|error| failure(&error))?;
-    flopgap_cli::warn_all(PROGRAM, &recording.warnings);
+fn load(path: &Path, console: Console) -> Result<Recording, Failure> {
+    let read = || Recording::load(path, &Classifier::new());
+    let recording = console.timed(of_ncu(path), read).map_err(|error| failure(&error))?;
+    console.warn_all(&recording.warnings);
     Ok(recording)
+}
+
+/// A report that is read, in messages.
+fn of_ncu(path: &Path) -> String {
+    format!("{}: report of Nsight Compute, read", path.display())
 }
 
 fn analysis(config: Config, phases: &Phases<'_>, strictness: Strictness) -> Result<Analysis, PhaseError> {
@@ -157,32 +176,43 @@ pub(crate) struct Live<'a> {
     meter: Box<dyn Meter + 'a>,
     /// A description.
     pub(crate) origin: String,
+    console: Console,
 }
 
 impl<'a> Live<'a> {
-    pub(crate) fn open(backend: &'a dyn Backend, device: u32) -> Result<Live<'a>, MeterError> {
-        let origin = format!("counted now: {}", describe(&backend.origin(device)?));
-        Ok(Live { meter: backend.open(device)?, origin })
+    pub(crate) fn open(
+        backend: &'a dyn Backend,
+        device: u32,
+        console: Console,
+    ) -> Result<Live<'a>, MeterError> {
+        let origin = describe(&backend.origin(device)?);
+        console.detail(format_args!("counting on device {device}: {origin}"));
+        Ok(Live { meter: backend.open(device)?, origin: format!("counted now: {origin}"), console })
     }
 
     /// Runs a network and counts it.
     pub(crate) fn count(&mut self, config: Config) -> Result<Analysis, Failure> {
-        let record = self.meter.measure(config).map_err(|error| live_failure(&error))?;
-        live_analysis(LIVE, &record)
+        let record = self.measure(config).map_err(|error| live_failure(&error))?;
+        live_analysis(LIVE, &record, self.console)
+    }
+
+    fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
+        let Live { meter, console, .. } = self;
+        console.timed(format_args!("{config}: counted"), || meter.measure(config))
     }
 
     /// The record of a network, and where it comes from.
     pub(crate) fn try_count(mut self, config: Config) -> Result<(Record, String), MeterError> {
-        Ok((self.meter.measure(config)?, self.origin))
+        Ok((self.measure(config)?, self.origin))
     }
 
     /// Like [`Live::count`], but skips a network that cannot be counted, while others may be, with
     /// a warning.
     pub(crate) fn count_or_skip(&mut self, config: Config) -> Result<Option<Analysis>, Failure> {
-        match self.meter.measure(config) {
-            Ok(record) => live_analysis(&config.to_string(), &record).map(Some),
+        match self.measure(config) {
+            Ok(record) => live_analysis(&config.to_string(), &record, self.console).map(Some),
             Err(error @ (MeterError::DoesNotFit { .. } | MeterError::Failed { .. })) => {
-                flopgap_cli::warn(PROGRAM, format_args!("{config}: {error}"));
+                self.console.warn(format_args!("{config}: {error}"));
                 Ok(None)
             }
             Err(error) => Err(live_failure(&error)),
@@ -192,10 +222,10 @@ impl<'a> Live<'a> {
 
 /// The analysis of a record that was counted just now. Its warnings begin with `of`: what counted,
 /// or which network if there are several.
-pub(crate) fn live_analysis(of: &str, record: &Record) -> Result<Analysis, Failure> {
+pub(crate) fn live_analysis(of: &str, record: &Record, console: Console) -> Result<Analysis, Failure> {
     let analysis = record.analyze(Path::new(of), &Classifier::new(), Strictness::Strict);
     let analysis = analysis.map_err(|error| record_failure(&error))?;
-    flopgap_cli::warn_all(PROGRAM, warnings(of, &analysis));
+    console.warn_all(warnings(of, &analysis));
     Ok(analysis)
 }
 
@@ -231,7 +261,7 @@ mod tests {
             record.push(phase, "sigmoid", [4, 1, 1], [32, 1, 1], &[4096, 0, 0]);
         }
         for of in [LIVE, NCU, "n1_d64_m64"] {
-            let analysis = live_analysis(of, &record).unwrap();
+            let analysis = live_analysis(of, &record, "test".into()).unwrap();
             let warnings = warnings(of, &analysis);
             assert!(warnings[0].starts_with(&format!("{of}: forward: ")), "{warnings:?}");
             assert_eq!(warnings.len(), analysis.warnings.len());

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use flopgap_cli::Failure;
+use flopgap_cli::{Console, Failure};
 use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kineto::formula::{self, Inputs, Kind as Operation};
 use flopgap_kineto::{OperatorTotal, Part, Trace};
 
-use crate::PROGRAM;
 use crate::compare::{Counts, Kind, Source};
 
 /// The framework's numbers in a recorded trace of one training step.
-pub(crate) fn of_trace(path: &Path) -> Result<Source, Failure> {
-    let trace = Trace::open(path)?;
+pub(crate) fn of_trace(path: &Path, console: Console) -> Result<Source, Failure> {
+    let what = format!("{}: trace of torch.profiler, read", path.display());
+    let trace = console.timed(what, || Trace::open(path))?;
     let warnings = trace.warnings.iter().map(|warning| format!("{}: {warning}", path.display()));
-    flopgap_cli::warn_all(PROGRAM, warnings);
+    console.warn_all(warnings);
     let totals = trace.totals()?;
     let device = trace.device.as_deref().map(|device| format!(", {device}")).unwrap_or_default();
     Ok(Source {

@@ -11,7 +11,7 @@ mod sweep;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Restart};
 use flopgap_sweep::Backend;
 use hyper_profile::gpu::Gpu;
@@ -66,21 +66,23 @@ pub fn run_on(
     restart: &Restart,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Exit {
-    let Arguments { command } = match flopgap_cli::parse(arguments) {
-        Ok(arguments) => arguments,
+    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
+        Ok(started) => started,
         Err(exit) => return exit,
     };
-    flopgap_cli::outcome(PROGRAM, || match command {
-        Command::Single(arguments) => {
-            let ncu = || Ncu::find(hardware, restart).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
-            single::run(&arguments, &InProcess(hardware), &ncu)
-        }
-        Command::Sweep(arguments) => sweep::run(&arguments, &InProcess(hardware)),
-        Command::RunOne(arguments) => run_one::run(&arguments, hardware),
+    flopgap_cli::outcome(PROGRAM, || {
+        console.timed("total", || match command {
+            Command::Single(arguments) => {
+                let ncu = || Ncu::find(hardware, restart).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
+                single::run(&arguments, &InProcess(hardware), &ncu, console)
+            }
+            Command::Sweep(arguments) => sweep::run(&arguments, &InProcess(hardware), console),
+            Command::RunOne(arguments) => run_one::run(&arguments, hardware),
+        })
     })
 }
 
 /// The program's commands and options: for completions and man pages.
 pub fn command() -> clap::Command {
-    Arguments::command()
+    flopgap_cli::command::<Arguments>()
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use flopgap_cli::{Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::Strictness;
 use flopgap_report::ReportError;
@@ -59,8 +59,13 @@ pub(crate) struct Arguments {
 /// The installation of Nsight Compute, if any.
 type FindNcu<'a> = dyn Fn() -> Result<Box<dyn Backend + 'a>, MeterError> + 'a;
 
-pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Result<(), Failure> {
-    let comparison = compare(arguments, live, ncu)?;
+pub(crate) fn run(
+    arguments: &Arguments,
+    live: &dyn Backend,
+    ncu: &FindNcu<'_>,
+    console: Console,
+) -> Result<(), Failure> {
+    let comparison = compare(arguments, live, ncu, console)?;
     let error = |error: FlopError| Failure::from_error(&error);
     let sentences = findings::of(&comparison).map_err(error)?;
     let result = match arguments.output.format() {
@@ -72,37 +77,43 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) 
             text(&comparison, &sentences, format.into()).map_err(|error| Failure::from_error(&*error))?
         }
     };
-    arguments.output.write(PROGRAM, &result)
+    arguments.output.write(console, &result)
 }
 
-fn compare(arguments: &Arguments, live: &dyn Backend, ncu: &FindNcu<'_>) -> Result<Comparison, Failure> {
+fn compare(
+    arguments: &Arguments,
+    live: &dyn Backend,
+    ncu: &FindNcu<'_>,
+    console: Console,
+) -> Result<Comparison, Failure> {
     let config = Config { n: arguments.layers, d: arguments.width, m: arguments.columns };
     let network = config.network()?;
     let mut sources = vec![match &arguments.kineto {
-        Some(trace) => framework::of_trace(trace)?,
+        Some(trace) => framework::of_trace(trace, console)?,
         None => framework::of_shapes(network)?,
     }];
     if !arguments.counters.is_empty() {
         let strictness = Strictness::forced_if(arguments.force);
-        sources.push(counters::recorded(&arguments.counters, config, strictness)?);
+        sources.push(counters::recorded(&arguments.counters, config, strictness, console)?);
     }
     // Before this process counts, since two cannot count at the same time.
     let by_ncu = (arguments.counters.is_empty() && !arguments.no_ncu)
-        .then(|| ncu().and_then(|ncu| Live::open(&*ncu, arguments.device)?.try_count(config)));
+        .then(|| ncu().and_then(|ncu| Live::open(&*ncu, arguments.device, console)?.try_count(config)));
     if arguments.live || arguments.counters.is_empty() {
-        match Live::open(live, arguments.device) {
+        match Live::open(live, arguments.device, console) {
             Ok(mut live) => {
                 let analysis = live.count(config)?;
                 let source = counters::source(Kind::Live, live.origin, &analysis);
                 sources.push(source?);
             }
             Err(error) if arguments.live => return Err(counters::live_failure(&error)),
+            // What is missing is said in any case.
             Err(error) => flopgap_cli::note(PROGRAM, format_args!("no counters: {error}")),
         }
     }
     match by_ncu {
         Some(Ok((record, origin))) => {
-            let analysis = counters::live_analysis(counters::NCU, &record)?;
+            let analysis = counters::live_analysis(counters::NCU, &record, console)?;
             sources.push(counters::source(Kind::Ncu, origin, &analysis)?);
         }
         Some(Err(error)) => flopgap_cli::note(PROGRAM, format_args!("no ncu: {error}")),
@@ -264,7 +275,7 @@ mod tests {
 
     #[test]
     fn live_counters_stand_beside_the_formula() {
-        let comparison = compare(&arguments("-n 3 -d 4 -m 5 --live"), &Fake, &no_ncu).unwrap();
+        let comparison = compare(&arguments("-n 3 -d 4 -m 5 --live"), &Fake, &no_ncu, "test".into()).unwrap();
         let kinds: Vec<_> = comparison.sources.iter().map(|source| source.kind).collect();
         assert_eq!(kinds, [Kind::FrameworkShapes, Kind::Live]);
         // By hand: 2 · 4 · 4 · 5 = 160 a product; three forward, five backward; and the fake's one
@@ -279,9 +290,9 @@ mod tests {
 
     #[test]
     fn live_counters_are_needed_only_when_asked_for() {
-        let without = compare(&arguments("--device 1"), &Fake, &no_ncu).unwrap();
+        let without = compare(&arguments("--device 1"), &Fake, &no_ncu, "test".into()).unwrap();
         assert_eq!(without.sources.len(), 1);
-        assert!(compare(&arguments("--device 1 --live"), &Fake, &no_ncu).is_err());
+        assert!(compare(&arguments("--device 1 --live"), &Fake, &no_ncu, "test".into()).is_err());
     }
 
     fn no_ncu() -> Result<Box<dyn Backend + 'static>, MeterError> {
@@ -292,14 +303,14 @@ mod tests {
     fn ncu_counts_once_more_where_it_is_installed() {
         let ncu = || Ok(Box::new(Fake) as Box<dyn Backend>);
         let kinds = |line: &str| -> Vec<Kind> {
-            let comparison = compare(&arguments(line), &Fake, &ncu).unwrap();
+            let comparison = compare(&arguments(line), &Fake, &ncu, "test".into()).unwrap();
             comparison.sources.iter().map(|source| source.kind).collect()
         };
         assert_eq!(kinds("-n 3 -d 4 -m 5"), [Kind::FrameworkShapes, Kind::Live, Kind::Ncu]);
         assert_eq!(kinds("-n 3 -d 4 -m 5 --no-ncu"), [Kind::FrameworkShapes, Kind::Live]);
         // What ncu cannot do is not an error: the others are compared.
         assert_eq!(kinds("--device 1"), [Kind::FrameworkShapes]);
-        let comparison = compare(&arguments("-n 3 -d 4 -m 5"), &Fake, &ncu).unwrap();
+        let comparison = compare(&arguments("-n 3 -d 4 -m 5"), &Fake, &ncu, "test".into()).unwrap();
         assert_eq!(comparison.sources[2].forward, comparison.sources[1].forward);
         assert_eq!(comparison.sources[2].kind.heading(), "ncu");
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Console, Exit, Failure, FormatArg};
 use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_phases::{Analysis, Strictness};
@@ -61,14 +61,14 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<(), Failure> {
     let wanted = Wanted::of(arguments)?;
     let Counted { configs: counted, asked_for, origin, sizes } = match &arguments.run {
-        Some(run) => recorded(run, &wanted, Strictness::forced_if(arguments.force))?,
-        None => count(arguments, live)?,
+        Some(run) => recorded(run, &wanted, Strictness::forced_if(arguments.force), console)?,
+        None => count(arguments, live, console)?,
     };
     let traces = match &arguments.kineto_dir {
-        Some(folder) => traces(folder, &wanted)?,
+        Some(folder) => traces(folder, &wanted, console)?,
         None => BTreeMap::new(),
     };
     let mut configs: BTreeSet<Config> = counted.keys().chain(traces.keys()).copied().collect();
@@ -80,15 +80,16 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend) -> Result<(), Failu
         });
     }
     for size in wanted.missing(&configs) {
-        flopgap_cli::warn(PROGRAM, format_args!("no network with {size} is recorded"));
+        console.warn(format_args!("no network with {size} is recorded"));
     }
     // Networks that were requested but not counted keep their rows.
     configs.extend(asked_for);
     let mut rows = Vec::new();
     for config in configs {
-        rows.extend(rows_of(config, counted.get(&config), traces.get(&config).map(PathBuf::as_path))?);
+        let trace = traces.get(&config).map(PathBuf::as_path);
+        rows.extend(rows_of(config, counted.get(&config), trace, console)?);
     }
-    write_files(arguments, &rows, &origin)?;
+    write_files(arguments, &rows, &origin, console)?;
     let format = Format::from(arguments.format);
     let table = if format == Format::Table { shown(&rows) } else { whole(&rows) };
     let text = table.and_then(|table| table.render(format, &TextOptions::for_stdout()));
@@ -143,14 +144,19 @@ struct Counted {
     sizes: Option<String>,
 }
 
-fn recorded(run: &Path, wanted: &Wanted, strictness: Strictness) -> Result<Counted, Failure> {
-    let mut analysis = counters::of_run(run, strictness)?;
+fn recorded(
+    run: &Path,
+    wanted: &Wanted,
+    strictness: Strictness,
+    console: Console,
+) -> Result<Counted, Failure> {
+    let mut analysis = counters::of_run(run, strictness, console)?;
     let name = run.file_name().unwrap_or(run.as_os_str());
     let origin = counters::run_origin(Path::new(name), &analysis);
     let concerned = |config: Option<Config>| config.is_none_or(|config| wanted.takes(config));
     let problems = analysis.problems.iter().chain(&analysis.warnings);
     let problems = Problem::grouped(problems.filter(|problem| concerned(problem.config)));
-    flopgap_cli::warn_all(PROGRAM, problems.iter().map(Failure::of));
+    console.warn_all(problems.iter().map(Failure::of));
     let sizes = counters::sizes(&analysis);
     let asked_for = analysis.asked_for().into_iter().filter(|config| wanted.takes(*config)).collect();
     analysis.configs.retain(|config, _| wanted.takes(*config));
@@ -158,7 +164,7 @@ fn recorded(run: &Path, wanted: &Wanted, strictness: Strictness) -> Result<Count
 }
 
 /// Counts every network of the grid on this machine.
-fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> {
+fn count(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<Counted, Failure> {
     let axis = |name, written: &[Sizes], default: Vec<u64>| {
         if written.is_empty() { Ok(default) } else { Sizes::join(name, written) }
     };
@@ -169,10 +175,11 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
         grid.check().map(|()| grid)
     });
     let grid = grid?;
-    let mut live = match Live::open(live, arguments.device) {
+    let mut live = match Live::open(live, arguments.device, console) {
         Ok(live) => live,
         // Traces alone are also a comparison.
         Err(error) if arguments.kineto_dir.is_some() => {
+            // What is missing is said in any case.
             flopgap_cli::note(PROGRAM, format_args!("no counters: {error}"));
             let (configs, asked_for) = (BTreeMap::new(), BTreeSet::new());
             return Ok(Counted { configs, asked_for, origin: String::new(), sizes: None });
@@ -189,7 +196,7 @@ fn count(arguments: &Arguments, live: &dyn Backend) -> Result<Counted, Failure> 
 }
 
 /// The traces of a directory by the network in their names.
-fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, Failure> {
+fn traces(folder: &Path, wanted: &Wanted, console: Console) -> Result<BTreeMap<Config, PathBuf>, Failure> {
     let error = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
@@ -205,7 +212,7 @@ fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, F
             let first: &PathBuf = first;
             let message =
                 format!("{}: skipped: {} is the trace of {config}", path.display(), first.display());
-            flopgap_cli::warn(PROGRAM, message);
+            console.warn(message);
         } else {
             traces.insert(config, path);
         }
@@ -215,7 +222,7 @@ fn traces(folder: &Path, wanted: &Wanted) -> Result<BTreeMap<Config, PathBuf>, F
             "{}: no trace of these networks\n  hint: name a trace after its network: kineto_n10_d1024_m128.json.gz",
             folder.display()
         );
-        flopgap_cli::warn(PROGRAM, message);
+        console.warn(message);
     }
     Ok(traces)
 }
@@ -228,11 +235,16 @@ fn config_of(name: &str) -> Option<Config> {
     starts.find_map(|start| Config::from_name(&stem[start..]))
 }
 
-fn rows_of(config: Config, analysis: Option<&Analysis>, trace: Option<&Path>) -> Result<[Row; 2], Failure> {
+fn rows_of(
+    config: Config,
+    analysis: Option<&Analysis>,
+    trace: Option<&Path>,
+    console: Console,
+) -> Result<[Row; 2], Failure> {
     let error = |error: FlopError| Failure::from_error(&error);
     let network = config.network().map_err(error)?;
     let framework: Source = match trace {
-        Some(trace) => of_trace(trace, config, network)?,
+        Some(trace) => of_trace(trace, config, network, console)?,
         None => framework::of_shapes(network)?,
     };
     let counted = analysis
@@ -254,29 +266,29 @@ fn rows_of(config: Config, analysis: Option<&Analysis>, trace: Option<&Path>) ->
 
 /// The numbers of a trace, with a warning where its matrix products are not those of the network
 /// that it is named after.
-fn of_trace(path: &Path, config: Config, network: SquareMlp) -> Result<Source, Failure> {
-    let (named, found) = (framework::of_shapes(network)?, framework::of_trace(path)?);
+fn of_trace(path: &Path, config: Config, network: SquareMlp, console: Console) -> Result<Source, Failure> {
+    let (named, found) = (framework::of_shapes(network)?, framework::of_trace(path, console)?);
     let differs = |pass| found.of(pass).gemm != named.of(pass).gemm;
     if Pass::ALL.into_iter().any(differs) {
         let message = format!(
             "{}: its matrix products are not those of one step of {config}, as its name says",
             path.display()
         );
-        flopgap_cli::warn(PROGRAM, message);
+        console.warn(message);
     }
     Ok(found)
 }
 
-fn write_files(arguments: &Arguments, rows: &[Row], origin: &str) -> Result<(), Failure> {
+fn write_files(arguments: &Arguments, rows: &[Row], origin: &str, console: Console) -> Result<(), Failure> {
     create_folder(&arguments.output)?;
     let path = arguments.output.join(FILE);
     let csv = whole(rows).and_then(|table| table.to_csv())?;
     write_atomic(&path, csv.as_bytes())?;
-    flopgap_cli::note(PROGRAM, format_args!("{} rows in {}", rows.len(), path.display()));
+    console.note(format_args!("{} rows in {}", rows.len(), path.display()));
     if !arguments.no_plots {
         let folder = arguments.output.join("plots");
-        let files = plots::write(rows, origin, &folder)?;
-        flopgap_cli::note(PROGRAM, format_args!("{files} plots in {}", folder.display()));
+        let files = console.timed("plots: drawn", || plots::write(rows, origin, &folder))?;
+        console.note(format_args!("{files} plots in {}", folder.display()));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The built `mlp-validate` on recorded traces and counters. Expected numbers are products of
 //! sizes, written out, and counts as the recorded reports add up to.
 
+mod messages;
 mod single;
 mod sweep;
 
