@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::{Console, Failure, FormatArg};
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
-use flopgap_report::progress::Progress;
 use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
 use crate::plots::{self, Measured};
-use crate::{PROGRAM, configurations, failure, page, tables};
+use crate::{configurations, failure, page, tables};
 
 /// Longer tables are not printed to a terminal; the summary and the files have all rows.
 const LISTED: usize = 200;
@@ -56,21 +55,29 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let progress = OnceLock::new();
     let strictness = Strictness::forced_if(arguments.force);
-    let analysis = flopgap_sweep::analyze(&arguments.run, strictness, |_done, all| {
-        progress.get_or_init(|| Progress::new(all as u64, "configurations")).advance(1);
+    let analysis = console.timed(format_args!("{}: analyzed", arguments.run.display()), || {
+        flopgap_sweep::analyze(&arguments.run, strictness, |_done, all| {
+            progress.get_or_init(|| console.progress(all as u64, "configurations")).advance(1);
+        })
     });
     if let Some(progress) = progress.get() {
         progress.finish();
     }
     let analysis = analysis.map_err(|error| failure::of_run(&error))?;
+    let complete = configurations(analysis.configs.len());
+    let origin = match page::origin_line(&analysis) {
+        line if line.is_empty() => "its origin is not recorded".to_owned(),
+        line => line,
+    };
+    console.detail(format_args!("{}: run directory, {complete}; {origin}", arguments.run.display()));
     let is_new = |problem: &&Problem| problem.config.is_none_or(|config| !arguments.named.contains(&config));
     let problems = Problem::grouped(analysis.problems.iter().filter(is_new));
     let problems = problems.iter().map(failure::of_problems);
     for problem in problems.chain(analysis.warnings.iter().map(failure::of_problem)) {
-        flopgap_cli::warn(PROGRAM, problem);
+        console.warn(problem);
     }
     analysis.require_complete(&arguments.run).map_err(|error| failure::of_run(&error))?;
 
@@ -80,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if !arguments.no_files {
         let target = arguments.output.as_deref().unwrap_or(&arguments.run);
-        write_files(arguments, &analysis, &rows, target)?;
+        write_files(arguments, &analysis, &rows, target, console)?;
     }
     print(&rows, analysis.asked_for().len(), arguments.format)
 }
@@ -90,23 +97,25 @@ fn write_files(
     analysis: &RunAnalysis,
     rows: &[MetricsRow],
     target: &Path,
+    console: Console,
 ) -> Result<(), Failure> {
     let processed = target.join("processed");
     create_folder(&processed).map_err(RunError::from).map_err(|error| failure::of_run(&error))?;
     let metrics = processed.join("metrics.csv");
     write_metrics(&metrics, rows).map_err(|error| failure::of_run(&error))?;
-    note(format_args!("{} in {}", configurations(analysis.configs.len()), metrics.display()));
+    console.note(format_args!("{} in {}", configurations(analysis.configs.len()), metrics.display()));
     if arguments.no_plots {
         return Ok(());
     }
     let folder = target.join("plots");
     let measured = Measured::new(rows, analysis.asked_for());
-    let files = plots::write(&measured, &page::origin_line(analysis), &folder)?;
-    note(format_args!("{files} pictures in {}", folder.display()));
+    let origin = page::origin_line(analysis);
+    let files = console.timed("pictures: drawn", || plots::write(&measured, &origin, &folder, console))?;
+    console.note(format_args!("{files} pictures in {}", folder.display()));
     let report = target.join("report.html");
     let html = page::render(&arguments.run, analysis, &measured, rows)?;
     write_atomic(&report, html.as_bytes())?;
-    note(format_args!("interactive report in {}", report.display()));
+    console.note(format_args!("interactive report in {}", report.display()));
     Ok(())
 }
 
@@ -127,9 +136,4 @@ fn print(rows: &[MetricsRow], asked_for: usize, format: FormatArg) -> Result<(),
     }
     text.push_str(&render(tables::summary(rows, asked_for))?);
     flopgap_cli::print(&text)
-}
-
-/// Prints to standard error what was written.
-fn note(message: std::fmt::Arguments<'_>) {
-    flopgap_cli::note(PROGRAM, message);
 }

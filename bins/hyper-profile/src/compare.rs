@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure, write_answer};
+use flopgap_cli::{Console, Exit, Failure, write_answer};
 use flopgap_kernels::base_name;
 use flopgap_report::numbers;
 use flopgap_sweep::{RawFiles, Record, RecordedLaunch, RunError, Stage, is_record};
@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 
 /// Compares the configurations that both runs have: phase, kernel, grid, block and counts of every
 /// launch.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (a, b) = (list(&arguments.a)?, list(&arguments.b)?);
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+    let (a, b) = (list(&arguments.a, console)?, list(&arguments.b, console)?);
     let mut text = String::new();
     let (mut configs, mut launches, mut different) = (0_usize, 0_u64, 0_u64);
     for (config, files) in &a.configs {
@@ -61,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             one.configs.iter().filter(|(config, files)| record(files).is_some() && missing(config)).count();
         if alone > 0 {
             let alone = configurations(alone);
+            // What is left out is said in any case.
             flopgap_cli::note(PROGRAM, format_args!("not compared: {alone} that only {} has", run.display()));
         }
     }
@@ -68,16 +69,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = arguments.output.as_deref().filter(|path| *path != Path::new("-"));
     if different == 0 {
         let (compared, launches) = (configurations(configs), count(launches));
-        return write_answer(PROGRAM, file, &format!("equal: {compared}, {launches} launches\n"));
+        return write_answer(console, file, &format!("equal: {compared}, {launches} launches\n"));
     }
-    write_answer(PROGRAM, file, &text)?;
+    write_answer(console, file, &text)?;
     Err(Failure::new(format!("{} of {} differ", count(different), configurations(configs))))
 }
 
-fn list(run: &Path) -> Result<RawFiles, Failure> {
+fn list(run: &Path, console: Console) -> Result<RawFiles, Failure> {
     let raw = run.join("raw");
     let error = |source| RunError::Io { path: raw.clone(), source };
-    Ok(RawFiles::list(&raw).map_err(error)?)
+    let files = RawFiles::list(&raw).map_err(error)?;
+    let records = configurations(files.configs.values().filter_map(record).count());
+    console.detail(format_args!("{}: run directory, records of {records}", run.display()));
+    Ok(files)
 }
 
 /// The record of a configuration, if it has one rather than reports of Nsight Compute.

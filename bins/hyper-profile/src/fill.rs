@@ -4,19 +4,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure, Restart, SubmitArgs, Termination};
+use flopgap_cli::{Console, Exit, Failure, Restart, SubmitArgs, Termination, Verbosity};
 use flopgap_cluster::slurm::JobArray;
 use flopgap_hint::{Hint as _, chain};
 use flopgap_report::numbers;
-use flopgap_report::progress::Progress;
 use flopgap_sweep::{
-    Backend, Config, Event, Filled, Grid, Manifest, MeterError, RunError, Session, Sizes, Worker,
+    Backend, Config, Event, Filled, Grid, Manifest, MeterError, Origin, RunError, Session, Sizes, Worker,
 };
 
 use crate::hardware::{Hardware, InProcess};
 use crate::ncu::Ncu;
 use crate::processes::Processes;
-use crate::{PROGRAM, analyze, configurations, failure};
+use crate::{analyze, configurations, failure};
 
 /// What counts, and how this program starts the processes that do.
 #[derive(Clone, Copy)]
@@ -42,13 +41,19 @@ impl BackendArg {
         }
     }
 
-    fn open<'a>(self, machine: Machine<'a>, devices: &[u32]) -> Result<Box<dyn Backend + 'a>, Failure> {
+    fn open<'a>(
+        self,
+        machine: Machine<'a>,
+        devices: &[u32],
+        console: Console,
+    ) -> Result<Box<dyn Backend + 'a>, Failure> {
         let Machine { hardware, restart } = machine;
         match self {
             BackendArg::Cupti if devices.len() > 1 => Ok(Box::new(Processes { hardware, restart })),
             BackendArg::Cupti => Ok(Box::new(InProcess(hardware))),
             BackendArg::Ncu => {
                 let ncu = Ncu::find(hardware, restart).map_err(|error| failure::of_meter(&error))?;
+                console.detail(ncu.found());
                 Ok(Box::new(ncu))
             }
         }
@@ -201,33 +206,38 @@ pub(crate) struct ResumeArguments {
 }
 
 /// Creates a run directory, fills it and analyzes it.
-pub(crate) fn new(arguments: &NewArguments, machine: Machine<'_>) -> Result<(), Failure> {
+pub(crate) fn new(arguments: &NewArguments, machine: Machine<'_>, console: Console) -> Result<(), Failure> {
     let grid = arguments.sizes.grid(&Grid::standard())?;
     if arguments.worker.shard.is_some() && arguments.output.is_none() {
         let message = "--shard needs --output: all workers of a run name the same directory";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
     if arguments.worker.submit.submit.is_some() {
-        return submit_new(arguments, &grid, machine.restart);
+        return submit_new(arguments, &grid, machine.restart, console);
     }
     // The backend is opened first: if it fails, no directory is created.
-    let backend = arguments.backend.open(machine, &arguments.worker.devices()?)?;
+    let backend = arguments.backend.open(machine, &arguments.worker.devices()?, console)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
     let session = Session::create(&run, &grid, worker).map_err(|error| failure::of_run(&error))?;
-    flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
-    fill(session, &*backend, &grid.configs().collect(), &arguments.worker)
+    console.note(format_args!("run directory {}", run.display()));
+    fill(session, &*backend, &grid.configs().collect(), &arguments.worker, console)
 }
 
 /// Plans a run on this machine, which needs no GPU, and submits it.
-fn submit_new(arguments: &NewArguments, grid: &Grid, restart: &Restart) -> Result<(), Failure> {
+fn submit_new(
+    arguments: &NewArguments,
+    grid: &Grid,
+    restart: &Restart,
+    console: Console,
+) -> Result<(), Failure> {
     let worker = &arguments.worker;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(grid));
     let array = worker.job_array(restart, &run, grid.configs().count(), false)?;
     let submission = worker.submit.prepare(array, worker.dry_run)?;
     Session::plan(&run, grid, arguments.backend.name()).map_err(|error| failure::of_run(&error))?;
-    flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
-    submission.submit(PROGRAM, &submit_again(&run))
+    console.note(format_args!("run directory {}", run.display()));
+    submission.submit(console, &submit_again(&run))
 }
 
 /// Submits a run directory for what is missing.
@@ -235,6 +245,7 @@ fn submit_resumed(
     arguments: &ResumeArguments,
     manifest: &Manifest,
     restart: &Restart,
+    console: Console,
 ) -> Result<(), Failure> {
     let (run, worker) = (&arguments.run, &arguments.worker);
     if arguments.sizes.are_given() {
@@ -243,7 +254,7 @@ fn submit_resumed(
     }
     let configs = manifest.plan().len();
     let array = worker.job_array(restart, run, configs, arguments.accept_driver)?;
-    worker.submit.prepare(array, worker.dry_run)?.submit(PROGRAM, &submit_again(run))
+    worker.submit.prepare(array, worker.dry_run)?.submit(console, &submit_again(run))
 }
 
 fn submit_again(run: &Path) -> String {
@@ -251,7 +262,11 @@ fn submit_again(run: &Path) -> String {
 }
 
 /// Measures what is missing in a run directory and analyzes it.
-pub(crate) fn resume(arguments: &ResumeArguments, machine: Machine<'_>) -> Result<(), Failure> {
+pub(crate) fn resume(
+    arguments: &ResumeArguments,
+    machine: Machine<'_>,
+    console: Console,
+) -> Result<(), Failure> {
     let run = &arguments.run;
     let manifest = Manifest::read(run).map_err(|error| failure::of_run(&error))?;
     let manifest = manifest.ok_or_else(|| failure::of_run(&RunError::NoManifest { path: run.clone() }))?;
@@ -265,16 +280,16 @@ pub(crate) fn resume(arguments: &ResumeArguments, machine: Machine<'_>) -> Resul
         .hint("use the version of flopgap that wrote the run, or a newer one")
     })?;
     if arguments.worker.submit.submit.is_some() {
-        return submit_resumed(arguments, &manifest, machine.restart);
+        return submit_resumed(arguments, &manifest, machine.restart, console);
     }
     let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
-    let backend = backend.open(machine, &arguments.worker.devices()?)?;
+    let backend = backend.open(machine, &arguments.worker.devices()?, console)?;
     let worker = arguments.worker.worker(&*backend, name)?;
     let session = Session::resume(run, grid.as_ref(), worker, arguments.accept_driver);
     let session = session.map_err(|error| failure::of_run(&error))?;
     let plan = grid.map_or_else(|| session.manifest().plan(), |grid| grid.configs().collect());
-    fill(session, &*backend, &plan, &arguments.worker)
+    fill(session, &*backend, &plan, &arguments.worker, console)
 }
 
 /// Measures the missing part of `plan`, then analyzes the run unless other workers still have work
@@ -284,20 +299,26 @@ fn fill(
     backend: &dyn Backend,
     plan: &BTreeSet<Config>,
     options: &WorkerArguments,
+    console: Console,
 ) -> Result<(), Failure> {
     for line in session.damaged_lines() {
-        flopgap_cli::warn(PROGRAM, format_args!("{line}; completed work is read from raw/"));
+        console.warn(format_args!("{line}; completed work is read from raw/"));
     }
     let outstanding = session.outstanding(plan).map_err(|error| failure::of_run(&error))?;
     for error in &outstanding.damaged {
-        flopgap_cli::warn(PROGRAM, format_args!("{}; it is measured again", chain(error)));
+        console.warn(format_args!("{}; it is measured again", chain(error)));
     }
     if outstanding.done > 0 {
         let done = numbers::group_thousands(outstanding.done as u64);
         let all = configurations(outstanding.done + outstanding.configs.len());
-        flopgap_cli::note(PROGRAM, format_args!("{done} of {all} are done"));
+        console.note(format_args!("{done} of {all} are done"));
     }
-    let filled = match measure(&mut session, backend, &outstanding.configs) {
+    let Origin { device, profiler, .. } = &session.manifest().origin;
+    let [device, profiler] = [device, profiler].map(|part| part.as_deref().unwrap_or("unknown"));
+    let left = configurations(outstanding.configs.len());
+    console.detail(format_args!("{left} to measure on {device} by {profiler}"));
+    let measuring = || measure(&mut session, backend, &outstanding.configs, console);
+    let filled = match console.timed("measurement", measuring) {
         Ok(filled) => filled,
         Err(stopped) => {
             if stopped.before_the_first {
@@ -315,16 +336,15 @@ fn fill(
     let shard = session.worker().shard;
     if !shard.is_whole() && others > 0 {
         let left = configurations(others);
-        flopgap_cli::note(PROGRAM, format_args!("worker {shard} is done; the others have {left} left"));
+        console.note(format_args!("worker {shard} is done; the others have {left} left"));
     } else if options.no_analysis {
         let path = run.display();
-        flopgap_cli::note(
-            PROGRAM,
-            format_args!("all configurations are measured; `hyper-profile analyze {path}` analyzes them"),
-        );
+        console.note(format_args!(
+            "all configurations are measured; `hyper-profile analyze {path}` analyzes them"
+        ));
     } else {
         let named = filled.skipped.iter().chain(&filled.failed).map(|(config, _)| *config).collect();
-        analyze::run(&analyze::Arguments::of_run(&run, options.no_plots, named))?;
+        analyze::run(&analyze::Arguments::of_run(&run, options.no_plots, named), console)?;
     }
     drop(session); // no sooner: the next process removes what looks like temporary files of a dead one
     match filled.failed.len() {
@@ -345,9 +365,14 @@ struct Stopped {
 }
 
 /// Fills the run with a bar that shows rate and time left.
-fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> Result<Filled, Stopped> {
+fn measure(
+    session: &mut Session,
+    backend: &dyn Backend,
+    configs: &[Config],
+    console: Console,
+) -> Result<Filled, Stopped> {
     let run = session.run().to_owned();
-    let progress = Progress::new(configs.len() as u64, "configurations");
+    let progress = console.progress(configs.len() as u64, "configurations");
     // Outside of this, there is nothing to finish: the signal ends the program.
     let termination = Termination::catch().map_err(|error| Stopped {
         failure: Failure::new(format!("SIGTERM cannot be handled: {error}")),
@@ -355,10 +380,16 @@ fn measure(session: &mut Session, backend: &dyn Backend, configs: &[Config]) -> 
     })?;
     let result = session.fill(backend, configs, termination.flag(), |event| {
         let warn = |config: Config, reason: &MeterError| {
-            progress.suspend(|| flopgap_cli::warn(PROGRAM, format_args!("{config}: {reason}")));
+            progress.suspend(|| console.warn(format_args!("{config}: {reason}")));
         };
         match event {
-            Event::Done(config) => progress.note(config.to_string()),
+            Event::Done(config) => {
+                progress.note(config.to_string());
+                // Only then, since the bar is drawn again.
+                if console.verbosity() == Verbosity::Verbose {
+                    progress.suspend(|| console.detail(format_args!("{config}: measured")));
+                }
+            }
             Event::Skipped(config, reason) | Event::Failed(config, reason) => warn(config, reason),
             _ => {}
         }

@@ -17,7 +17,7 @@ mod tables;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Restart};
 
 use gpu::Gpu;
@@ -84,22 +84,25 @@ pub fn run_on(
     restart: &Restart,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Exit {
-    let Arguments { command } = match flopgap_cli::parse(arguments) {
-        Ok(arguments) => arguments,
+    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
+        Ok(started) => started,
         Err(exit) => return exit,
     };
     let machine = fill::Machine { hardware, restart };
-    flopgap_cli::outcome(PROGRAM, || match command {
-        Command::New(arguments) => fill::new(&arguments, machine),
-        Command::Resume(arguments) => fill::resume(&arguments, machine),
-        Command::Analyze(arguments) => analyze::run(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::CountOn(arguments) => processes::run(&arguments, hardware),
-        Command::RunOne(arguments) => run_one::run(&arguments, hardware),
+    flopgap_cli::outcome(PROGRAM, || {
+        console.timed("total", || match command {
+            Command::New(arguments) => fill::new(&arguments, machine, console),
+            Command::Resume(arguments) => fill::resume(&arguments, machine, console),
+            Command::Analyze(arguments) => analyze::run(&arguments, console),
+            Command::Compare(arguments) => compare::run(&arguments, console),
+            // The processes that are started print errors only, whatever this one is to say.
+            Command::CountOn(arguments) => processes::run(&arguments, hardware),
+            Command::RunOne(arguments) => run_one::run(&arguments, hardware),
+        })
     })
 }
 
 /// The program's commands and options: for completions and man pages.
 pub fn command() -> clap::Command {
-    Arguments::command()
+    flopgap_cli::command::<Arguments>()
 }

@@ -47,6 +47,11 @@ impl<'a> Ncu<'a> {
         let runner = restart.program().map_err(|failure| broken(failure.message()))?;
         Ok(Ncu { hardware, program: ncu, version, runner, restart })
     }
+
+    /// Where it is, and its version.
+    pub(crate) fn found(&self) -> String {
+        format!("{}: Nsight Compute {}", self.program.display(), self.version)
+    }
 }
 
 /// The program, searched for in a path.

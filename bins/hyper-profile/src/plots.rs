@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use flopgap_cli::Failure;
+use flopgap_cli::{Console, Failure};
 use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_report::ReportError;
 use flopgap_report::heatmap::{self, Heatmaps, Panel};
-use flopgap_report::progress::Progress;
 use flopgap_report::scale::Scale;
 use flopgap_report::surface::{AxisLabel, Size, Surface};
 use flopgap_sweep::{Config, MetricsRow};
@@ -57,7 +56,12 @@ enum Picture<'m> {
 }
 
 /// Draws every picture of a run into `directory`, as SVG and PNG, and returns the number of files.
-pub(crate) fn write(measured: &Measured<'_>, origin: &str, directory: &Path) -> Result<usize, Failure> {
+pub(crate) fn write(
+    measured: &Measured<'_>,
+    origin: &str,
+    directory: &Path,
+    console: Console,
+) -> Result<usize, Failure> {
     create_folder(directory)?;
     let layers = measured.layers();
     let mut pictures: Vec<Picture<'_>> = METRICS.iter().map(Picture::Heatmaps).collect();
@@ -67,7 +71,7 @@ pub(crate) fn write(measured: &Measured<'_>, origin: &str, directory: &Path) -> 
             pictures.extend(layers.iter().filter(measured_at).map(|&n| Picture::Surface(metric, pass, n)));
         }
     }
-    let progress = Progress::new(pictures.len() as u64, "pictures");
+    let progress = console.progress(pictures.len() as u64, "pictures");
     pictures.par_iter().try_for_each(|picture| {
         let (name, svg, png) = draw(measured, origin, picture)?;
         for (ending, bytes) in [("svg", svg.as_bytes()), ("png", &png)] {

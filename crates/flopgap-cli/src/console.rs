@@ -53,6 +53,11 @@ impl Console {
         Console { program, verbosity }
     }
 
+    /// How much is said.
+    pub fn verbosity(&self) -> Verbosity {
+        self.verbosity
+    }
+
     /// A warning, which is written in any case.
     pub fn warn(&self, warning: impl fmt::Display) {
         warn(self.program, warning);

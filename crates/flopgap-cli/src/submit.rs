@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use flopgap_cluster::Shard;
 use flopgap_cluster::slurm::{JobArray, Sbatch, Submitted, local_file_system};
 
-use crate::{Exit, Failure, note, print};
+use crate::{Console, Exit, Failure, print};
 
 /// Tasks of a job array, where no number is given.
 const TASKS: u32 = 8;
@@ -76,16 +76,17 @@ impl Submission {
     ///
     /// # Errors
     /// As [`JobArray::write`] and [`Sbatch::submit`].
-    pub fn submit(self, program: &str, again: &str) -> Result<(), Failure> {
+    pub fn submit(self, console: impl Into<Console>, again: &str) -> Result<(), Failure> {
+        let console = console.into();
         let written = self.array.write()?;
         if let Some(file_system) = local_file_system(&self.array.run) {
             let run = self.array.run.display();
             let what = "which other machines usually do not see; the nodes need the run under the same path";
-            note(program, format_args!("{run} is on {file_system}, {what}"));
+            console.warn(format_args!("{run} is on {file_system}, {what}"));
         }
         let Some(sbatch) = self.sbatch else {
             let scripts = self.array.scripts()?;
-            note(program, format_args!("scripts in {}", directory(&self.array).display()));
+            console.note(format_args!("scripts in {}", directory(&self.array).display()));
             return print(&format!("{}\n{}", scripts.array, scripts.aggregate));
         };
         let Submitted { array, aggregate } = sbatch
@@ -93,11 +94,9 @@ impl Submission {
             .map_err(|error| Failure::of(&error).hint(format!("`{again}` submits the run again")))?;
         let tasks = self.array.tasks;
         let plural = if tasks.get() == 1 { "task" } else { "tasks" };
-        note(
-            program,
-            format_args!("submitted job array {array} of {tasks} {plural}, and then job {aggregate}"),
-        );
-        note(program, format_args!("scripts and logs in {}", directory(&self.array).display()));
+        console
+            .note(format_args!("submitted job array {array} of {tasks} {plural}, and then job {aggregate}"));
+        console.note(format_args!("scripts and logs in {}", directory(&self.array).display()));
         Ok(())
     }
 }

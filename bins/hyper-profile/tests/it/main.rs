@@ -7,6 +7,7 @@ mod crash;
 #[cfg(unix)]
 mod disk;
 mod fill;
+mod messages;
 #[cfg(unix)]
 mod ncu;
 mod script;
