@@ -81,8 +81,8 @@ fn check(document: &str, text: &str, programs: &Path, place: &Path) -> Findings 
                 continue;
             }
             // A newcomer compiles the program first.
-            let compiled = "cargo run --release -p nsys-analyze --no-default-features -- ";
-            let command = command.replace(compiled, "nsys-analyze ");
+            let compiled = "cargo run --release -p flopgap --no-default-features -- ";
+            let command = command.replace(compiled, "flopgap ");
             let program = command.split_whitespace().next().unwrap_or_default();
             if !programs.join(program).with_extension(env::consts::EXE_EXTENSION).exists() {
                 findings.missing.insert(program.to_owned());
