@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_calibration::compare::{Change, Comparison};
-use flopgap_cli::{Exit, Failure, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_report::ReportError;
 use flopgap_report::numbers::{percent, signed_percent};
 use flopgap_report::table::{Cell, Column, Format, Table};
@@ -37,9 +37,9 @@ pub(crate) struct Arguments {
     output: OutputArgs,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let old = load::calibration(&arguments.old, None)?;
-    let new = load::calibration(&arguments.new, None)?;
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+    let old = load::calibration(&arguments.old, None, console)?;
+    let new = load::calibration(&arguments.new, None, console)?;
     let (theirs, ours) = (&old.header.origin, &new.header.origin);
     if let Some(difference) = theirs.machine_differences(ours).first()
         && !arguments.across_machines
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for difference in theirs.version_differences(ours) {
         let [before, after] =
             [&difference.theirs, &difference.ours].map(|value| value.as_deref().unwrap_or("not recorded"));
-        flopgap_cli::note(PROGRAM, format_args!("{}: {before} → {after}", difference.part));
+        console.note(format_args!("{}: {before} → {after}", difference.part));
     }
     let comparison = Comparison::of(&old, &new);
     for (rows, which) in [(&comparison.only_old, "old"), (&comparison.only_new, "new")] {
@@ -80,24 +80,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let table = table(&comparison, shown)?;
     let text = table.render(format, &arguments.output.text())?;
-    arguments.output.write(PROGRAM, &text)?;
-    judge(&comparison, arguments.fail_if_changed / 100.0)
+    arguments.output.write(console, &text)?;
+    judge(&comparison, arguments.fail_if_changed / 100.0, console)
 }
 
 /// Says what all points have in common, and fails where some are beyond the threshold.
-fn judge(comparison: &Comparison, threshold: f64) -> Result<(), Failure> {
+fn judge(comparison: &Comparison, threshold: f64, console: Console) -> Result<(), Failure> {
     let total = comparison.changes.len();
     let median = comparison.median().unwrap_or(0.0);
     let (mean, p90) = comparison.spread().unwrap_or_default();
-    flopgap_cli::note(
-        PROGRAM,
-        format_args!(
-            "{total} points: median change {}, mean of the magnitudes {}, 90th percentile {}",
-            signed_percent(median, 1),
-            percent(mean, 1),
-            percent(p90, 1)
-        ),
-    );
+    console.note(format_args!(
+        "{total} points: median change {}, mean of the magnitudes {}, 90th percentile {}",
+        signed_percent(median, 1),
+        percent(mean, 1),
+        percent(p90, 1)
+    ));
     let beyond: Vec<&Change> = comparison.beyond(threshold).collect();
     if beyond.is_empty() {
         return Ok(());

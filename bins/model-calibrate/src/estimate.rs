@@ -9,7 +9,7 @@ mod output;
 
 use clap::ValueEnum;
 use flopgap_calibration::judge::Series;
-use flopgap_cli::{Exit, Failure, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::predict::FitSettings;
@@ -73,13 +73,16 @@ impl From<ModeArg> for Mode {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let model = arguments.model.model()?;
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+    let model = console.timed("model: read", || arguments.model.model())?;
     let cache = if arguments.no_cache { Cache::none() } else { Cache::of_user() };
-    let mut known = Known::open(arguments.machine.source()?, cache)?;
+    let mut known = Known::open(arguments.machine.source()?, cache, console)?;
     arguments.machine.expect(&mut known.contents.header)?;
     let (listed, mode) = chosen(arguments, &known.contents)?;
     let (of, origin) = (listed.series(), &known.contents.header.origin);
+    let (steps, rows) = (model.steps.len(), listed.rows);
+    console
+        .detail(format_args!("{}: {steps} steps, by {rows} rows of {of} on {}", model.name, origin.device));
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
     let mut kernels = if arguments.sizes_alone {
         Kernels::SizesAlone("as requested by --sizes-alone".to_owned())
@@ -118,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         kernels: &kernels,
     };
     let written = &arguments.output;
-    written.write(PROGRAM, &output.render(written.format(), &written.text())?)
+    written.write(console, &output.render(written.format(), &written.text())?)
 }
 
 /// The series to fit, which has the precision, and the mode to estimate.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use flopgap_calibration::accuracy::{Coverage, Errors};
 use flopgap_calibration::judge::{FitRequest, Fitted, Judged};
 use flopgap_calibration::report::{bars, beats_baselines};
-use flopgap_cli::{Failure, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
 use flopgap_report::ReportError;
@@ -14,7 +14,6 @@ use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_roofline::predict::{Baseline, FitSettings};
 
-use crate::PROGRAM;
 use crate::judging::{FOLDS, JudgedSeries, judging};
 use crate::load::{self, of_judge};
 
@@ -40,11 +39,11 @@ pub(crate) struct Arguments {
     output: OutputArgs,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut calibration = load::calibration(&arguments.calibration, arguments.machine.as_deref())?;
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+    let mut calibration = load::calibration(&arguments.calibration, arguments.machine.as_deref(), console)?;
     load::set_ceilings(&mut calibration.header, arguments.ceilings.as_deref())?;
     let settings = FitSettings::default();
-    let judging = judging(&calibration, &arguments.calibration, &settings)?;
+    let judging = judging(&calibration, &arguments.calibration, &settings, console)?;
     let header = &calibration.header;
     let request = FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings };
     let mut tables = vec![overview(&judging.series)?];
@@ -54,13 +53,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let start = Instant::now();
         // `estimate` uses a fit to all rows, which judges nothing.
         let fitted = Fitted::fit(&series.rows, None, request).map_err(|error| of_judge(&error))?;
-        flopgap_cli::note(
-            PROGRAM,
-            format_args!("{name}: {} rows fitted in {:.2} s", fitted.rows(), start.elapsed().as_secs_f64()),
-        );
+        let seconds = start.elapsed().as_secs_f64();
+        console.note(format_args!("{name}: {} rows fitted in {seconds:.2} s", fitted.rows()));
         tables.push(constants(&name, &fitted, &series.rows)?);
     }
-    arguments.output.write(PROGRAM, &print(tables, &arguments.output)?)
+    arguments.output.write(console, &print(tables, &arguments.output)?)
 }
 
 fn print(tables: Vec<Table>, output: &OutputArgs) -> Result<String, ReportError> {

@@ -5,7 +5,7 @@ mod modules;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
 use flopgap_flops::Work;
 use flopgap_graph::{Graph, GraphError, Layer, Op, StatedShape};
 use flopgap_report::table::{Cell, Column, Table};
@@ -47,19 +47,21 @@ enum By {
     Module,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     if arguments.depth.is_some() && arguments.by == By::Layer {
         return Err(Failure::new("--depth requires --by module").exit(Exit::Usage));
     }
     let shapes = arguments.shape.iter().cloned().collect();
-    let graph = flopgap_graph::read(&arguments.model, &shapes).map_err(|error| of_graph(&error))?;
+    let read = || flopgap_graph::read(&arguments.model, &shapes);
+    let what = format_args!("{}: model, read", arguments.model.display());
+    let graph = console.timed(what, read).map_err(|error| of_graph(&error))?;
     let output = &arguments.output;
     let result = match (output.format(), arguments.by) {
         (FormatArg::Json, _) => in_json(arguments, &graph)?,
         (format, By::Layer) => by_layer(&graph, format)?.render(format.into(), &output.text())?,
         (format, By::Module) => by_module(&graph, arguments.depth)?.render(format.into(), &output.text())?,
     };
-    output.write(PROGRAM, &result)?;
+    output.write(console, &result)?;
     flopgap_cli::warn_all(PROGRAM, graph.unknown().map(|layer| unknown(&graph, layer)));
     Ok(())
 }

@@ -6,7 +6,7 @@ use flopgap_calibration::accuracy::{Accuracy, Candidates, accuracy, repeatabilit
 use flopgap_calibration::judge::{FitRequest, JudgeError, Judged, Series, cross_validated, series};
 use flopgap_calibration::report::beats_baselines;
 use flopgap_calibration::{Calibration, Row};
-use flopgap_cli::Failure;
+use flopgap_cli::{Console, Failure};
 use flopgap_roofline::predict::{FitError, FitSettings};
 
 use crate::PROGRAM;
@@ -38,12 +38,15 @@ pub(crate) fn judging<'a>(
     calibration: &'a Calibration,
     path: &Path,
     settings: &FitSettings,
+    console: Console,
 ) -> Result<Judging<'a>, Failure> {
     let header = &calibration.header;
     let request = FitRequest { ceilings: header.ceilings.as_ref(), settings };
     let mut judging = Judging { series: Vec::new(), warnings: Vec::new() };
     for (series, rows) in series(&calibration.rows) {
-        let (places, judged): (Vec<usize>, Vec<Judged>) = match cross_validated(&rows, FOLDS, request) {
+        let judge = || cross_validated(&rows, FOLDS, request);
+        let judged = console.timed(format_args!("{series}: {} rows judged", rows.len()), judge);
+        let (places, judged): (Vec<usize>, Vec<Judged>) = match judged {
             Ok(judged) => judged.into_iter().unzip(),
             Err(JudgeError::Fit(FitError::TooFew { needed, .. })) => {
                 let there = rows.len();
@@ -57,7 +60,8 @@ pub(crate) fn judging<'a>(
             Err(error) => return Err(of_judge(&error)),
         };
         let candidates = Candidates { rows: &rows, kind: &header.origin.kind, request };
-        let accuracy = accuracy(candidates).map_err(|error| of_judge(&error))?;
+        let what = format_args!("{series}: compared with other fits");
+        let accuracy = console.timed(what, || accuracy(candidates)).map_err(|error| of_judge(&error))?;
         let repeatability = repeatability(&rows);
         let judged_rows = places.into_iter().map(|place| rows[place]).collect();
         judging.series.push(JudgedSeries { series, rows, judged_rows, judged, accuracy, repeatability });

@@ -15,7 +15,7 @@ mod sweep;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Restart};
 
 /// The name that errors and warnings begin with.
@@ -65,22 +65,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 /// As [`run`], in a process that starts this program in another way.
 pub fn run_as(restart: &Restart, arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let Arguments { command } = match flopgap_cli::parse(arguments) {
-        Ok(arguments) => arguments,
+    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
+        Ok(started) => started,
         Err(exit) => return exit,
     };
-    flopgap_cli::outcome(PROGRAM, || match &command {
-        Command::Probe(arguments) => probe::run(arguments),
-        Command::Sweep(arguments) => sweep::run(arguments, restart),
-        Command::Fit(arguments) => fit::run(arguments),
-        Command::Report(arguments) => report::run(arguments),
-        Command::Estimate(arguments) => estimate::run(arguments),
-        Command::Compare(arguments) => compare::run(arguments),
-        Command::Flops(arguments) => flops::run(arguments),
+    flopgap_cli::outcome(PROGRAM, || {
+        console.timed("total", || match &command {
+            Command::Probe(arguments) => probe::run(arguments, console),
+            Command::Sweep(arguments) => sweep::run(arguments, restart, console),
+            Command::Fit(arguments) => fit::run(arguments, console),
+            Command::Report(arguments) => report::run(arguments, console),
+            Command::Estimate(arguments) => estimate::run(arguments, console),
+            Command::Compare(arguments) => compare::run(arguments, console),
+            Command::Flops(arguments) => flops::run(arguments, console),
+        })
     })
 }
 
 /// The program's commands and options: for completions and man pages.
 pub fn command() -> clap::Command {
-    Arguments::command()
+    flopgap_cli::command::<Arguments>()
 }

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use flopgap_calibration::judge::JudgeError;
 use flopgap_calibration::sheet::{self, Role, Sheet, SheetError};
 use flopgap_calibration::{Calibration, FileError, Header};
-use flopgap_cli::Failure;
+use flopgap_cli::{Console, Failure};
 use flopgap_graph::GraphError;
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::predict::FitError;
@@ -21,15 +22,27 @@ pub(crate) enum Empirical {
 
 /// Reads measurements. A file that begins with `{` or a zstd frame is a calibration, any other a
 /// table; a run directory stands for the calibration file in it.
-pub(crate) fn empirical(path: &Path, role: Role, device: Option<&str>) -> Result<Empirical, Failure> {
+pub(crate) fn empirical(
+    path: &Path,
+    role: Role,
+    device: Option<&str>,
+    console: Console,
+) -> Result<Empirical, Failure> {
+    let begin = Instant::now();
     let bytes = bytes(path)?;
     let path = &calibration_file(path);
+    let read = |what: &str, rows: usize| {
+        let seconds = begin.elapsed().as_secs_f64();
+        console.detail(format_args!("{}: {what}, {rows} rows, read: {seconds:.3} s", path.display()));
+    };
     if is_calibration(&bytes) {
         let calibration = Calibration::parse(&bytes, path).map_err(|error| of_file(&error))?;
+        read("calibration", calibration.rows.len());
         warn_torn(&calibration, path);
         Ok(Empirical::Calibration(Box::new(calibration)))
     } else {
         let sheet = sheet::parse(&bytes, path, role, device).map_err(|error| of_sheet(&error))?;
+        read("table of measurements", sheet.records.len());
         Ok(Empirical::Table(sheet))
     }
 }
@@ -46,8 +59,12 @@ pub(crate) fn is_calibration(bytes: &[u8]) -> bool {
 }
 
 /// Reads a calibration; a table is read as one as far as its columns tell what was run.
-pub(crate) fn calibration(path: &Path, device: Option<&str>) -> Result<Calibration, Failure> {
-    match empirical(path, Role::Empirical, device)? {
+pub(crate) fn calibration(
+    path: &Path,
+    device: Option<&str>,
+    console: Console,
+) -> Result<Calibration, Failure> {
+    match empirical(path, Role::Empirical, device, console)? {
         Empirical::Calibration(calibration) => Ok(*calibration),
         Empirical::Table(table) => {
             flopgap_cli::warn_all(PROGRAM, &table.warnings);

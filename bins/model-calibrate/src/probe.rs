@@ -6,11 +6,11 @@ mod tables;
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::time::Instant;
 
-use flopgap_cli::{Exit, Failure, FormatArg, note, print, warn_all};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, note, print, warn_all};
 use flopgap_engines::Nvml;
 use flopgap_gpu::Device as Gpu;
-use flopgap_report::progress::Progress;
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::probe::{self, ProbeError};
 
@@ -50,27 +50,30 @@ pub(crate) struct Arguments {
     format: FormatArg,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let ceilings = match &arguments.ceilings {
-        Some(path) => Ceilings::read(path)?,
-        None => measured(arguments)?,
+        Some(path) => {
+            console.timed(format_args!("{}: ceilings, read", path.display()), || Ceilings::read(path))?
+        }
+        None => measured(arguments, console)?,
     };
     warn_all(PROGRAM, &ceilings.details.absent);
     if let Some(path) = &arguments.output {
         ceilings.write(path)?;
-        note(PROGRAM, format_args!("wrote {}", path.display()));
+        console.note(format_args!("wrote {}", path.display()));
     }
     if let Some(folder) = &arguments.plots {
-        plots::write(&ceilings, folder)?;
+        plots::write(&ceilings, folder, console)?;
     }
     print(&tables::render(&ceilings, arguments.format)?)
 }
 
-fn measured(arguments: &Arguments) -> Result<Ceilings, Failure> {
+fn measured(arguments: &Arguments, console: Console) -> Result<Ceilings, Failure> {
     let device = arguments.device.map_or_else(Device::find, Ok)?;
+    console.detail(format_args!("device {device}"));
     match (device, arguments.threads) {
-        (Device::Cpu, threads) => of_cpu(threads),
-        (Device::Cuda(number), None) => of_gpu(number),
+        (Device::Cpu, threads) => of_cpu(threads, console),
+        (Device::Cuda(number), None) => of_gpu(number, console),
         (Device::Cuda(_), Some(_)) => {
             Err(Failure::new("--threads is for the CPU").hint("add --device cpu").exit(Exit::Usage))
         }
@@ -82,12 +85,16 @@ const MEASUREMENTS: u64 = 90;
 
 /// Measures with a bar on the terminal; `watch` is called before each measurement.
 fn measure(
+    console: Console,
     mut watch: impl FnMut(),
     probe: impl FnOnce(probe::Progress<'_>) -> Result<Ceilings, ProbeError>,
 ) -> Result<Ceilings, Failure> {
-    let progress = Progress::new(MEASUREMENTS, "measurements");
+    let progress = console.progress(MEASUREMENTS, "measurements");
+    let start = Instant::now();
     let measured = probe(&mut |what| {
         watch();
+        let begun = start.elapsed().as_secs_f64();
+        progress.suspend(|| console.detail(format_args!("{what}: measured from {begun:.3} s on")));
         progress.note(what);
         progress.advance(1);
     });
@@ -95,20 +102,20 @@ fn measure(
     measured.map_err(|error| failure(&error))
 }
 
-fn of_cpu(threads: Option<NonZero<usize>>) -> Result<Ceilings, Failure> {
+fn of_cpu(threads: Option<NonZero<usize>>, console: Console) -> Result<Ceilings, Failure> {
     let origin = flopgap_engines::cpu::origin();
     let settings =
         probe::cpu::Settings { device: origin.device, properties: origin.properties, threads, largest: None };
-    measure(|| (), |progress| probe::cpu::probe(&settings, progress))
+    measure(console, || (), |progress| probe::cpu::probe(&settings, progress))
 }
 
-fn of_gpu(number: usize) -> Result<Ceilings, Failure> {
+fn of_gpu(number: usize, console: Console) -> Result<Ceilings, Failure> {
     let gpu = Gpu::get(number).map_err(|error| failure(&error.into()))?;
     let mut nvml =
         Nvml::open(&gpu.uuid).map_err(|error| note(PROGRAM, format_args!("no clocks: {error}"))).ok();
     let mut states = States::default();
     let watch = || states.see(nvml.as_mut());
-    let mut ceilings = measure(watch, |progress| probe::cuda::probe(number, progress))?;
+    let mut ceilings = measure(console, watch, |progress| probe::cuda::probe(number, progress))?;
     ceilings.details.state = states.reported();
     Ok(ceilings)
 }

@@ -7,7 +7,7 @@ use flopgap_calibration::judge::{self, Judged, series};
 use flopgap_calibration::report::{ReportInput, ScenarioRange, document};
 use flopgap_calibration::sheet::{self, Record, Role, Sheet, SheetRow, Values};
 use flopgap_calibration::{Calibration, Origin, Row};
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_report::html::{Block, Document};
 use flopgap_roofline::predict::FitSettings;
 
@@ -75,7 +75,7 @@ impl Kind {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let file = arguments.file();
     let kind = match (arguments.format, file) {
         (Some(kind), _) => kind,
@@ -83,11 +83,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         (None, None) => Kind::Markdown,
     };
     let role = if arguments.analytical.is_some() { Role::Empirical } else { Role::Both };
-    let page = match load::empirical(&arguments.empirical, role, arguments.machine.as_deref())? {
+    let page = match load::empirical(&arguments.empirical, role, arguments.machine.as_deref(), console)? {
         Empirical::Calibration(mut calibration) => {
             load::set_ceilings(&mut calibration.header, arguments.ceilings.as_deref())?;
             match &arguments.analytical {
-                None => own(arguments, &calibration)?,
+                None => own(arguments, &calibration, console)?,
                 Some(analytical) => foreign(arguments, table_of(&calibration), Some(analytical))?,
             }
         }
@@ -96,9 +96,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = page.text(kind)?;
     let Some(path) = file else { return flopgap_cli::print(&text) };
     if kind == Kind::Markdown {
-        page.write_charts(path)?;
+        page.write_charts(path, console)?;
     }
-    write(path, text.as_bytes())
+    write(path, text.as_bytes(), console)
 }
 
 impl Arguments {
@@ -125,22 +125,22 @@ impl Page {
         })
     }
 
-    fn write_charts(&self, path: &Path) -> Result<(), Failure> {
+    fn write_charts(&self, path: &Path, console: Console) -> Result<(), Failure> {
         for block in &self.document.blocks {
             if let Block::Scatter(chart) = block
                 && !chart.file_name().is_empty()
             {
                 let svg = chart.to_svg()?;
-                write(&path.with_file_name(chart.file_name()), svg.as_bytes())?;
+                write(&path.with_file_name(chart.file_name()), svg.as_bytes(), console)?;
             }
         }
         Ok(())
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+fn write(path: &Path, bytes: &[u8], console: Console) -> Result<(), Failure> {
     flopgap_fs::write_atomic(path, bytes)?;
-    flopgap_cli::note(PROGRAM, format_args!("wrote {}", path.display()));
+    console.note(format_args!("wrote {}", path.display()));
     Ok(())
 }
 
@@ -151,9 +151,10 @@ fn charts(output: Option<&Path>) -> String {
 }
 
 /// A calibration judged by our predictor on rows that it did not see.
-fn own(arguments: &Arguments, calibration: &Calibration) -> Result<Page, Failure> {
+fn own(arguments: &Arguments, calibration: &Calibration, console: Console) -> Result<Page, Failure> {
     let header = &calibration.header;
-    let Judging { series, warnings } = judging(calibration, &arguments.empirical, &FitSettings::default())?;
+    let settings = FitSettings::default();
+    let Judging { series, warnings } = judging(calibration, &arguments.empirical, &settings, console)?;
     let mut judged = Vec::new();
     let mut rows = Vec::new();
     let mut accuracies = Vec::new();

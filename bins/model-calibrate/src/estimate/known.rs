@@ -3,7 +3,7 @@
 
 use flopgap_calibration::judge::{FitRequest, Fitted, Series, series};
 use flopgap_calibration::{Calibration, Header, Row};
-use flopgap_cli::Failure;
+use flopgap_cli::{Console, Failure};
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
 use flopgap_roofline::predict::{FitSettings, Predictor};
@@ -69,6 +69,7 @@ impl Contents {
 pub(super) struct Known {
     source: Source,
     cache: Cache,
+    console: Console,
     pub(super) contents: Contents,
     /// The rows, if they were read.
     rows: Option<Vec<Row>>,
@@ -79,13 +80,13 @@ impl Known {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(super) fn open(source: Source, cache: Cache) -> Result<Self, Failure> {
+    pub(super) fn open(source: Source, cache: Cache, console: Console) -> Result<Self, Failure> {
         let key = format!("contents\n{}", source.digest);
         let stored = cache.get(&key).and_then(|bytes| serde_json::from_slice(&bytes).ok());
         if let Some(contents) = stored {
-            return Ok(Known { source, cache, contents, rows: None });
+            return Ok(Known { source, cache, console, contents, rows: None });
         }
-        let calibration = source.read()?;
+        let calibration = source.read(console)?;
         let contents = Contents::of(&calibration);
         // Each reading of a truncated file warns.
         if !calibration.torn
@@ -94,7 +95,7 @@ impl Known {
         {
             cache.put(&key, &bytes);
         }
-        Ok(Known { source, cache, contents, rows: Some(calibration.rows) })
+        Ok(Known { source, cache, console, contents, rows: Some(calibration.rows) })
     }
 
     /// The predictor of a series.
@@ -109,19 +110,22 @@ impl Known {
             self.source.digest, of.engine, of.threads
         );
         if let Some(predictor) = self.cache.get(&key).and_then(|bytes| Predictor::from_bytes(&bytes)) {
+            self.console.detail(format_args!("{of}: fit, from the cache"));
             return Ok(predictor);
         }
         let read;
         let all = if let Some(rows) = &self.rows {
             rows
         } else {
-            read = self.source.read()?.rows;
+            read = self.source.read(self.console)?.rows;
             &read
         };
         let rows: Vec<&Row> =
             all.iter().filter(|row| row.engine == of.engine && row.threads == of.threads).collect();
         let request = FitRequest { ceilings, settings };
-        let fitted = Fitted::fit(&rows, None, request).map_err(|error| of_judge(&error))?;
+        let fit = || Fitted::fit(&rows, None, request);
+        let what = format_args!("{of}: {} rows fitted", rows.len());
+        let fitted = self.console.timed(what, fit).map_err(|error| of_judge(&error))?;
         let predictor = fitted.into_predictor();
         if let Ok(bytes) = predictor.to_bytes() {
             self.cache.put(&key, &bytes);

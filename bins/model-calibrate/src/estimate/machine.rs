@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use flopgap_calibration::{Calibration, Header};
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 
 use super::cache::digest;
 use crate::load;
@@ -43,11 +43,14 @@ enum From {
 
 impl Source {
     /// All of it.
-    pub(super) fn read(&self) -> Result<Calibration, Failure> {
+    pub(super) fn read(&self, console: Console) -> Result<Calibration, Failure> {
         match &self.from {
-            From::File(path) => load::calibration(path, None),
+            From::File(path) => load::calibration(path, None, console),
             From::BuiltIn(name, bytes) => {
-                Calibration::parse(bytes, Path::new(name)).map_err(|error| load::of_file(&error))
+                let read = || Calibration::parse(bytes, Path::new(name));
+                console
+                    .timed(format_args!("{name}: built-in calibration, read"), read)
+                    .map_err(|error| load::of_file(&error))
             }
         }
     }

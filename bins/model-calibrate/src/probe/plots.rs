@@ -2,25 +2,23 @@
 
 use std::path::Path;
 
-use flopgap_cli::{Failure, note};
+use flopgap_cli::{Console, Failure};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Color, Guide, PointGroup, ScatterChart};
 use flopgap_report::surface::AxisLabel;
 use flopgap_roofline::{Bandwidth, Ceilings, Level, Peak};
 
-use crate::PROGRAM;
-
 /// Intensities that the roofline spans, FLOP per byte.
 const INTENSITIES: (f64, f64) = (0.1, 10_000.0);
 
 /// Writes the pictures into a directory, which is created if missing.
-pub(super) fn write(ceilings: &Ceilings, folder: &Path) -> Result<(), Failure> {
+pub(super) fn write(ceilings: &Ceilings, folder: &Path, console: Console) -> Result<(), Failure> {
     flopgap_fs::create_folder(folder)?;
     for (name, chart) in charts(ceilings)? {
         let path = folder.join(name);
         let svg = chart.to_svg()?;
         flopgap_fs::write_atomic(&path, svg.as_bytes())?;
-        note(PROGRAM, format_args!("wrote {}", path.display()));
+        console.note(format_args!("wrote {}", path.display()));
     }
     Ok(())
 }

@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use flopgap_calibration::Writer;
 use flopgap_calibration::run::{PlannedRow, RunPlan};
-use flopgap_cli::Failure;
+use flopgap_cli::{Console, Failure};
 use flopgap_engines::{Engine, Measure, MeasureError, Monitor, Repetition, SHORTEST_WINDOW, measure};
-use flopgap_report::progress::Progress;
 
 use crate::load::of_file;
 
@@ -22,6 +21,7 @@ pub(super) struct Driver<'a> {
     pub(super) writer: Writer,
     pub(super) monitor: Box<dyn Monitor>,
     pub(super) repetition: Repetition,
+    pub(super) console: Console,
     /// When to stop.
     pub(super) until: Option<Instant>,
     /// Set when the process is asked to stop.
@@ -45,7 +45,7 @@ impl Driver<'_> {
     /// # Errors
     /// When a row cannot be written, or too many in a row cannot be measured.
     pub(super) fn fill(&mut self, places: &[usize]) -> Result<Filled, Failure> {
-        let progress = Progress::new(places.len() as u64, "rows");
+        let progress = self.console.progress(places.len() as u64, "rows");
         let mut filled = Filled::default();
         let mut in_a_row = 0;
         for (done, &place) in places.iter().enumerate() {
@@ -58,8 +58,11 @@ impl Driver<'_> {
             let planned = &self.plan.rows[place];
             let name = name(planned);
             progress.note(name.clone());
+            let (console, begin) = (self.console, Instant::now());
             match self.row(planned) {
                 Ok(()) => {
+                    let seconds = begin.elapsed().as_secs_f64();
+                    progress.suspend(|| console.detail(format_args!("{name}: measured: {seconds:.3} s")));
                     filled.measured += 1;
                     in_a_row = 0;
                 }
@@ -224,6 +227,7 @@ mod tests {
             writer: Writer::create(path, &Header::new(Origin::default(), None)).unwrap(),
             monitor: Box::new(Unwatched),
             repetition: Repetition::default(),
+            console: "test".into(),
             until: None,
             stop: &AtomicBool::new(false),
         };

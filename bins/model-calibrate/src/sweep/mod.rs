@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
 use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer, shards};
-use flopgap_cli::{Exit, Failure, Restart, Termination};
+use flopgap_cli::{Console, Exit, Failure, Restart, Termination};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
 use flopgap_hint::chain;
@@ -36,35 +36,35 @@ use models::UserModel;
 /// How long to wait for a file's lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(arguments: &Arguments, restart: &Restart) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, restart: &Restart, console: Console) -> Result<(), Failure> {
     let begin = Instant::now();
     if arguments.submit.submit.is_some() {
-        return submit::run(arguments, restart);
+        return submit::run(arguments, restart, console);
     }
     if arguments.resume && arguments.dry_run {
         let message = "--dry-run shows the plan of a new run, and --resume has one";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
     if let (Some(run), Some(shard)) = (&arguments.output, &arguments.shard) {
-        return shard::run(arguments, run, flopgap_cli::shard(Some(shard))?, begin);
+        return shard::run(arguments, run, flopgap_cli::shard(Some(shard))?, begin, console);
     }
     if arguments.resume {
-        return resume(arguments, begin);
+        return resume(arguments, begin, console);
     }
-    let Begun { plan, options, device, engines } = Begun::new(arguments)?;
+    let Begun { plan, options, device, engines } = Begun::new(arguments, console)?;
     if arguments.dry_run {
         return summary::of_plan(&plan);
     }
     let ceilings = ceilings(arguments, &engines.origin)?;
     let run = arguments.output.clone().unwrap_or_else(|| folder_name(device));
     plan.write_new(&run).map_err(|error| run_failure(&error))?;
-    flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
+    console.note(format_args!("run directory {}", run.display()));
     let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), ceilings) };
     let path = run::calibration_path(&run);
     let writer = Writer::create(&path, &header).map_err(|error| of_file(&error))?;
     let open = Open { plan: &plan, engines: &engines, device, options: &options };
-    let filled = open.fill(writer, &plan.outstanding(&[]), arguments, begin)?;
-    conclude_run(&filled, &run, begin.elapsed())
+    let filled = open.fill(writer, &plan.outstanding(&[]), arguments, begin, console)?;
+    conclude_run(&filled, &run, begin.elapsed(), console)
 }
 
 /// A new plan, and the engines that it is for.
@@ -76,16 +76,24 @@ struct Begun {
 }
 
 impl Begun {
-    fn new(arguments: &Arguments) -> Result<Begun, Failure> {
+    fn new(arguments: &Arguments, console: Console) -> Result<Begun, Failure> {
         let mut options = arguments.options.clone();
         let device = options.device.take().map_or_else(Device::find, Ok)?;
         options.device = Some(device);
         // The engines are opened first: if none works, no directory is created.
         let models = models::read(&options)?;
-        let engines = Engines::open(&options, device, &models, None)?;
-        let rows = plan(&options, device, &engines, &models)?;
+        let engines = opened(console, || Engines::open(&options, device, &models, None))?;
+        let rows = console.timed("rows: planned", || plan(&options, device, &engines, &models))?;
         Ok(Begun { plan: RunPlan::new(options.words(), rows), options, device, engines })
     }
+}
+
+/// Opens engines, and says which on what device.
+fn opened(console: Console, open: impl FnOnce() -> Result<Engines, Failure>) -> Result<Engines, Failure> {
+    let engines = console.timed("engines: opened", open)?;
+    let names: Vec<&str> = engines.all.iter().map(|engine| engine.name()).collect();
+    console.detail(format_args!("{} on {}", names.join(", "), engines.origin.device));
+    Ok(engines)
 }
 
 /// The plan of a run directory, as it was asked for.
@@ -114,11 +122,15 @@ impl Planned {
     }
 
     /// Opens the engines of the plan.
-    fn engines(&self, references: Option<BTreeMap<String, f64>>) -> Result<Engines, Failure> {
+    fn engines(
+        &self,
+        references: Option<BTreeMap<String, f64>>,
+        console: Console,
+    ) -> Result<Engines, Failure> {
         let names = self.plan.engines().into_iter().map(str::to_owned).collect();
         let models = models::read(&self.options)?;
         let asked = Options { engine: names, ..self.options.clone() };
-        Engines::open(&asked, self.device, &models, references)
+        opened(console, || Engines::open(&asked, self.device, &models, references))
     }
 
     fn open<'a>(&'a self, engines: &'a Engines) -> Open<'a> {
@@ -127,7 +139,7 @@ impl Planned {
 }
 
 /// Measures what is missing in a run directory, and joins the rows of its shards.
-fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
+fn resume(arguments: &Arguments, begin: Instant, console: Console) -> Result<(), Failure> {
     let Some(run) = &arguments.output else {
         let hint = "model-calibrate sweep --resume --output RUN";
         return Err(Failure::new("--resume needs --output").exit(Exit::Usage).hint(hint));
@@ -136,40 +148,45 @@ fn resume(arguments: &Arguments, begin: Instant) -> Result<(), Failure> {
     let path = run::calibration_path(run);
     // A sweep that was killed between its plan and its file has measured nothing.
     if !path.exists() {
-        let engines = planned.engines(None)?;
+        let engines = planned.engines(None, console)?;
         let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), None) };
         let writer = Writer::create(&path, &header).map_err(|error| of_file(&error))?;
         let outstanding = planned.plan.outstanding(&[]);
-        let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin)?;
-        return conclude_run(&filled, run, begin.elapsed());
+        let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin, console)?;
+        return conclude_run(&filled, run, begin.elapsed(), console);
     }
     let gathered = shards::gather(run, &planned.plan).map_err(|error| of_file(&error))?;
     let header = gathered.calibration.header;
     if gathered.files > 0 && planned.plan.outstanding(&gathered.calibration.rows).is_empty() {
         // Joining needs no device.
-        let (_writer, rows) = joined(run, &planned.plan, &header)?;
+        let (_writer, rows) = joined(run, &planned.plan, &header, console)?;
         let all = rows.len();
-        flopgap_cli::note(PROGRAM, format_args!("{all} of {all} rows are done"));
-        return conclude_run(&Filled::default(), run, begin.elapsed());
+        console.note(format_args!("{all} of {all} rows are done"));
+        return conclude_run(&Filled::default(), run, begin.elapsed(), console);
     }
-    let engines = planned.engines(Some(header.references))?;
+    let engines = planned.engines(Some(header.references), console)?;
     let ours = Header::new(engines.origin.clone(), None);
-    let (writer, measured) = joined(run, &planned.plan, &ours)?;
+    let (writer, measured) = joined(run, &planned.plan, &ours, console)?;
     let outstanding = planned.plan.outstanding(&measured);
-    note_done(planned.plan.rows.len() - outstanding.len(), planned.plan.rows.len(), "");
-    let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin)?;
+    note_done(console, planned.plan.rows.len() - outstanding.len(), planned.plan.rows.len(), "");
+    let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin, console)?;
     if gathered.files > 0 {
-        drop(joined(run, &planned.plan, &ours)?);
+        drop(joined(run, &planned.plan, &ours, console)?);
     }
-    conclude_run(&filled, run, begin.elapsed())
+    conclude_run(&filled, run, begin.elapsed(), console)
 }
 
 /// Opens the run's file and brings the rows of all shards into it, in the order of the plan.
-fn joined(run: &Path, plan: &RunPlan, ours: &Header) -> Result<(Writer, Vec<Row>), Failure> {
+fn joined(
+    run: &Path,
+    plan: &RunPlan,
+    ours: &Header,
+    console: Console,
+) -> Result<(Writer, Vec<Row>), Failure> {
     let path = run::calibration_path(run);
     let (writer, found) = reopened(|| Writer::resume(&path, ours))?;
     if found.torn {
-        flopgap_cli::note(PROGRAM, "the last row is incomplete and is measured again");
+        console.note("the last row is incomplete and is measured again");
     }
     let gathered = shards::gather(run, plan).map_err(|error| of_file(&error))?;
     if gathered.surplus > 0 {
@@ -201,9 +218,9 @@ fn reopened<T>(open: impl Fn() -> Result<T, FileError>) -> Result<T, Failure> {
 }
 
 /// What is done before the first row is measured; nothing in a new run.
-fn note_done(done: usize, all: usize, of: &str) {
+fn note_done(console: Console, done: usize, all: usize, of: &str) {
     if done > 0 {
-        flopgap_cli::note(PROGRAM, format_args!("{done} of {all} rows{of} are done"));
+        console.note(format_args!("{done} of {all} rows{of} are done"));
     }
 }
 
@@ -223,6 +240,7 @@ impl Open<'_> {
         places: &[usize],
         arguments: &Arguments,
         begin: Instant,
+        console: Console,
     ) -> Result<Filled, Failure> {
         let termination = Termination::catch()
             .map_err(|error| Failure::new(format!("SIGTERM cannot be handled: {error}")))?;
@@ -232,6 +250,7 @@ impl Open<'_> {
             writer,
             monitor: engines::monitor(self.device, self.options.energy() > 0),
             repetition: self.options.repetition(self.device),
+            console,
             until: arguments.limit.map(|limit| begin + limit),
             stop: termination.flag(),
         };
@@ -242,20 +261,27 @@ impl Open<'_> {
 }
 
 /// Reports all rows of a run, and how the sweep ended.
-fn conclude_run(filled: &Filled, run: &Path, took: Duration) -> Result<(), Failure> {
+fn conclude_run(filled: &Filled, run: &Path, took: Duration, console: Console) -> Result<(), Failure> {
     let path = run::calibration_path(run);
     let again = format!("model-calibrate sweep --resume --output {}", run.display());
     let next = format!("model-calibrate fit {}", path.display());
-    conclude(filled, &path, &again, &next, took)
+    conclude(filled, &path, &again, &next, took, console)
 }
 
 /// Reports the rows of a file, and how the sweep ended: with `again` it continues, `next` is what
 /// can be done when it is complete.
-fn conclude(filled: &Filled, path: &Path, again: &str, next: &str, took: Duration) -> Result<(), Failure> {
+fn conclude(
+    filled: &Filled,
+    path: &Path,
+    again: &str,
+    next: &str,
+    took: Duration,
+    console: Console,
+) -> Result<(), Failure> {
     let calibration = Calibration::read(path).map_err(|error| of_file(&error))?;
     summary::of_rows(&calibration.rows)?;
     let seconds = took.as_secs_f64();
-    flopgap_cli::note(PROGRAM, format_args!("{} rows in {seconds:.1} s", filled.measured));
+    console.note(format_args!("{} rows in {seconds:.1} s", filled.measured));
     let left = filled.left;
     if filled.stopped {
         let message = format!("stopped by SIGTERM with {left} rows left");
@@ -269,7 +295,7 @@ fn conclude(filled: &Filled, path: &Path, again: &str, next: &str, took: Duratio
     }
     match filled.failed {
         0 => {
-            flopgap_cli::note(PROGRAM, format_args!("next: {next}"));
+            console.note(format_args!("next: {next}"));
             Ok(())
         }
         failed => {

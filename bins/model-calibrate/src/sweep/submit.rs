@@ -1,7 +1,7 @@
 //! A sweep as a job array.
 
 use flopgap_calibration::run::{RunError, RunPlan};
-use flopgap_cli::{Exit, Failure, Restart, absolute};
+use flopgap_cli::{Console, Exit, Failure, Restart, absolute};
 use flopgap_cluster::slurm::{self, JobArray};
 use flopgap_roofline::Ceilings;
 
@@ -11,7 +11,7 @@ use crate::PROGRAM;
 use crate::device::Device;
 
 /// Submits a sweep. The plan depends on the device and its engines, so the first task makes it.
-pub(super) fn run(arguments: &Arguments, restart: &Restart) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments, restart: &Restart, console: Console) -> Result<(), Failure> {
     let mut options = arguments.options.clone();
     let mut rows = usize::MAX;
     if arguments.resume {
@@ -76,6 +76,6 @@ pub(super) fn run(arguments: &Arguments, restart: &Restart) -> Result<(), Failur
         options: arguments.submit.sbatch_args.clone(),
     };
     let submission = arguments.submit.prepare(array, arguments.dry_run)?;
-    flopgap_cli::note(PROGRAM, format_args!("run directory {}", run.display()));
-    submission.submit(PROGRAM, &again)
+    console.note(format_args!("run directory {}", run.display()));
+    submission.submit(console, &again)
 }
