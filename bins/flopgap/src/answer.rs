@@ -49,7 +49,7 @@ pub(crate) fn run(files: &[PathBuf], quiet: bool, restart: &Restart) -> Result<E
             if !quiet {
                 flopgap_cli::note(PROGRAM, format_args!("the same as `{}`", question.written()));
             }
-            let ended = question.ask(restart);
+            let ended = question.ask(restart, quiet);
             if ended != Exit::Done {
                 // The first that failed, as there is one code for all.
                 if exit == Exit::Done {
@@ -68,9 +68,11 @@ impl Question {
         Question { program, arguments: command.iter().map(OsString::from).chain(files).collect() }
     }
 
-    fn ask(&self, restart: &Restart) -> Exit {
+    fn ask(&self, restart: &Restart, quiet: bool) -> Exit {
         let name = OsString::from(self.program.within());
-        let arguments = std::iter::once(name).chain(self.arguments.iter().cloned()).collect();
+        // Last, since mlp-bench takes no options before a command.
+        let arguments = self.arguments.iter().cloned().chain(quiet.then(|| "--quiet".into()));
+        let arguments = std::iter::once(name).chain(arguments).collect();
         self.program.run(&restart.by(self.program.subcommand), Then::Wait, arguments)
     }
 

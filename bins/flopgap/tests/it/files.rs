@@ -18,6 +18,9 @@ fn is(files: &[&str], name: &str, within: &[&str]) -> Ended {
     assert!(!answer.stdout.is_empty());
     let note = format!("the same as `{name} {}`", within[1..].join(" "));
     assert!(answer.stderr.contains(&note), "{note} is not in\n{}", answer.stderr);
+    let quiet = flopgap(&[&["-q"], files].concat());
+    assert_eq!((quiet.code, &quiet.stdout), (Some(0), &answer.stdout), "{}", quiet.stderr);
+    assert!(!quiet.stderr.contains("the same as"), "{}", quiet.stderr);
     answer
 }
 
