@@ -15,6 +15,9 @@ use crate::load::of_judge;
 /// Parts of the cross-validation.
 pub(crate) const FOLDS: u64 = 5;
 
+/// How many rows are judged in more than about half a minute.
+const LONG: usize = 4_000;
+
 /// One series of a calibration, judged.
 pub(crate) struct JudgedSeries<'a> {
     pub(crate) series: Series,
@@ -41,6 +44,10 @@ pub(crate) fn judging<'a>(
     console: Console,
 ) -> Result<Judging<'a>, Failure> {
     let header = &calibration.header;
+    let rows = calibration.rows.len();
+    if rows >= LONG {
+        console.note(format_args!("judging {rows} rows by fits to the others, which takes minutes"));
+    }
     let request = FitRequest { ceilings: header.ceilings.as_ref(), settings };
     let mut judging = Judging { series: Vec::new(), warnings: Vec::new() };
     for (series, rows) in series(&calibration.rows) {
