@@ -9,7 +9,7 @@ mod query;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use flopgap_cli::Exit;
 
 /// The name that errors and warnings begin with.
@@ -42,17 +42,19 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments, of which the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let Arguments { command } = match flopgap_cli::parse(arguments) {
-        Ok(arguments) => arguments,
+    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
+        Ok(started) => started,
         Err(exit) => return exit,
     };
-    flopgap_cli::outcome(PROGRAM, || match command {
-        Command::Collect(arguments) => collect::run(&arguments),
-        Command::Query(arguments) => query::run(&arguments),
+    flopgap_cli::outcome(PROGRAM, || {
+        console.timed("total", || match command {
+            Command::Collect(arguments) => collect::run(&arguments, console),
+            Command::Query(arguments) => query::run(&arguments, console),
+        })
     })
 }
 
 /// The program's commands and options: for completions and man pages.
 pub fn command() -> clap::Command {
-    Arguments::command()
+    flopgap_cli::command::<Arguments>()
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure, FormatArg};
+use flopgap_cli::{Console, Exit, Failure, FormatArg};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -55,12 +55,13 @@ struct Options<'a> {
     only: Vec<String>,
     again: bool,
     replace: bool,
+    console: Console,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let layout = Layout::new(&arguments.output);
     output::check(&arguments.output)?;
-    let found = find::find(&arguments.inputs, &layout)?;
+    let found = console.timed("inputs: searched", || find::find(&arguments.inputs, &layout))?;
     // Nothing was written so far: not into a directory that is an input.
     flopgap_fs::create_folder(&layout.runs())?;
     for skipped in &found.skipped {
@@ -69,7 +70,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut only = arguments.table.clone();
     only.sort();
     only.dedup();
-    let options = Options { layout: &layout, only, again: arguments.again, replace: arguments.replace };
+    let (again, replace) = (arguments.again, arguments.replace);
+    let options = Options { layout: &layout, only, again, replace, console };
     let (inputs, mut outcomes) = named(found.inputs, &layout);
     outcomes.extend(each(&inputs, arguments.jobs, |input| one::collect(input, &options))?);
     outcomes.sort_by(|a, b| (&a.run, &a.path).cmp(&(&b.run, &b.path)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
@@ -55,10 +55,20 @@ pub(super) fn known_sources(layout: &Layout) -> HashMap<PathBuf, String> {
 
 pub(super) fn collect(input: &Input, options: &Options<'_>) -> Outcome {
     let mut kind = None;
+    let start = Instant::now();
     let state = match try_collect(input, options, &mut kind) {
         Ok(state) => state,
         Err(failure) => State::Failed(failure),
     };
+    let recognized = kind.as_deref().unwrap_or("not recognized");
+    let (path, seconds) = (input.path.display(), start.elapsed().as_secs_f64());
+    let what = match &state {
+        State::Collected(_) => "collected",
+        State::Unchanged(_) => "unchanged",
+        State::Failed(_) => "failed",
+        State::Unrecognized => "left out",
+    };
+    options.console.detail(format_args!("{path}: {recognized}, {what}: {seconds:.3} s"));
     Outcome { run: input.run.clone(), path: input.path.clone(), kind, state }
 }
 

@@ -9,7 +9,7 @@ mod trend;
 
 use std::path::PathBuf;
 
-use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::PROGRAM;
@@ -67,29 +67,31 @@ struct Asked {
     trend: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let data = DataSet::open(&arguments.data_set)?;
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+    let open = || DataSet::open(&arguments.data_set);
+    let data = console.timed(format_args!("{}: opened", arguments.data_set.display()), open)?;
+    let (runs, names) = (data.runs().len(), data.names().join(", "));
+    console.detail(format_args!("{runs} runs with the tables {names}"));
     data.warn_of_half_collected();
-    let format = arguments.output.format();
     let asked = &arguments.question;
     if let Some(sql) = &asked.sql {
-        return answer(&data, sql, "", format, arguments);
+        return answer(&data, sql, "", arguments, console);
     }
     let Some(question) = question(asked, arguments.top) else {
-        return write(&data.overview()?, format, arguments);
+        return write(&console.timed("data set: listed", || data.overview())?, arguments, console);
     };
     let (sql, title) = question.sql(&data)?;
     if arguments.show_sql {
         flopgap_cli::note(PROGRAM, format!("SQL:\n{sql}"));
     }
     if let Question::Trend(name) = &question {
-        let rows = data.rows(&sql)?;
+        let rows = rows(&data, &sql, console)?;
         if let Some(path) = &arguments.plot {
-            trend::draw(&rows, name, path)?;
+            trend::draw(&rows, name, path, console)?;
         }
-        return write(&rows.into_table(&title)?, format, arguments);
+        return write(&rows.into_table(&title)?, arguments, console);
     }
-    answer(&data, &sql, &title, format, arguments)
+    answer(&data, &sql, &title, arguments, console)
 }
 
 fn question(asked: &Asked, limit: u64) -> Option<Question> {
@@ -108,17 +110,24 @@ fn question(asked: &Asked, limit: u64) -> Option<Question> {
     asked.trend.clone().map(Question::Trend)
 }
 
+/// What the engine answers.
+fn rows(data: &DataSet, sql: &str, console: Console) -> Result<Rows, Failure> {
+    let rows = console.timed("query: answered", || data.rows(sql))?;
+    console.detail(format_args!("{} rows", rows.frame.height()));
+    Ok(rows)
+}
+
 /// Asks and prints: CSV as rows come, since it may be all rows of a table.
 fn answer(
     data: &DataSet,
     sql: &str,
     title: &str,
-    format: FormatArg,
     arguments: &Arguments,
+    console: Console,
 ) -> Result<(), Failure> {
-    let rows = data.rows(sql)?;
-    if format != FormatArg::Csv {
-        return write(&rows.into_table(title)?, format, arguments);
+    let rows = rows(data, sql, console)?;
+    if arguments.output.format() != FormatArg::Csv {
+        return write(&rows.into_table(title)?, arguments, console);
     }
     if let Some(path) = arguments.output.file() {
         return flopgap_fs::write_atomic_with(path, |file| {
@@ -129,7 +138,7 @@ fn answer(
             })
             .map_err(Ended)
         })
-        .map(|()| flopgap_cli::note(PROGRAM, format_args!("wrote {}", path.display())))
+        .map(|()| console.note(format_args!("wrote {}", path.display())))
         .map_err(|Ended(failure)| failure);
     }
     rows.each_csv(flopgap_cli::print)
@@ -144,10 +153,11 @@ impl From<flopgap_fs::WriteError> for Ended {
     }
 }
 
-fn write(table: &Table, format: FormatArg, arguments: &Arguments) -> Result<(), Failure> {
+fn write(table: &Table, arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let output = &arguments.output;
-    let text = table.render(format.into(), &output.text()).map_err(|error| Failure::from_error(&error))?;
-    output.write(PROGRAM, &text)
+    let text =
+        table.render(output.format().into(), &output.text()).map_err(|error| Failure::from_error(&error))?;
+    output.write(console, &text)
 }
 
 impl DataSet {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flopgap_cli::Failure;
+use flopgap_cli::{Console, Failure};
 use flopgap_report::chart::{Color, Line, LineChart};
 use flopgap_report::surface::AxisLabel;
 use polars::prelude::AnyValue;
@@ -10,7 +10,7 @@ use polars::prelude::AnyValue;
 use super::data::Rows;
 
 /// Draws the mean, least and largest time by run, numbered from 1 in the order of the answer.
-pub(super) fn draw(rows: &Rows, name: &str, path: &Path) -> Result<(), Failure> {
+pub(super) fn draw(rows: &Rows, name: &str, path: &Path, console: Console) -> Result<(), Failure> {
     let failed = |error: flopgap_report::ReportError| Failure::from_error(&error);
     let lines = [("mean", "mean_ns"), ("shortest", "min_ns"), ("longest", "max_ns")];
     let lines: Result<Vec<Line>, Failure> = lines
@@ -30,7 +30,7 @@ pub(super) fn draw(rows: &Rows, name: &str, path: &Path) -> Result<(), Failure> 
         (AxisLabel::new("run, in the order of the table"), AxisLabel::new("time of a call").unit("µs"));
     let svg = LineChart::new(title, x, y, lines?).and_then(|chart| chart.to_svg()).map_err(failed)?;
     flopgap_fs::write_atomic(path, svg.as_bytes())?;
-    flopgap_cli::note(crate::PROGRAM, format!("wrote {}", path.display()));
+    console.note(format_args!("wrote {}", path.display()));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod collect;
 mod engines;
+mod messages;
 mod query;
 
 use std::fs;
