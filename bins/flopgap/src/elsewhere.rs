@@ -7,8 +7,6 @@ use std::process::Command;
 
 use flopgap_cli::{Exit, Failure};
 
-use crate::programs::Program;
-
 /// What becomes of this process while another program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
@@ -18,9 +16,9 @@ pub(crate) enum Then {
     Wait,
 }
 
-/// Runs the program with these arguments.
-pub(crate) fn run(program: &Program, then: Then, arguments: &[OsString]) -> Result<Exit, Failure> {
-    let path = find(program.name).ok_or_else(|| missing(program))?;
+/// Runs the program of this name, which is the command `within` of flopgap, with these arguments.
+pub(crate) fn run(name: &str, within: &str, then: Then, arguments: &[OsString]) -> Result<Exit, Failure> {
+    let path = find(name).ok_or_else(|| missing(name, within))?;
     let failed = |error| Failure::new(format!("{}: cannot be run: {error}", path.display()));
     let mut command = Command::new(&path);
     command.args(arguments);
@@ -52,8 +50,7 @@ fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-fn missing(program: &Program) -> Failure {
-    let (name, within) = (program.name, program.within());
+fn missing(name: &str, within: &str) -> Failure {
     Failure::new(format!("`{within}` is the program {name}, which is neither beside flopgap nor in PATH"))
         .hint(format!("install it with `cargo install {name}`, or from a checkout with `cargo install --path bins/{name}`"))
         .exit(Exit::Absent)

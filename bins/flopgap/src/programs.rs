@@ -100,10 +100,11 @@ impl Program {
 
     /// Runs it with these arguments, of which the first is its name. `restart` starts it again.
     pub(crate) fn run(&self, restart: &Restart, then: Then, arguments: Vec<OsString>) -> Exit {
-        match self.linked {
-            Some(linked) => (linked.run)(restart, arguments),
-            None => crate::ended(|| elsewhere::run(self, then, arguments.get(1..).unwrap_or_default())),
+        if let Some(linked) = self.linked {
+            return (linked.run)(restart, arguments);
         }
+        let arguments = arguments.get(1..).unwrap_or_default();
+        crate::ended(|| elsewhere::run(self.name, &self.within(), then, arguments))
     }
 
     /// Its own commands and options, where it is part of this executable.

@@ -4,14 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
 use flopgap_hint::Hint as _;
 use flopgap_mlp::MlpError;
 use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Target};
 use flopgap_mlp::dense::{CorePeaks, Element, Network, Precision};
-use flopgap_report::table::Format;
 use half::{bf16, f16};
 
 use crate::check::{Expected, Numbers, Wrong};
@@ -21,7 +20,7 @@ use crate::models::Models;
 use crate::options::{Bench, Place};
 use crate::pass::Pass;
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
-use crate::{PROGRAM, cpu, failed, memory, peers, plot, table};
+use crate::{PROGRAM, answer, cpu, memory, peers, plot};
 
 /// Times everything, and shows it.
 ///
@@ -64,7 +63,7 @@ pub(crate) fn run(bench: &Bench, console: Console) -> Result<(), Failure> {
 
 /// Prints first, so that measurements are not lost if a plot cannot be written.
 fn show(bench: &Bench, results: &Results, console: Console) -> Result<(), Failure> {
-    write(&bench.output.answer, bench.output.format(), results, console)?;
+    answer::write(&bench.output.answer, bench.output.format(), results, console)?;
     let Some(folder) = &bench.output.plots else { return Ok(()) };
     if results.peaks.is_none() {
         return Err(Failure::new(
@@ -77,20 +76,6 @@ fn show(bench: &Bench, results: &Results, console: Console) -> Result<(), Failur
         console.note(format_args!("wrote {}", file.display()));
     }
     Ok(())
-}
-
-/// Writes results in a format to where the options say.
-pub(crate) fn write(
-    output: &OutputArgs,
-    format: FormatArg,
-    results: &Results,
-    console: Console,
-) -> Result<(), Failure> {
-    let text = match Format::from(format) {
-        Format::Json => serde_json::to_string_pretty(results).map_err(failed)?,
-        format => table::render(results, format).map_err(failed)?,
-    };
-    output.write(console, &text)
 }
 
 /// Adds other programs' measurements of the same work.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use flopgap_cli::{Console, Failure, OutputArgs};
 
+use crate::answer::write;
 use crate::results::{self, Results};
-use crate::run::write;
 
 /// Arguments of `show`.
 #[derive(Args, Debug)]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::column::{Column, count, float, maybe_float, text};
 use crate::decompressed::{Compression, reader};
 use crate::held::{Held, table};
-use crate::source::Named;
+use crate::info::Named;
 use crate::{Error, Table};
 
 pub(crate) const RESULTS: Named =

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::column::{Column, count, float, maybe_count, maybe_float, text};
 use crate::held::{Held, table};
-use crate::source::Named;
+use crate::info::Named;
 use crate::{Error, Table};
 
 pub(crate) const ROWS: Named =

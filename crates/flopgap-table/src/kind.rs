@@ -82,7 +82,7 @@ impl Kind {
                 }
             }
             Some(kind) => Ok(kind),
-            None => match crate::source::ncu(path) {
+            None => match crate::ncu::open(path) {
                 Ok(_) => Ok(Kind::Ncu),
                 Err(Error::Nsys(flopgap_nsys::Error::NotExported { .. })) => Ok(Kind::Recording),
                 // It is one; why nothing is in it is for its reader to say.
@@ -187,7 +187,7 @@ fn is_json(text: &[u8]) -> bool {
 /// Whether what begins as JSON is the output of a program, before the report of ncu that it ran
 /// under.
 fn is_mixed_report(path: &Path) -> bool {
-    flopgap_kineto::is_trace(path).is_ok_and(|is_trace| !is_trace) && crate::source::ncu(path).is_ok()
+    flopgap_kineto::is_trace(path).is_ok_and(|is_trace| !is_trace) && crate::ncu::open(path).is_ok()
 }
 
 /// The name of the first entry of a JSON object.

@@ -11,7 +11,7 @@ use flopgap_kernels::Classifier;
 use flopgap_kineto::{GpuKind, GpuWork, Job, Thread, Trace};
 
 use crate::column::Column;
-use crate::source::Named;
+use crate::info::Named;
 use crate::table::Rows;
 use crate::{Error, Table};
 

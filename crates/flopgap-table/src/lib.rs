@@ -9,6 +9,7 @@ mod decompressed;
 mod dictionary;
 mod error;
 mod held;
+mod info;
 mod kind;
 mod kineto;
 mod ncu;
@@ -21,8 +22,9 @@ mod table;
 mod unified;
 
 pub use error::Error;
+pub use info::TableInfo;
 pub use kind::Kind;
-pub use source::{Source, TableInfo};
+pub use source::Source;
 pub use table::Table;
 
 /// The Arrow crates whose types are part of this crate's interface.

@@ -11,7 +11,7 @@ use flopgap_sweep::{Config, MetricsRow, Quantity, RawFiles, Record, RunAnalysis,
 
 use crate::column::{Column, count, float, looked_up, maybe_count, maybe_int, text};
 use crate::held::{Held, table};
-use crate::source::Named;
+use crate::info::Named;
 use crate::table::Rows;
 use crate::{Error, Table};
 

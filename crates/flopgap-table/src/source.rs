@@ -1,6 +1,5 @@
 //! Sources, and the tables in them.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,34 +8,13 @@ use flopgap_trace::Recording;
 
 use crate::bench::Bench;
 use crate::decompressed::Unpacked;
+use crate::info::TableInfo;
 use crate::kind::{Kind, examine};
 use crate::kineto::Kineto;
 use crate::ncu::Ncu;
 use crate::nsys::Nsys;
 use crate::run::Run;
 use crate::{Error, Table};
-
-/// A table of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableInfo {
-    /// Its name: `kernels`.
-    pub name: Cow<'static, str>,
-    /// What a row is, as a sentence.
-    pub about: Cow<'static, str>,
-}
-
-/// A table that sources of some kind may have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-}
-
-impl From<Named> for TableInfo {
-    fn from(table: Named) -> TableInfo {
-        TableInfo { name: table.name.into(), about: table.about.into() }
-    }
-}
 
 /// A recorded file or directory. A clone is another view of the same.
 ///
@@ -100,7 +78,7 @@ impl Source {
                 let what = format!("{}, which holds several files", kind.in_words());
                 return Err(Error::Unrecognized { path: path.to_path_buf(), what });
             }
-            None => Content::Ncu(Arc::new(ncu(&path)?)),
+            None => Content::Ncu(Arc::new(crate::ncu::open(&path)?)),
         };
         Ok(Source {
             path,
@@ -263,21 +241,4 @@ fn stored(path: &Path) -> Result<Content, Error> {
 fn stored(path: &Path) -> Result<Content, Error> {
     let what = "a Parquet file, which this build does not read".to_owned();
     Err(Error::Unrecognized { path: path.to_owned(), what })
-}
-
-/// A report of Nsight Compute, tried last.
-pub(crate) fn ncu(path: &Path) -> Result<Ncu, Error> {
-    Ncu::open(path).map_err(|error| match error {
-        flopgap_ncu::Error::NotAReport { path, found } => {
-            // The extension identifies a recording of nsys; the reader's error says how to export
-            // it.
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            if ["nsys-rep", "qdrep", "qdstrm"].contains(&ending) {
-                Error::Nsys(flopgap_nsys::Error::NotExported { path })
-            } else {
-                Error::Unrecognized { path, what: found.to_string() }
-            }
-        }
-        error => Error::Ncu(error),
-    })
 }

@@ -13,7 +13,7 @@ use flopgap_ncu::Reader;
 
 use self::columns::Metrics;
 use self::views::Views;
-use crate::source::Named;
+use crate::info::Named;
 use crate::table::Rows;
 use crate::{Error, Table};
 
@@ -73,4 +73,21 @@ impl Ncu {
             Ok(Box::new(launches) as Rows<launches::Row>)
         })))
     }
+}
+
+/// Opens what nothing else is: a report, or an error that says what it looks like.
+pub(crate) fn open(path: &Path) -> Result<Ncu, Error> {
+    Ncu::open(path).map_err(|error| match error {
+        flopgap_ncu::Error::NotAReport { path, found } => {
+            // The extension identifies a recording of nsys; the reader's error says how to export
+            // it.
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ["nsys-rep", "qdrep", "qdstrm"].contains(&ending) {
+                Error::Nsys(flopgap_nsys::Error::NotExported { path })
+            } else {
+                Error::Unrecognized { path, what: found.to_string() }
+            }
+        }
+        error => Error::Ncu(error),
+    })
 }

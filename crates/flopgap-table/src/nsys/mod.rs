@@ -13,7 +13,7 @@ use flopgap_nsys::{Error as NsysError, Placement, ProcessId, StringId, Trace};
 
 use crate::column::{Column, int, looked_up, maybe_int};
 use crate::decompressed::Unpacked;
-use crate::source::Named;
+use crate::info::Named;
 use crate::table::Rows;
 use crate::{Error, Table};
 

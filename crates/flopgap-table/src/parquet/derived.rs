@@ -10,10 +10,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 use parquet::file::metadata::KeyValue;
 use serde::{Deserialize, Serialize};
 
-use super::provenance::PREFIX;
-
-/// The name of the entry, without the prefix.
-pub(super) const ENTRY: &str = "derived";
+use super::provenance::{DERIVED_ENTRY, PREFIX};
 
 /// The column that files do not store beside two others, whose sum it is: the end of an event. It
 /// is as varied as its start, and was a fourth of a file of kernels.
@@ -39,7 +36,7 @@ impl Derived {
     /// The entry of a file without the column.
     pub(super) fn entry(&self) -> KeyValue {
         // Names and texts: nothing that JSON could not hold.
-        KeyValue::new(format!("{PREFIX}{ENTRY}"), serde_json::to_string(self).unwrap_or_default())
+        KeyValue::new(format!("{PREFIX}{DERIVED_ENTRY}"), serde_json::to_string(self).unwrap_or_default())
     }
 
     /// What need not be stored of a table, if its rows are as they should be.

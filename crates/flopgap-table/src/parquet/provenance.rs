@@ -14,7 +14,10 @@ pub const VERSION: u32 = 2;
 pub(super) const OLDEST: u32 = 1;
 
 /// Entries of a file that say nothing about its source.
-const OWN: [&str; 2] = [super::derived::ENTRY, "crc32"];
+const OWN: [&str; 2] = [DERIVED_ENTRY, "crc32"];
+
+/// The entry of the column that is not stored, without the prefix.
+pub(super) const DERIVED_ENTRY: &str = "derived";
 
 /// What the names of all our entries begin with.
 pub(super) const PREFIX: &str = "flopgap.";

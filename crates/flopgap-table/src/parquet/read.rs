@@ -19,8 +19,8 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::reader::ChunkReader;
 
 use super::checksum::{Verified, verified};
-use super::derived::{self, Derived, sum};
-use super::provenance::{FORMAT, OLDEST, PREFIX, Provenance, VERSION};
+use super::derived::{Derived, sum};
+use super::provenance::{DERIVED_ENTRY, FORMAT, OLDEST, PREFIX, Provenance, VERSION};
 use crate::table::{Read, most_rows};
 use crate::{Error, Table};
 
@@ -69,7 +69,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Stored, Error> {
     let name = entries.remove("table");
     let name = name.ok_or_else(|| damaged("its metadata has no `flopgap.table`".into()))?;
     let about = entries.remove("about").unwrap_or_default();
-    let derived = entries.remove(derived::ENTRY).map(|entry| serde_json::from_str::<Derived>(&entry));
+    let derived = entries.remove(DERIVED_ENTRY).map(|entry| serde_json::from_str::<Derived>(&entry));
     let derived = derived.transpose().map_err(|error| damaged(error.into()))?;
     let rows = u64::try_from(of_file.num_rows());
     let rows = rows.map_err(|_| damaged("its number of rows is negative".into()))?;
