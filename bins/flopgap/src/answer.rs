@@ -28,8 +28,8 @@ struct Answer {
     questions: Vec<Question>,
 }
 
-/// Answers. Every file is recognized before the first answer: two reports of which one is missing
-/// are no question about the other.
+/// Answers. Every file is recognized before the first answer: if one of two reports is missing, the
+/// question was not about the other.
 pub(crate) fn run(files: &[PathBuf], quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
     let recognized: Vec<(PathBuf, Content)> =
         files.iter().map(|path| Ok((path.clone(), content::of(path)?))).collect::<Result<_, Failure>>()?;
@@ -63,8 +63,8 @@ pub(crate) fn run(files: &[PathBuf], quiet: bool, restart: &Restart) -> Result<E
 }
 
 impl Question {
-    fn new(program: Program, command: &[&str], files: &[PathBuf]) -> Question {
-        let files = files.iter().map(|file| as_argument(file));
+    fn new<'a>(program: Program, command: &[&str], files: impl IntoIterator<Item = &'a Path>) -> Question {
+        let files = files.into_iter().map(as_argument);
         Question { program, arguments: command.iter().map(OsString::from).chain(files).collect() }
     }
 
@@ -105,47 +105,25 @@ fn in_shell(word: &str) -> String {
 /// ranks of a job, or two to compare. Two reports are compared, and so are two results of
 /// `mlp-bench`; of everything else each is its own.
 fn answers(files: &[(PathBuf, Content)]) -> Vec<Answer> {
-    let mut answers: Vec<(usize, Answer)> = Vec::new();
-    let mut together: Vec<(usize, Together, Vec<PathBuf>)> = Vec::new();
-    let exported = files.iter().any(|(_, content)| *content == Content::Recording);
+    let mut answers = Vec::new();
     for (at, (path, content)) in files.iter().enumerate() {
-        match Together::of(*content) {
-            Some(one) => match together.iter_mut().find(|(_, other, _)| *other == one) {
-                Some((_, _, paths)) => paths.push(path.clone()),
-                None => together.push((at, one, vec![path.clone()])),
-            },
-            None => {
-                answers.push((at, Answer { files: vec![path.clone()], questions: alone(*content, path) }));
+        let kind = Together::of(*content);
+        let alike = |(_, other): &&(PathBuf, Content)| kind.is_some() && Together::of(*other) == kind;
+        let all: Vec<&(PathBuf, Content)> = files.iter().filter(alike).collect();
+        match kind.and_then(|kind| kind.question(&all)) {
+            // It stands in the place of the first.
+            Some(_) if files[..at].iter().any(|file| alike(&file)) => {}
+            Some(question) => {
+                let files = all.into_iter().map(|(path, _)| path.clone()).collect();
+                answers.push(Answer { files, questions: vec![question] });
             }
+            None => answers.push(Answer { files: vec![path.clone()], questions: alone(*content, path) }),
         }
     }
-    for (at, one, paths) in together {
-        let each = |questions: fn(&PathBuf) -> Question| -> Vec<(usize, Answer)> {
-            // In their places among the others.
-            let place = |path: &PathBuf| files.iter().position(|(other, _)| other == path).unwrap_or(at);
-            let answer =
-                |path: &PathBuf| Answer { files: vec![path.clone()], questions: vec![questions(path)] };
-            paths.iter().map(|path| (place(path), answer(path))).collect()
-        };
-        let all = |question: Question| vec![(at, Answer { files: paths.clone(), questions: vec![question] })];
-        answers.extend(match (one, paths.len()) {
-            (Together::Traces, _) if exported => all(Question::new(NSYS, &["summary", "--export"], &paths)),
-            (Together::Traces, _) => all(Question::new(NSYS, &["summary"], &paths)),
-            (Together::Reports, 2) => all(Question::new(NCU, &["diff"], &paths)),
-            (Together::Reports, _) => {
-                each(|path| Question::new(NCU, &["kernels"], std::slice::from_ref(path)))
-            }
-            (Together::Benches, 2) => all(Question::new(BENCH, &["diff"], &paths)),
-            (Together::Benches, _) => {
-                each(|path| Question::new(BENCH, &["show"], std::slice::from_ref(path)))
-            }
-        });
-    }
-    answers.sort_by_key(|(at, _)| *at);
-    answers.into_iter().map(|(_, answer)| answer).collect()
+    answers
 }
 
-/// Kinds of which several files are one question.
+/// Kinds whose files may be one question together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Together {
     Traces,
@@ -162,12 +140,26 @@ impl Together {
             _ => None,
         }
     }
+
+    /// The question about all of several files; none if each has its own.
+    fn question(self, files: &[&(PathBuf, Content)]) -> Option<Question> {
+        let (program, command): (Program, &[&str]) = match (self, files.len()) {
+            (_, ..2) => return None,
+            (Together::Traces, _) if files.iter().any(|(_, content)| *content == Content::Recording) => {
+                (NSYS, &["summary", "--export"])
+            }
+            (Together::Traces, _) => (NSYS, &["summary"]),
+            (Together::Reports, 2) => (NCU, &["diff"]),
+            (Together::Benches, 2) => (BENCH, &["diff"]),
+            (Together::Reports | Together::Benches, _) => return None,
+        };
+        Some(Question::new(program, command, files.iter().map(|(path, _)| path.as_path())))
+    }
 }
 
 /// The questions about a file for itself.
-fn alone(content: Content, path: &PathBuf) -> Vec<Question> {
-    let path = std::slice::from_ref(path);
-    let question = |program: Program, command: &[&str]| Question::new(program, command, path);
+fn alone(content: Content, path: &Path) -> Vec<Question> {
+    let question = |program: Program, command: &[&str]| Question::new(program, command, [path]);
     match content {
         Content::Run => vec![question(PROFILE, &["analyze", "--no-files"])],
         Content::Model => {
@@ -176,7 +168,8 @@ fn alone(content: Content, path: &PathBuf) -> Vec<Question> {
         Content::Calibration => vec![question(CALIBRATE, &["report", "--empirical"])],
         Content::DataSet => vec![question(TABLE, &["query"])],
         Content::Bench => vec![question(BENCH, &["show"])],
-        Content::Trace | Content::Recording => vec![question(NSYS, &["summary"])],
+        Content::Trace => vec![question(NSYS, &["summary"])],
+        Content::Recording => vec![question(NSYS, &["summary", "--export"])],
         Content::Report | Content::Record => vec![question(NCU, &["kernels"])],
     }
 }
