@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
     run_with(&Restart::default(), Then::Replace, std::env::args_os()).into()
 }
 
-/// Runs the program with these arguments, of which the first is its name.
+/// Runs the program with these arguments; the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     run_as(&Restart::default(), arguments)
 }

@@ -98,7 +98,7 @@ impl Program {
         format!("{PROGRAM} {}", self.subcommand)
     }
 
-    /// Runs it with these arguments, of which the first is its name. `restart` starts it again.
+    /// Runs it with these arguments; the first is its name. `restart` starts it again.
     pub(crate) fn run(&self, restart: &Restart, then: Then, arguments: Vec<OsString>) -> Exit {
         if let Some(linked) = self.linked {
             return (linked.run)(restart, arguments);

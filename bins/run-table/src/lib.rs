@@ -40,7 +40,7 @@ pub fn main() -> ExitCode {
     run(std::env::args_os()).into()
 }
 
-/// Runs the program with these arguments, of which the first is its name.
+/// Runs the program with these arguments; the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
         Ok(started) => started,

@@ -13,7 +13,7 @@ const OF_CLAP: [&str; 2] = ["help", "version"];
 /// Short names with two long names: `nsys stats -r` are reports and `nsys analyze -r` rules.
 const OF_NSYS: [char; 1] = ['r'];
 
-/// The formats, of which each command supports some.
+/// The formats; each command supports some of them.
 const FORMATS: [&str; 8] = ["table", "json", "csv", "csv-escaped", "markdown", "html", "perfetto", "parquet"];
 
 fn root() -> PathBuf {
