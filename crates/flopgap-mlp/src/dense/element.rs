@@ -41,6 +41,16 @@ impl Precision {
         }
     }
 
+    /// The largest relative error of [`round`](Self::round): half of the last of its 24, 11 or 8
+    /// bits.
+    pub const fn unit_roundoff(self) -> f64 {
+        match self {
+            Precision::F32 => f32::EPSILON as f64 / 2.0,
+            Precision::F16 => 1.0 / 2048.0,
+            Precision::Bf16 => 1.0 / 256.0,
+        }
+    }
+
     /// The nearest number that can be stored, ties to even.
     #[expect(clippy::cast_possible_truncation, reason = "rounding is what it is for")]
     pub fn round(self, value: f64) -> f64 {

@@ -217,16 +217,11 @@ impl<T: Element> Samples<T> {
         let run = |dy: &[f32], rounding| reference::run(parameters, &x, dy, rounding).unwrap();
         let truth = run(&dy, Rounding::None);
         let mut allowed_of_row = 0.5;
-        let allowed = if T::PRECISION == Precision::F32 {
-            let allowed = Errors::allowed(T::PRECISION, parameters, &x, &dy, &truth).unwrap();
-            [allowed.outputs, allowed.input_gradients, allowed.gradients]
-        } else {
+        let Errors { outputs, input_gradients, gradients } =
+            Errors::allowed(T::PRECISION, parameters, &x, &dy, &truth).unwrap();
+        let mut allowed = [outputs, input_gradients, gradients];
+        if T::PRECISION != Precision::F32 {
             let stored = run(&dy, Rounding::Stored(T::PRECISION));
-            let mut allowed = [
-                2.0 * relative_error(&stored.outputs, &truth.outputs),
-                2.0 * relative_error(&stored.input_gradients, &truth.input_gradients),
-                2.0 * relative_error(&stored.gradients, &truth.gradients),
-            ];
             // The error of few numbers is more or less by chance.
             let chance = |numbers: usize| 1.0 + 4.0 / (numbers as f64).sqrt();
             allowed[0] *= chance(truth.outputs.len());
@@ -240,8 +235,7 @@ impl<T: Element> Samples<T> {
             if draw.options.accumulate == Accumulate::F16 {
                 allowed = allowed.map(|error| error.max(0.1));
             }
-            allowed
-        };
+        }
         let cycle = |numbers: &[f32], width: usize| -> Vec<T> {
             let row = |row: usize| numbers[row % count * width..][..width].iter().map(|&n| T::narrow(n));
             (0..batch).flat_map(row).collect()
