@@ -4,8 +4,6 @@ mod errors;
 mod files;
 mod programs;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
-mod vocabulary;
-
 use std::path::Path;
 use std::process::{Command, Output};
 

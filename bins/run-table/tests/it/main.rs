@@ -4,6 +4,7 @@ mod collect;
 mod engines;
 mod messages;
 mod query;
+mod vocabulary;
 
 use std::fs;
 use std::path::{Path, PathBuf};

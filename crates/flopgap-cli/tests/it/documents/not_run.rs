@@ -18,7 +18,7 @@ const MEASURES: &str = "measures for minutes, with other programs or a GPU; the 
 pub(super) const NOT_RUN: &[NotRun] = &[
     NotRun { document: "README.md", command: "cargo install", reason: INSTALLS },
     NotRun { document: "README.md", command: "maturin build", reason: INSTALLS },
-    NotRun { document: "README.md", command: "cargo test --workspace", reason: "runs this test" },
+    NotRun { document: "README.md", command: "cargo test", reason: "runs this test" },
     NotRun { document: "README.md", command: "mlp-bench --timing both --cold", reason: NEEDS_GPU },
     NotRun { document: "bins/hyper-profile/", command: "hyper-profile new", reason: NEEDS_GPU },
     NotRun { document: "bins/hyper-profile/", command: "hyper-profile resume", reason: NEEDS_GPU },

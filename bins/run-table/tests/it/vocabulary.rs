@@ -1,5 +1,6 @@
 //! All programs share one vocabulary of options, which `docs/GLOSSARY.md` holds, and the examples
-//! in their help are command lines that they accept.
+//! in their help are command lines that they accept. This is a test of `run-table`, because no
+//! other program may need what it takes to build that one.
 
 use std::collections::BTreeMap;
 use std::fs;
