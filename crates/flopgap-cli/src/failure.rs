@@ -166,7 +166,9 @@ pub fn start<T: clap::Parser>(
 
 /// The commands and options of a program that begins with [`start`].
 pub fn command<T: clap::CommandFactory>() -> clap::Command {
-    ConsoleArgs::augment_args(T::command()).styles(HELP)
+    // The options alone: a flattened struct would also bring its description, for the program's.
+    let added = ConsoleArgs::augment_args(clap::Command::new("messages"));
+    T::command().args(added.get_arguments().cloned()).styles(HELP)
 }
 
 /// Prints help, the version, or what is wrong.

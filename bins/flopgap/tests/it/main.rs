@@ -2,6 +2,8 @@
 
 mod errors;
 mod files;
+#[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
+mod heads;
 mod programs;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 use std::path::Path;

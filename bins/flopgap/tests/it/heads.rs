@@ -1,0 +1,180 @@
+//! The first line of every program's and command's help, and of its man page, says what it does.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::flopgap;
+
+/// The name of a program on its own, by that as a command.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("nsys", "nsys-analyze"),
+    ("ncu", "ncu-analyze"),
+    ("profile", "hyper-profile"),
+    ("validate", "mlp-validate"),
+    ("bench", "mlp-bench"),
+    ("calibrate", "model-calibrate"),
+    ("table", "run-table"),
+];
+
+/// The program of which `flopgap` has no commands, since it is one of its own.
+const ELSEWHERE: &str = "table";
+
+/// What each command's help begins with; the first is that of `flopgap` itself.
+const HEADS: &[(&str, &str)] = &[
+    ("flopgap", "Answer the likeliest question about any trace, report, run or model"),
+    (
+        "nsys",
+        "Answers from Nsight Systems exports (`nsys export --type sqlite`), also compressed (.gz, .zst)",
+    ),
+    ("nsys stats", "The reports of `nsys stats`: same names, columns, rows, order and digits"),
+    ("nsys rules", "The expert rules of `nsys analyze`, which suggest what could be faster"),
+    (
+        "nsys passes",
+        "Times of steps and passes: on the host, on the GPU, and compared with outside measurements",
+    ),
+    (
+        "nsys kernels",
+        "GPU time of a trace or a range by kernel: class, calls, time, share; two traces are shown side by side",
+    ),
+    ("nsys compare", "GPU time of two traces by kind of work, for example inference and training"),
+    ("nsys attention", "Attention: times and FLOPs of its products and its softmax"),
+    ("nsys diff", "What became slower or faster between two traces; for CI with --fail-if-slower"),
+    ("nsys summary", "Everything on one page: passes, kernels, shares, attention, memory, idle times"),
+    ("nsys batch", "A summary page and CSV reports of every trace below a directory, with an index"),
+    ("nsys capture", "Record a program with nsys, export the trace and summarize it"),
+    ("nsys export", "Convert the trace for other tools: a timeline for Perfetto, or plain CSV tables"),
+    ("ncu", "FLOPs, overheads and differences from Nsight Compute reports"),
+    ("ncu overhead", "Compare counted with theoretical FLOPs of a square sigmoid MLP, forward and backward"),
+    (
+        "ncu kernels",
+        "Show launches, FLOPs by precision, bytes and time of each kernel or kernel class of a report",
+    ),
+    ("ncu diff", "Compare the kernels of two reports"),
+    (
+        "profile",
+        "Profile MLPs over (n, d, m) grids: counted and theoretical FLOPs as tables, surfaces and a report",
+    ),
+    ("profile new", "Measure a grid of networks on this machine's GPUs, then analyze it"),
+    ("profile resume", "Measure what is missing in an interrupted run, or other sizes, then analyze it"),
+    ("profile analyze", "Analyze the raw counters of a run: metrics.csv, 3D surfaces and report.html"),
+    ("profile compare", "Compare two runs launch by launch: kernel, grid, block and counts"),
+    ("validate", "Compare FLOPs of a square sigmoid MLP: theory, the framework's formula, hardware counters"),
+    ("validate single", "Compare one network by class and pass, and explain the differences"),
+    ("validate sweep", "Compare many networks with theory, as a table and plots over d"),
+    (
+        "bench",
+        "Time one small MLP in several implementations, forward and backward, checked against 64 bits and compared with its floor",
+    ),
+    (
+        "bench kernels",
+        "List registers, spills and shared memory of the kernels for any architecture, without a GPU",
+    ),
+    ("bench show", "Show the results of --format json as tables"),
+    ("bench diff", "Compare two results of --format json"),
+    (
+        "calibrate",
+        "Measure networks on this machine, predict any network with an interval, and report the errors",
+    ),
+    (
+        "calibrate probe",
+        "Measure the peaks of this machine: arithmetic by precision, bandwidth by working set, launches",
+    ),
+    ("calibrate sweep", "Measure networks on this machine into a run directory"),
+    ("calibrate fit", "Fit a predictor to measured rows and report its errors on rows that it has not seen"),
+    (
+        "calibrate report",
+        "Compare measurements with estimates: errors, bottlenecks, efficiency factors, memory levels",
+    ),
+    ("calibrate estimate", "Estimate time, memory, energy and FLOPs of a model, with intervals"),
+    ("calibrate compare", "Compare two calibrations of one machine, point by point"),
+    ("calibrate flops", "Count FLOPs and bytes of a model, by layer or module"),
+    ("table", "Many reports, traces and runs as one Parquet data set, and questions to it"),
+    (
+        "table collect",
+        "Write runs, reports, traces and calibration files into a data set that any engine reads",
+    ),
+    ("table query", "Ask a data set: SQL, or one of the ready questions"),
+    ("completions", "Print a script that completes the command lines of flopgap and its programs in a shell"),
+    ("man", "Write the man pages of flopgap and its programs"),
+];
+
+fn words(command: &str) -> Vec<&str> {
+    command.split_whitespace().filter(|word| *word != "flopgap").collect()
+}
+
+/// The first paragraph, on one line.
+fn head(help: &str) -> String {
+    let lines: Vec<&str> = help.lines().take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
+/// Adds the commands below one, each with its head.
+fn collect(command: &clap::Command, above: &str, into: &mut BTreeMap<String, String>) {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    into.insert(above.to_owned(), about);
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        collect(below, &format!("{above} {}", below.get_name()), into);
+    }
+}
+
+#[test]
+fn every_help_begins_with_what_the_command_does() {
+    let expected: BTreeMap<&str, &str> = HEADS.iter().copied().collect();
+    assert_eq!(expected.len(), HEADS.len());
+    for (command, expected) in HEADS {
+        if words(command).first() == Some(&ELSEWHERE) {
+            // A program of its own, which need not be built here.
+            continue;
+        }
+        for help in ["--help", "-h"] {
+            let printed = flopgap(&[&words(command)[..], &[help]].concat());
+            printed.expect(0, &[], &[]);
+            assert_eq!(head(&printed.stdout), *expected, "{command} {help}");
+        }
+    }
+
+    // No command is without a row, and the programs on their own say the same.
+    let mut found = BTreeMap::new();
+    for command in [
+        nsys_analyze::command().name("nsys"),
+        ncu_analyze::command().name("ncu"),
+        hyper_profile::command().name("profile"),
+        mlp_validate::command().name("validate"),
+        mlp_bench::command().name("bench"),
+        model_calibrate::command().name("calibrate"),
+        run_table::command().name("table"),
+    ] {
+        collect(&command, command.get_name(), &mut found);
+    }
+    for (command, about) in &found {
+        assert_eq!(expected.get(command.as_str()), Some(&about.as_str()), "{command}");
+    }
+    // Besides them there are `flopgap`, `flopgap completions` and `flopgap man`.
+    assert_eq!(found.len() + 3, HEADS.len());
+}
+
+#[test]
+fn every_man_page_is_named_by_what_the_command_does() {
+    let folder = tempfile::tempdir().unwrap();
+    flopgap(&["man", "-o", folder.path().to_str().unwrap()]).expect(0, &[], &[]);
+    let mut pages = 0;
+    for (command, expected) in HEADS {
+        let words = words(command);
+        if words.first() == Some(&ELSEWHERE) {
+            continue;
+        }
+        let within = [&["flopgap"][..], &words].concat().join("-");
+        let alone = PROGRAMS.iter().find(|(subcommand, _)| words.first() == Some(subcommand));
+        let alone = alone.map(|(_, program)| [&[*program][..], &words[1..]].concat().join("-"));
+        for name in std::iter::once(within).chain(alone) {
+            let page = fs::read_to_string(folder.path().join(format!("{name}.1"))).unwrap();
+            let line = page.lines().skip_while(|line| *line != ".SH NAME").nth(1).unwrap();
+            let line = line.replace("\\*(Aq", "'").replace('\\', "");
+            assert_eq!(line, format!("{name} - {expected}"));
+            pages += 1;
+        }
+    }
+    // That of `flopgap table` names its program.
+    let found = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(pages + 1, found);
+}
