@@ -11,7 +11,8 @@ use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
 use crate::chart::{ScatterChart, ShareBars, Timeline, page_style, timeline_json};
-use crate::table::{Table, escape_markdown};
+use crate::table::{Table, TextOptions, escape_markdown};
+use crate::text::{columns, printable, wrap};
 
 const TEMPLATE: &str = include_str!("../../assets/page/document.html");
 const TIMELINE: &str = include_str!("../../assets/page/timeline.js");
@@ -19,7 +20,7 @@ const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
 
-/// A page: the same content as HTML, Markdown or JSON.
+/// A page: the same content as HTML, Markdown, JSON or text for a terminal.
 ///
 /// All text is plain text: markup in it is shown, not obeyed. In paragraphs, points, headings and
 /// titles, what stands between two backticks is set as a name.
@@ -178,6 +179,21 @@ impl Document {
         out
     }
 
+    /// The page as text for a terminal, without markup: headings are underlined, and lines as long as
+    /// `options` permits.
+    pub fn to_text(&self, options: &TextOptions) -> String {
+        let width = options.width.map_or(usize::MAX, usize::from);
+        let mut out = underlined(&self.title, '═', width);
+        if !self.subtitle.is_empty() {
+            out += &point("", &self.subtitle, width);
+        }
+        for block in &self.blocks {
+            out.push('\n');
+            out += &text(block, options, width);
+        }
+        out
+    }
+
     /// The page as JSON: `title`, `subtitle`, and `sections`, each with `heading`, `text`
     /// (paragraphs and points), `facts`, `problems`, and `tables` by title with an array of objects
     /// each, numbers unformatted. Charts show what tables say and are left out.
@@ -311,6 +327,57 @@ fn markdown(out: &mut String, block: &Block) {
     };
 }
 
+/// A heading above a line of its length.
+fn underlined(heading: &str, line: char, width: usize) -> String {
+    let lines = wrap(&plain(heading), width);
+    let length = lines.iter().map(|line| columns(line)).max().unwrap_or_default();
+    let line: String = std::iter::repeat_n(line, length).collect();
+    format!("{}\n{line}\n", lines.join("\n"))
+}
+
+/// A paragraph, or a point after its mark.
+fn point(mark: &str, text: &str, width: usize) -> String {
+    let indent = columns(mark);
+    let lines = wrap(&plain(text), width.saturating_sub(indent));
+    format!("{mark}{}\n", lines.join(&format!("\n{}", " ".repeat(indent))))
+}
+
+fn plain(text: &str) -> String {
+    printable(&text.replace(['\n', '\r'], " "))
+}
+
+fn text(block: &Block, options: &TextOptions, width: usize) -> String {
+    let points = |items: &[String]| items.iter().map(|item| point("- ", item, width)).collect::<String>();
+    match block {
+        Block::Heading(text) => underlined(text, '─', width),
+        Block::Text(text) => point("", text, width),
+        Block::List(items) => points(items),
+        Block::Links(items) => {
+            items.iter().map(|(name, to)| point("- ", &format!("{name}: {to}"), width)).collect()
+        }
+        Block::Facts(items) => {
+            items.iter().map(|(name, value)| point("- ", &format!("{name}: {value}"), width)).collect()
+        }
+        Block::Problems(text, items) => point("", &format!("{text}:"), width) + &points(items),
+        Block::Table(table) => table.to_text(options),
+        Block::Shares(chart) => point("", chart.title(), width) + &bars(chart, width),
+        Block::Timeline(chart) => point("", &format!("{}: see the page in HTML.", chart.title()), width),
+        Block::Scatter(chart) if chart.file_name().is_empty() => {
+            point("", &format!("{}: see the page in HTML.", chart.title()), width)
+        }
+        Block::Scatter(chart) => point("", &format!("{}: {}", chart.title(), chart.file_name()), width),
+    }
+}
+
+/// Bars that leave room for their names and values.
+fn bars(chart: &ShareBars, width: usize) -> String {
+    const SHORTEST: usize = 10;
+    let longest = chart.to_text(BLOCKS).lines().map(columns).max().unwrap_or_default();
+    let blocks = BLOCKS.saturating_sub(longest.saturating_sub(width)).max(SHORTEST);
+    let text = chart.to_text(blocks);
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
 /// A relative address, with everything escaped that could be a scheme or end a Markdown link.
 fn address(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
@@ -356,6 +423,20 @@ mod tests {
             "# Page\n\nbelow\n\nfirst\n\n## One\n\n- point\n\n- device: GPU\n\n**1 skipped**\n\n- why\n\n\
              - [trace](a%20b/c%3Ad.html)\n\n**T**\n\n| a   |     n |\n| --- | ----: |\n| x   | 1,234 |\n"
         );
+    }
+
+    #[test]
+    fn a_terminal_gets_no_markup() {
+        let mut page = document();
+        page.blocks.push(Block::Text("`step_*` takes *40 ms* <of> 50 | a_b_ and [x](y)".to_owned()));
+        let text = page.to_text(&TextOptions { width: Some(24), max_lines: 3 });
+        assert_eq!(
+            text,
+            "Page\n════\nbelow\n\nfirst\n\nOne\n───\n\n- point\n\n- device: GPU\n\n1 skipped:\n- why\n\n\
+             - trace: a b/c:d.html\n\nT\na      n\n────────\nx  1,234\n\n\
+             `step_*` takes *40 ms*\n<of> 50 | a_b_ and\n[x](y)\n"
+        );
+        assert!(page.to_markdown().contains("\\*40 ms\\*"));
     }
 
     #[test]

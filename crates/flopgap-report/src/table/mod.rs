@@ -5,6 +5,7 @@
 
 mod cell;
 mod data;
+mod fit;
 mod format;
 mod formulas;
 mod markdown;
@@ -34,12 +35,20 @@ pub struct Column {
     name: String,
     align: Align,
     unit: Option<String>,
+    prose: bool,
+    /// Absent where the place in the table decides.
+    rank: Option<u8>,
 }
 
 impl Column {
     /// A column of words, lined up left. `key` names it in CSV and JSON, `name` in its heading.
     pub fn text(key: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { key: key.into(), name: name.into(), align: Align::Left, unit: None }
+        Self { key: key.into(), name: name.into(), align: Align::Left, unit: None, prose: false, rank: None }
+    }
+
+    /// A column of sentences, which wrap between words where names are shortened.
+    pub fn prose(key: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { prose: true, ..Self::text(key, name) }
     }
 
     /// A column of numbers, lined up right.
@@ -51,6 +60,15 @@ impl Column {
     #[must_use]
     pub fn unit(mut self, unit: impl Into<String>) -> Self {
         self.unit = Some(unit.into());
+        self
+    }
+
+    /// How readily the column is left out where a terminal is too narrow: higher ranks first, among
+    /// equals the last column first, and rank 0 never. By default the first column and the first
+    /// column of text have rank 0 and all others rank 1.
+    #[must_use]
+    pub fn rank(mut self, rank: u8) -> Self {
+        self.rank = Some(rank);
         self
     }
 
