@@ -190,6 +190,11 @@ impl Plausibility {
         matches!(self, Self::BelowTheory { .. })
     }
 
+    /// Whether more was counted than padding every matrix to the largest tiles can explain.
+    pub fn is_beyond_padding(&self) -> bool {
+        matches!(self, Self::FarAbove { .. }) && !self.padding_is_likely()
+    }
+
     /// What usually explains the finding, most likely first; empty when there is none.
     pub fn likely_causes(&self) -> &[LikelyCause] {
         match self {

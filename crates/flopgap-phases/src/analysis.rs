@@ -4,6 +4,7 @@ use flopgap_flops::{Decomposition, Exactness, OverheadFactors, Pass, Plausibilit
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
+use crate::sizes::{Sizes, tiles_explain};
 use crate::structure::{Structure, other_layers};
 use crate::{Contradiction, KernelTotal, LaunchKind, PhaseError, PhaseFlops, PhaseLaunches, Phases, Warning};
 
@@ -155,24 +156,43 @@ impl Strictness {
 fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
     let forward = PassAnalysis::of(network, Pass::Forward, &phases.forward)?;
     let backward = PassAnalysis::of(network, Pass::Backward, &phases.backward)?;
+    let structures =
+        [Structure::of(Pass::Forward, &phases.forward), Structure::of(Pass::Backward, &phases.backward)];
+    let contradictions = contradictions(network, [&forward, &backward], &structures, phases)?;
+    let other_sizes = contradictions.iter().any(|one| matches!(one, Contradiction::OtherSizes { .. }));
     let mut warnings = Vec::new();
-    for (pass, part) in [(Pass::Forward, &forward), (Pass::Backward, &backward)] {
-        if !part.plausibility.is_plausible() && !part.plausibility.is_impossible() {
-            warnings.push(Warning::FarAbove { pass, verdict: part.plausibility.clone() });
+    for (part, structure) in [&forward, &backward].into_iter().zip(&structures) {
+        let (pass, verdict) = (part.decomposition.pass, &part.plausibility);
+        let questionable = !verdict.is_plausible() && !verdict.is_impossible();
+        // What the tiles of the kernels explain is padding, which the overheads show.
+        let explained = tiles_explain(network, structure, part.decomposition.measured.gemm);
+        if questionable && !explained && !other_sizes {
+            warnings.push(Warning::FarAbove { pass, verdict: verdict.clone() });
         }
     }
     if !phases.outside.launches.is_empty() {
         let flops = PhaseFlops::of(&phases.outside, Pass::Backward)?.classes.total()?;
         warnings.push(Warning::Outside { launches: phases.outside.launches.len(), flops });
     }
-    let structures =
-        [Structure::of(Pass::Forward, &phases.forward), Structure::of(Pass::Backward, &phases.backward)];
-    let contradictions = if let Some(other) = other_layers(network, &structures[0], &structures[1]) {
-        vec![other]
-    } else {
-        let mut found = forward.contradictions(network, &structures[0], &phases.forward)?;
-        found.extend(backward.contradictions(network, &structures[1], &phases.backward)?);
-        found
-    };
     Ok(Analysis { config: network, forward, backward, warnings, contradictions })
+}
+
+/// What contradicts the network: the number of products, the sizes, then each pass.
+fn contradictions(
+    network: SquareMlp,
+    [forward, backward]: [&PassAnalysis; 2],
+    structures: &[Structure<'_>; 2],
+    phases: &Phases<'_>,
+) -> Result<Vec<Contradiction>, PhaseError> {
+    if let Some(other) = other_layers(network, &structures[0], &structures[1]) {
+        return Ok(vec![other]);
+    }
+    let mut found = forward.contradictions(network, &structures[0], &phases.forward)?;
+    found.extend(backward.contradictions(network, &structures[1], &phases.backward)?);
+    let impossible = found.iter().any(|one| matches!(one, Contradiction::Impossible { .. }));
+    let sizes = Sizes::of(network, (forward, &structures[0]), (backward, &structures[1]));
+    if let Some(other) = sizes.contradiction(impossible)? {
+        found.insert(0, other);
+    }
+    Ok(found)
 }

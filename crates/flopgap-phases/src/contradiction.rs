@@ -76,6 +76,96 @@ impl fmt::Display for Clue {
     }
 }
 
+/// A launch, or the products of a pass, that required sizes cannot have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SizeEvidence {
+    /// An activation executed no whole number of FLOPs for each element.
+    Fraction {
+        /// The pass.
+        pass: Pass,
+        /// The launch.
+        launch: NumberedLaunch,
+        /// What it executed.
+        flops: u64,
+        /// Elements of a layer with the required sizes.
+        elements: u64,
+    },
+    /// The gradient of a sigmoid executed another number of FLOPs for each element than it takes.
+    Gradient {
+        /// The launch.
+        launch: NumberedLaunch,
+        /// What it executed.
+        flops: u64,
+        /// Elements of a layer with the required sizes.
+        elements: u64,
+        /// What an element takes.
+        expected: u64,
+    },
+    /// The grid of an activation is for another number of elements.
+    Grid {
+        /// The pass.
+        pass: Pass,
+        /// The launch.
+        launch: NumberedLaunch,
+        /// The least number that needs this grid.
+        least: u64,
+        /// The largest.
+        most: u64,
+        /// Elements of a layer with the required sizes.
+        elements: u64,
+    },
+    /// The products executed more than whole tiles of the required sizes.
+    Products {
+        /// The pass.
+        pass: Pass,
+        /// Counted FLOPs.
+        counted: u64,
+        /// Theoretical FLOPs.
+        theory: u64,
+    },
+    /// The forward products executed less than whole tiles of the required sizes.
+    Tiles {
+        /// Counted FLOPs.
+        counted: u64,
+        /// What the tiles of their kernels execute at least.
+        least: u128,
+    },
+}
+
+impl fmt::Display for SizeEvidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SizeEvidence::Fraction { pass, launch, flops, elements } => write!(
+                f,
+                "{pass}: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, which is no whole \
+                 number",
+                *flops as f64 / *elements as f64
+            ),
+            SizeEvidence::Gradient { launch, flops, elements, expected } => write!(
+                f,
+                "backward: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, and the gradient \
+                 of a sigmoid takes {expected}",
+                *flops as f64 / *elements as f64
+            ),
+            SizeEvidence::Grid { pass, launch, least, most, elements } => {
+                write!(f, "{pass}: {launch}, has a grid for {least} to {most} elements, not for {elements}")
+            }
+            SizeEvidence::Products { pass, counted, theory } => write!(
+                f,
+                "{pass}: {counted} GEMM FLOPs were counted, {:.1} times the {theory} that these sizes need, and more \
+                 than padding to whole tiles can explain",
+                *counted as f64 / *theory as f64
+            ),
+            SizeEvidence::Tiles { counted, least } => write!(
+                f,
+                "forward: {counted} GEMM FLOPs were counted, and the tiles of these kernels execute {least} for \
+                 these sizes"
+            ),
+        }
+    }
+}
+
 /// A reason why the counts of a recording cannot be those of one complete step of the required
 /// network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +194,20 @@ pub enum Contradiction {
         stated: u64,
         /// The layers whose products were recorded.
         recorded: u64,
+    },
+    /// Width or columns are not those that ran.
+    OtherSizes {
+        /// The recording.
+        run: PathBuf,
+        /// The width that was required.
+        width: u64,
+        /// The columns that were required.
+        columns: u64,
+        /// What contradicts them; empty where the sums do, which are listed with this.
+        evidence: Vec<SizeEvidence>,
+        /// Widths and columns with which all counts agree, the least padded first; empty where none
+        /// follow.
+        fits: Vec<(u64, u64)>,
     },
     /// Fewer FLOPs than the mathematics needs.
     Impossible {
@@ -138,6 +242,19 @@ impl fmt::Display for Contradiction {
                 run.display(),
                 recorded + (recorded - 1)
             ),
+            Contradiction::OtherSizes { run, width, columns, evidence, fits } => {
+                write!(
+                    f,
+                    "{}: the counts are not those of width {width} and {columns} columns",
+                    run.display()
+                )?;
+                evidence.iter().try_for_each(|one| write!(f, "; {one}"))?;
+                for (index, (width, columns)) in fits.iter().enumerate() {
+                    let before = if index == 0 { "; they fit" } else { ", or" };
+                    write!(f, "{before} width {width} and {columns} columns")?;
+                }
+                Ok(())
+            }
             Contradiction::Impossible { run, pass, verdict } => {
                 write!(f, "{}: {pass}: {verdict}", run.display())
             }
@@ -168,6 +285,14 @@ impl Hint for Contradiction {
             Contradiction::OtherLayers { .. } => {
                 "pass the number of layers that ran, or name the recording after it"
             }
+            Contradiction::OtherSizes { fits, .. } => match fits[..] {
+                [(width, columns)] => {
+                    let sizes =
+                        format!("pass width {width} and {columns} columns, or name the recording after them");
+                    return Some(sizes.into());
+                }
+                _ => "compare width and columns (d, m) with the program that ran",
+            },
             Contradiction::Impossible { .. } => {
                 "compare layers, width and columns (n, d, m) with the program that ran, and check that the \
                  report has all of its launches"

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flopgap_kernels::{Classifier, KernelClass, Tile};
+use flopgap_kernels::{Classifier, KernelClass, Sameness, Tile, compare_names};
 use rustc_hash::FxHashMap;
 
 use crate::{LaunchName, Phase, Warning};
@@ -132,6 +132,28 @@ impl Recording {
     pub fn name(&self, launch: &CountedLaunch) -> LaunchName {
         let kernel = self.kernel(launch.kernel).base.clone();
         LaunchName { kernel, grid: launch.grid, block: launch.block }
+    }
+
+    /// The first difference of two recordings in words: in kernel, grid, block, range or FLOPs of a
+    /// launch, or in their number.
+    pub fn difference(&self, other: &Recording) -> Option<String> {
+        let pairs = self.launches.iter().zip(&other.launches).enumerate();
+        let differs = |a: &CountedLaunch, b: &CountedLaunch| {
+            let [first, second] = [self.kernel(a.kernel), other.kernel(b.kernel)].map(|kernel| &kernel.name);
+            let place = |launch: &CountedLaunch| (launch.grid, launch.block, launch.flops, launch.range);
+            place(a) != place(b) || compare_names(first, second) == Sameness::Different
+        };
+        let said = |recording: &Recording, launch: &CountedLaunch| {
+            format!("{}, {} FLOPs", recording.name(launch), launch.flops)
+        };
+        pairs
+            .filter(|(_, (a, b))| differs(a, b))
+            .map(|(index, (a, b))| format!("launch {index} is {} and {}", said(self, a), said(other, b)))
+            .next()
+            .or_else(|| {
+                let [first, second] = [self, other].map(|recording| recording.launches.len());
+                (first != second).then(|| format!("{first} and {second} launches"))
+            })
     }
 
     /// Whether the launches carry NVTX ranges for the forward and the backward phase.

@@ -7,6 +7,8 @@
 //! (split-K) needs the launch that adds them up: a kernel that is followed by one once is always
 //! followed by one, in the same grid.
 
+use std::path::Path;
+
 use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kernels::KernelClass;
 use rustc_hash::FxHashMap;
@@ -58,6 +60,35 @@ impl<'a> Structure<'a> {
         Structure { pass, phase, kinds }
     }
 
+    pub(crate) fn pass(&self) -> Pass {
+        self.pass
+    }
+
+    /// The recording's file.
+    pub(crate) fn run(&self) -> &Path {
+        self.phase.recording.path()
+    }
+
+    pub(crate) fn is_rounded(&self) -> bool {
+        self.phase.recording.is_rounded()
+    }
+
+    /// The launches of a kind, each with its place in the pass and its kernel.
+    pub(crate) fn launches(
+        &self,
+        kind: LaunchKind,
+    ) -> impl Iterator<Item = (usize, &'a CountedLaunch, &'a Kernel)> {
+        let phase = self.phase;
+        let of_kind = move |&(index, _): &(usize, &CountedLaunch)| self.kinds[index] == Some(kind);
+        let kernel = |launch: &CountedLaunch| phase.recording.kernel(launch.kernel);
+        phase
+            .launches
+            .iter()
+            .enumerate()
+            .filter(of_kind)
+            .map(move |(index, launch)| (index, launch, kernel(launch)))
+    }
+
     pub(crate) fn count(&self, kind: LaunchKind) -> u64 {
         self.kinds.iter().filter(|&&one| one == Some(kind)).count() as u64
     }
@@ -66,8 +97,8 @@ impl<'a> Structure<'a> {
     pub(crate) fn missing(&self, network: SquareMlp) -> impl Iterator<Item = Contradiction> {
         let layers = network.layers();
         let needed = [LaunchKind::Product, LaunchKind::Activation].into_iter().filter_map(move |kind| {
-            let expected = match (kind, self.pass) {
-                (LaunchKind::Product, Pass::Backward) => layers + (layers - 1),
+            let expected = match kind {
+                LaunchKind::Product => products_needed(network, self.pass),
                 _ => layers,
             };
             let found = self.count(kind);
@@ -186,9 +217,17 @@ impl<'a> Structure<'a> {
         None
     }
 
-    fn numbered(&self, index: usize, launch: &CountedLaunch) -> NumberedLaunch {
+    pub(crate) fn numbered(&self, index: usize, launch: &CountedLaunch) -> NumberedLaunch {
         let kernel = self.phase.recording.kernel(launch.kernel).short.clone();
         NumberedLaunch { number: index + 1, of: self.phase.launches.len(), kernel }
+    }
+}
+
+/// The products of a pass at least.
+pub(crate) fn products_needed(network: SquareMlp, pass: Pass) -> u64 {
+    match pass {
+        Pass::Forward => network.layers(),
+        Pass::Backward => network.layers() + (network.layers() - 1),
     }
 }
 
@@ -209,12 +248,12 @@ pub(crate) fn other_layers(
     })
 }
 
-fn is_named_activation(kernel: &Kernel) -> bool {
+pub(crate) fn is_named_activation(kernel: &Kernel) -> bool {
     let name = kernel.short.to_ascii_lowercase();
     ACTIVATIONS.iter().any(|activation| name.contains(activation))
 }
 
 /// Whether a compiler (Inductor, XLA) wrote the kernel and chose what it fuses.
-fn is_compiled(kernel: &Kernel) -> bool {
+pub(crate) fn is_compiled(kernel: &Kernel) -> bool {
     kernel.base.starts_with("triton_") || kernel.base.contains("fusion")
 }

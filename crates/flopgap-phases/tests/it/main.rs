@@ -4,6 +4,7 @@ mod breakdown;
 mod cut;
 mod profile;
 mod recorded;
+mod sizes;
 mod structure;
 
 use std::path::{Path, PathBuf};

@@ -136,9 +136,10 @@ fn ranges_before_the_kernels_names_change_nothing() {
 }
 
 #[test]
-fn sizes_far_below_those_that_ran_are_questioned() {
-    let too_large = analyze((10, 256, 128), stages("ncu/n10_d1024_m128_", ".csv.zst")).unwrap();
-    assert!(too_large.warnings[0].to_string().contains("times the 167772160"), "{:?}", too_large.warnings);
+fn sizes_far_below_those_that_ran_are_refused() {
+    let error = analyze((10, 256, 128), stages("ncu/n10_d1024_m128_", ".csv.zst")).unwrap_err().to_string();
+    assert!(error.contains("16.0 times the 167772160"), "{error}");
+    assert!(error.contains("they fit width 1024 and 128 columns"), "{error}");
 }
 
 #[test]
