@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use flopgap_cli::{Console, Failure, FormatArg};
+use flopgap_cli::{Console, Exit, Failure, FormatArg};
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
+use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
@@ -79,7 +80,11 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     for problem in problems.chain(analysis.warnings.iter().map(failure::of_problem)) {
         console.warn(problem);
     }
-    analysis.require_complete(&arguments.run).map_err(|error| failure::of_run(&error))?;
+    let refused = analysis.refused();
+    analysis.require_complete(&arguments.run).map_err(|error| match refused {
+        0 => failure::of_run(&error),
+        _ => failure::of_run(&error).exit(Exit::Failed),
+    })?;
 
     let mut rows: Vec<MetricsRow> = Vec::with_capacity(2 * analysis.configs.len());
     for (config, one) in &analysis.configs {
@@ -89,7 +94,12 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         let target = arguments.output.as_deref().unwrap_or(&arguments.run);
         write_files(arguments, &analysis, &rows, target, console)?;
     }
-    print(&rows, analysis.asked_for().len(), arguments.format)
+    print(&rows, analysis.asked_for().len(), arguments.format)?;
+    if refused == 0 {
+        return Ok(());
+    }
+    let all = configurations(analysis.asked_for().len());
+    Err(Failure::new(format!("{} of {all} refused; each is named above", group_thousands(refused as u64))))
 }
 
 fn write_files(

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Console, Exit, Failure, write_answer};
-use flopgap_kernels::base_name;
 use flopgap_report::numbers;
-use flopgap_sweep::{RawFiles, Record, RecordedLaunch, RunError, Stage, is_record};
+use flopgap_sweep::{Config, RawFiles, Record, RunError, Stage, is_record};
 
 use crate::{PROGRAM, configurations};
 
@@ -29,11 +28,12 @@ pub(crate) struct Arguments {
 }
 
 /// Compares the configurations that both runs have: phase, kernel, grid, block and counts of every
-/// launch.
+/// launch. Several records of a configuration in one run are compared, too: which of them is the
+/// run's cannot be known.
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let (a, b) = (list(&arguments.a, console)?, list(&arguments.b, console)?);
     let mut text = String::new();
-    let (mut configs, mut launches, mut different) = (0_usize, 0_u64, 0_u64);
+    let (mut configs, mut launches, mut bare, mut different) = (0_usize, 0_u64, 0_u64, 0_u64);
     for (config, files) in &a.configs {
         let (Some(file), Some(other)) = (record(files), b.configs.get(config).and_then(record)) else {
             continue;
@@ -41,9 +41,17 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         let (one, other) = (read(file)?, read(other)?);
         configs += 1;
         launches += one.launches().len() as u64;
-        if let Some(difference) = difference(&one, &other) {
-            different += 1;
-            if different <= PRINTED as u64 {
+        let comparison = one.compare(&other);
+        bare += comparison.bare;
+        let mut found = match comparison.difference {
+            Some(difference) => vec![difference.to_string()],
+            None => Vec::new(),
+        };
+        found.extend(second_records(&a, *config, file, &one)?);
+        found.extend(second_records(&b, *config, &b.configs[config][&Stage::Whole], &other)?);
+        different += u64::from(!found.is_empty());
+        if different <= PRINTED as u64 {
+            for difference in found {
                 let _ = writeln!(text, "{config}: {difference}");
             }
         }
@@ -69,7 +77,12 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let file = arguments.output.as_deref().filter(|path| *path != Path::new("-"));
     if different == 0 {
         let (compared, launches) = (configurations(configs), count(launches));
-        return write_answer(console, file, &format!("equal: {compared}, {launches} launches\n"));
+        let mut text = format!("equal: {compared}, {launches} launches\n");
+        if bare > 0 {
+            let bare = count(bare);
+            let _ = writeln!(text, "by their bare names, since a run has no more: {bare} launches");
+        }
+        return write_answer(console, file, &text);
     }
     write_answer(console, file, &text)?;
     Err(Failure::new(format!("{} of {} differ", count(different), configurations(configs))))
@@ -89,59 +102,22 @@ fn record(files: &BTreeMap<Stage, PathBuf>) -> Option<&PathBuf> {
     files.get(&Stage::Whole).filter(|path| is_record(path))
 }
 
+/// How other records of a configuration in the same run differ from its first one.
+fn second_records(
+    run: &RawFiles,
+    config: Config,
+    first: &Path,
+    record: &Record,
+) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for (_, second) in run.seconds.get(&config).into_iter().flatten().filter(|(_, path)| is_record(path)) {
+        if let Some(difference) = record.compare(&read(second)?).difference {
+            found.push(format!("{} and {} differ: {difference}", first.display(), second.display()));
+        }
+    }
+    Ok(found)
+}
+
 fn read(path: &Path) -> Result<Record, Failure> {
     Ok(Record::read(path)?)
-}
-
-/// The first difference of two records. Kernels are compared by their bare names, since profilers
-/// spell the rest differently.
-fn difference(a: &Record, b: &Record) -> Option<String> {
-    if a.quantities() != b.quantities() {
-        return Some(format!("{:?} and {:?} were counted", a.quantities(), b.quantities()));
-    }
-    let same = |a: &RecordedLaunch<'_>, b: &RecordedLaunch<'_>| {
-        a.phase == b.phase
-            && a.grid == b.grid
-            && a.block == b.block
-            && a.values == b.values
-            && base_name(a.kernel) == base_name(b.kernel)
-    };
-    let pairs = a.launches().zip(b.launches());
-    if let Some((index, (a, b))) = pairs.enumerate().find(|(_, (a, b))| !same(a, b)) {
-        return Some(format!("launch {index}: {} and {}", line(a), line(b)));
-    }
-    let (a, b) = (a.launches().len(), b.launches().len());
-    (a != b).then(|| format!("{a} and {b} launches"))
-}
-
-fn line(launch: RecordedLaunch<'_>) -> String {
-    let RecordedLaunch { phase, kernel, grid, block, values, .. } = launch;
-    format!("{phase} `{}` {grid:?} {block:?} {values:?}", base_name(kernel))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use flopgap_phases::Phase;
-    use flopgap_sweep::{Config, Quantity};
-
-    fn record(launches: &[(&str, u64)]) -> Record {
-        let mut record = Record::new(Config { n: 1, d: 8, m: 8 }, &Quantity::FP32);
-        for (name, ffma) in launches {
-            record.push(Phase::Forward, name, [4, 1, 1], [32, 1, 1], &[0, 0, *ffma]);
-        }
-        record
-    }
-
-    #[test]
-    fn names_may_be_spelled_differently_and_nothing_else() {
-        let a = record(&[("void lib::gemm<float>(T1 *)", 7), ("sigmoid", 1)]);
-        assert_eq!(difference(&a, &record(&[("lib::gemm<float>(float*)", 7), ("sigmoid()", 1)])), None);
-        assert_eq!(
-            difference(&a, &record(&[("gemm", 8), ("sigmoid", 1)])).unwrap(),
-            "launch 0: forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 7] and forward `gemm` [4, 1, 1] [32, 1, 1] [0, 0, 8]"
-        );
-        assert!(difference(&a, &record(&[("gemm", 7), ("tanh", 1)])).unwrap().starts_with("launch 1"));
-        assert_eq!(difference(&a, &record(&[("gemm", 7)])).unwrap(), "2 and 1 launches");
-    }
 }

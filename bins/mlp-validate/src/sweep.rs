@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<(), Failure> {
     let wanted = Wanted::of(arguments)?;
-    let Counted { configs: counted, asked_for, origin, sizes } = match &arguments.run {
+    let Counted { configs: counted, asked_for, origin, sizes, refused } = match &arguments.run {
         Some(run) => recorded(run, &wanted, Strictness::forced_if(arguments.force), console)?,
         None => count(arguments, live, console)?,
     };
@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -
     if configs.is_empty() {
         let failure = Failure::new("none of the requested networks is recorded").exit(Exit::Absent);
         return Err(match sizes {
+            _ if refused > 0 => refusal(refused),
             Some(sizes) => failure.hint(sizes),
             None => failure,
         });
@@ -93,7 +94,11 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -
     let format = Format::from(arguments.format);
     let table = if format == Format::Table { shown(&rows) } else { whole(&rows) };
     let text = table.and_then(|table| table.render(format, &TextOptions::for_stdout()));
-    flopgap_cli::print(&text?)
+    flopgap_cli::print(&text?)?;
+    match refused {
+        0 => Ok(()),
+        refused => Err(refusal(refused)),
+    }
 }
 
 /// The requested sizes; an axis without sizes takes all.
@@ -142,6 +147,15 @@ struct Counted {
     origin: String,
     /// The networks that can be selected.
     sizes: Option<String>,
+    /// Requested networks whose records were refused.
+    refused: usize,
+}
+
+fn refusal(refused: usize) -> Failure {
+    let networks = if refused == 1 { "network was" } else { "networks were" };
+    Failure::new(format!(
+        "the counters of {refused} requested {networks} refused, each of which is named above"
+    ))
 }
 
 fn recorded(
@@ -158,9 +172,11 @@ fn recorded(
     let problems = Problem::grouped(problems.filter(|problem| concerned(problem.config)));
     console.warn_all(problems.iter().map(Failure::of));
     let sizes = counters::sizes(&analysis);
+    let refused =
+        analysis.problems.iter().filter(|problem| problem.is_refusal() && concerned(problem.config)).count();
     let asked_for = analysis.asked_for().into_iter().filter(|config| wanted.takes(*config)).collect();
     analysis.configs.retain(|config, _| wanted.takes(*config));
-    Ok(Counted { configs: analysis.configs, asked_for, origin, sizes: Some(sizes) })
+    Ok(Counted { configs: analysis.configs, asked_for, origin, sizes: Some(sizes), refused })
 }
 
 /// Counts every network of the grid on this machine.
@@ -182,7 +198,7 @@ fn count(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<
             // What is missing is said in any case.
             flopgap_cli::note(PROGRAM, format_args!("no counters: {error}"));
             let (configs, asked_for) = (BTreeMap::new(), BTreeSet::new());
-            return Ok(Counted { configs, asked_for, origin: String::new(), sizes: None });
+            return Ok(Counted { configs, asked_for, origin: String::new(), sizes: None, refused: 0 });
         }
         Err(error) => return Err(counters::live_failure(&error)),
     };
@@ -192,7 +208,8 @@ fn count(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<
             counted.insert(config, analysis);
         }
     }
-    Ok(Counted { configs: counted, asked_for: grid.configs().collect(), origin: live.origin, sizes: None })
+    let (asked_for, origin) = (grid.configs().collect(), live.origin);
+    Ok(Counted { configs: counted, asked_for, origin, sizes: None, refused: 0 })
 }
 
 /// The traces of a directory by the network in their names.

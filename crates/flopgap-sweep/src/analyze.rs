@@ -6,12 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use flopgap_flops::ClassFlops;
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness, Warning};
+use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Strictness, Warning};
 use rayon::prelude::*;
 
 use crate::journal::Journals;
-use crate::{Config, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, Stage, is_record};
+use crate::{Config, Ignored, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, Stage, is_record};
 
 /// The result of [`analyze`] on a run directory.
 #[derive(Debug)]
@@ -32,6 +33,12 @@ impl RunAnalysis {
     pub fn asked_for(&self) -> BTreeSet<Config> {
         let without = self.problems.iter().filter_map(|problem| problem.config);
         self.configs.keys().copied().chain(without).collect()
+    }
+
+    /// How many configurations were refused: what was recorded of them is damaged, or contradicts
+    /// them.
+    pub fn refused(&self) -> usize {
+        self.problems.iter().filter(|problem| problem.is_refusal()).count()
     }
 
     /// Refuses the analysis of `run` where no configuration is complete.
@@ -91,13 +98,15 @@ pub fn analyze(
     let journals = Journals::read(run)?;
     let of_file = |kind| Problem { config: None, kind };
     let warnings = journals.damaged.into_iter().map(|line| of_file(ProblemKind::Journal(line))).collect();
+    let seconds = |config: &Config| files.seconds.get(config).map_or(&[][..], Vec::as_slice);
     let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
     let classifier = Classifier::new();
     let done = AtomicUsize::new(0);
     let results: Vec<Outcome> = work
         .par_iter()
         .map(|(config, stages)| {
-            let outcome = analyze_config(&classifier, *config, stages, strictness);
+            let outcome = rivals(&classifier, *config, stages, seconds(config))
+                .and_then(|()| analyze_config(&classifier, *config, stages, strictness));
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, work.len());
             outcome
         })
@@ -124,13 +133,75 @@ pub fn analyze(
             Err(kind) => analysis.problems.push(problem(kind)),
         }
     }
-    let ignored = files.ignored.into_iter().map(|(path, reason)| ProblemKind::Ignored { path, reason });
+    let complete = files.seconds.iter().filter(|(config, _)| analysis.configs.contains_key(config));
+    let same = complete.flat_map(|(_, seconds)| seconds).map(|(_, path)| (path.clone(), Ignored::Second));
+    let ignored = files.ignored.iter().cloned().chain(same);
+    let ignored = ignored.map(|(path, reason)| ProblemKind::Ignored { path, reason });
     analysis.problems.extend(ignored.map(of_file));
     Ok(analysis)
 }
 
 /// The analysis with the warnings of its reports, or the reason for its absence.
 type Outcome = Result<(Analysis, Vec<Warning>), ProblemKind>;
+
+/// Refuses a configuration of which two files differ: which of them is right cannot be known.
+fn rivals(
+    classifier: &Classifier,
+    config: Config,
+    stages: &BTreeMap<Stage, PathBuf>,
+    seconds: &[(Stage, PathBuf)],
+) -> Result<(), ProblemKind> {
+    for (stage, second) in seconds {
+        let Some(first) = stages.get(stage) else { continue };
+        if let Some(difference) = files_difference(classifier, first, second)? {
+            let (first, second) = (first.clone(), second.clone());
+            return Err(ProblemKind::Rivals { first, second, difference });
+        }
+    }
+    let Some(first) = stages.get(&Stage::Whole).filter(|_| stages.len() > 1) else { return Ok(()) };
+    // Reports of the stages stand next to a file of all: both must say the same.
+    let apart: BTreeMap<Stage, PathBuf> =
+        stages.iter().filter(|(stage, _)| **stage != Stage::Whole).map(|(a, b)| (*a, b.clone())).collect();
+    let (whole, _) = analyze_config(classifier, config, stages, Strictness::Forced)?;
+    let parts = match analyze_config(classifier, config, &apart, Strictness::Forced) {
+        // Without all stages there is nothing to compare.
+        Err(ProblemKind::Incomplete { .. }) => return Ok(()),
+        parts => parts?.0,
+    };
+    for (one, other) in [(&whole.forward, &parts.forward), (&whole.backward, &parts.backward)] {
+        let counts = |part: &PassAnalysis| {
+            let ClassFlops { gemm, split_k, activation, other } = part.decomposition.measured;
+            let pass = part.decomposition.pass;
+            format!("{pass} {gemm} GEMM, {split_k} split-K, {activation} activation and {other} other FLOPs")
+        };
+        let [first_counts, second_counts] = [one, other].map(counts);
+        if first_counts != second_counts {
+            let difference = format!("{first_counts}, and {second_counts}");
+            let second = apart.into_values().next_back().unwrap_or_default();
+            return Err(ProblemKind::Rivals { first: first.clone(), second, difference });
+        }
+    }
+    Ok(())
+}
+
+/// The difference of two files of one stage, as far as an analysis reads them.
+fn files_difference(
+    classifier: &Classifier,
+    first: &Path,
+    second: &Path,
+) -> Result<Option<String>, ProblemKind> {
+    match (is_record(first), is_record(second)) {
+        (true, true) => {
+            let comparison = Record::read(first)?.compare(&Record::read(second)?);
+            Ok(comparison.difference.map(|difference| difference.to_string()))
+        }
+        (false, false) => {
+            let [first, second] = [first, second].map(|path| Recording::load_setup(path, classifier));
+            Ok(first?.difference(&second?))
+        }
+        _ => Ok(Some("one is a record, the other a report of Nsight Compute".to_owned())),
+    }
+}
 
 fn analyze_config(
     classifier: &Classifier,
@@ -140,11 +211,7 @@ fn analyze_config(
 ) -> Outcome {
     let network = config.network().map_err(PhaseError::from)?;
     if let Some(path) = stages.get(&Stage::Whole).filter(|path| is_record(path)) {
-        let mut analysis = Record::read(path)?.analyze(path, classifier, strictness)?;
-        // A record is complete and names the sizes that ran: what is far above theory is padding,
-        // and the table shows it.
-        analysis.warnings.retain(|warning| !matches!(warning, Warning::FarAbove { .. }));
-        return Ok((analysis, Vec::new()));
+        return Ok((Record::read(path)?.analyze(path, classifier, strictness)?, Vec::new()));
     }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
@@ -169,7 +236,7 @@ fn analyze_config(
 mod tests {
     use super::*;
     use crate::Quantity;
-    use flopgap_phases::{Cause, Phase};
+    use flopgap_phases::{Cause, Contradiction, Phase};
 
     /// The record of n=1 d=128 m=16 with these multiply-adds in its forward product, analyzed.
     fn analyzed(forward: u64, strictness: Strictness) -> RunAnalysis {
@@ -185,10 +252,19 @@ mod tests {
         analyze(dir.path(), strictness, |_, _| {}).unwrap()
     }
 
+    /// As by every other program that analyzes recordings: what no tile explains is questioned, up
+    /// to what the largest tiles could be, and refused beyond.
     #[test]
-    fn padding_of_a_record_is_no_question_and_missing_work_is_a_problem() {
+    fn far_more_work_than_theory_is_questioned_and_missing_work_is_a_problem() {
         let padded = analyzed(9 * 128 * 128 * 16, Strictness::Strict);
-        assert_eq!((padded.configs.len(), padded.problems.len(), padded.warnings.len()), (1, 0, 0));
+        let warnings: Vec<String> = padded.warnings.iter().map(ToString::to_string).collect();
+        assert_eq!((padded.configs.len(), padded.problems.len(), warnings.len()), (1, 0, 1), "{warnings:?}");
+        let message = padded.warnings[0].to_string();
+        assert!(message.contains("more than 8 times the 524288"), "{message}");
+        let beyond = analyzed(32 * 1000 * 128 * 128 * 16, Strictness::Strict);
+        assert_eq!((beyond.configs.len(), beyond.problems.len()), (0, 1));
+        let message = beyond.problems[0].to_string();
+        assert!(message.contains("more than padding to whole tiles can explain"), "{message}");
         let below = 128 * 128 * 16 / 2;
         let refused = analyzed(below, Strictness::Strict);
         assert_eq!((refused.configs.len(), refused.problems.len()), (0, 1));
@@ -198,7 +274,8 @@ mod tests {
             "{message}"
         );
         let forced = analyzed(below, Strictness::Forced);
-        assert_eq!((forced.configs.len(), forced.problems.len(), forced.warnings.len()), (1, 0, 1));
+        // The sums, and sizes that they would fit.
+        assert_eq!((forced.configs.len(), forced.problems.len(), forced.warnings.len()), (1, 0, 2));
     }
 
     /// The smallest shapes that cuBLAS computes: matrices of one element, one column, sizes that no
@@ -208,6 +285,112 @@ mod tests {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-small");
         let analysis = analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
         assert_eq!((analysis.configs.len(), analysis.problems.len()), (7, 0));
+    }
+
+    /// A run whose directory has these files, each a copy of what stands next to it.
+    fn run_of(files: &[(&str, &Path)]) -> RunAnalysis {
+        let dir = tempfile::tempdir().unwrap();
+        let raw = dir.path().join("raw");
+        fs::create_dir(&raw).unwrap();
+        for (name, source) in files {
+            fs::copy(source, raw.join(name)).unwrap();
+        }
+        analyze(dir.path(), Strictness::Strict, |_, _| {}).unwrap()
+    }
+
+    /// Two records of one configuration: what they have in common counts once, and where they
+    /// differ, neither is taken.
+    #[test]
+    fn records_of_one_configuration_that_differ_are_refused() {
+        let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default/raw");
+        let packed = run.join("n2_d128_m16.counts.json.zst");
+        let dir = tempfile::tempdir().unwrap();
+        let json = String::from_utf8(zstd::decode_all(&fs::read(&packed).unwrap()[..]).unwrap()).unwrap();
+        let plain = dir.path().join("plain");
+        let of = |json: &str| {
+            fs::write(&plain, json).unwrap();
+            run_of(&[("n2_d128_m16.counts.json", &plain), ("n2_d128_m16.counts.json.zst", &packed)])
+        };
+        let equal = of(&json);
+        assert_eq!((equal.configs.len(), equal.problems.len(), equal.refused()), (1, 1, 0));
+        assert!(equal.problems[0].to_string().ends_with("same configuration, phase and contents"));
+        let other = json.replacen("14336", "14337", 1);
+        assert_ne!(other, json);
+        let differ = of(&other);
+        assert_eq!((differ.configs.len(), differ.problems.len(), differ.refused()), (0, 1, 1));
+        let message = differ.problems[0].to_string();
+        assert!(message.contains("differ: launch ") && message.contains("ffma 14337 and 14336"), "{message}");
+    }
+
+    /// Reports, too: a setup in two files, and a report of the whole program next to its stages.
+    #[test]
+    fn reports_of_one_configuration_that_differ_are_refused() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+        let stage = |m: u64, stage: &str| {
+            fixtures.join(format!("runs/h200-pytorch/raw/n4_d512_m{m}_{stage}.csv.zst"))
+        };
+        let [setup, forward, both] = ["setup", "forward", "forward_backward"].map(|name| stage(64, name));
+        let other = zstd::decode_all(&fs::read(stage(256, "setup")).unwrap()[..]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let plain = dir.path().join("plain");
+        fs::write(&plain, other).unwrap();
+        let stages = [
+            ("n4_d512_m64_setup.csv.zst", setup.as_path()),
+            ("n4_d512_m64_forward.csv.zst", &forward),
+            ("n4_d512_m64_forward_backward.csv.zst", &both),
+        ];
+        let analysis = run_of(&[&stages[..], &[("n4_d512_m64_setup.csv", &plain)]].concat());
+        assert_eq!((analysis.configs.len(), analysis.refused()), (0, 1));
+        assert!(
+            analysis.problems[0].to_string().contains("differ: launch 4 is "),
+            "{}",
+            analysis.problems[0]
+        );
+
+        let whole = fixtures.join("ncu/phases_nvtx.ncu-rep.zst");
+        let analysis = run_of(&[&stages[..], &[("n4_d512_m64.ncu-rep.zst", &whole)]].concat());
+        assert_eq!((analysis.configs.len(), analysis.problems.len()), (1, 0));
+        let mut others = stages;
+        for (place, name) in others.iter_mut().zip(["setup", "forward", "forward_backward"]) {
+            let source = stage(256, name);
+            place.1 = Box::leak(source.into_boxed_path());
+        }
+        let analysis = run_of(&[&others[..], &[("n4_d512_m64.ncu-rep.zst", &whole)]].concat());
+        assert_eq!((analysis.configs.len(), analysis.refused()), (0, 1));
+        assert!(analysis.problems[0].to_string().contains(" GEMM, "), "{}", analysis.problems[0]);
+    }
+
+    /// Each record of the default grid, as one with other sizes whose names it could have.
+    #[test]
+    fn sizes_that_a_record_does_not_have_are_refused() {
+        let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default/raw");
+        let classifier = Classifier::new();
+        let (mut tried, mut refused, mut named) = (0, 0, 0);
+        for config in RawFiles::list(&run).unwrap().configs.into_keys().step_by(7) {
+            let Config { n, d, m } = config;
+            let record = Record::read(&run.join(crate::record::file_name(config))).unwrap();
+            let recording = record.recording(Path::new("record"), &classifier).unwrap();
+            let phases = Phases::by_ranges(&recording).unwrap();
+            let contradictions = |d, m| {
+                let network = Config { n, d, m }.network().unwrap();
+                Analysis::of(network, &phases, Strictness::Forced).unwrap().contradictions
+            };
+            assert_eq!(contradictions(d, m), [], "{config}");
+            let others = [(d, m + 1), (d - 1, m), (d, m / 2), (d / 2, m), (d / 2, 2 * m), (d - 7, m + 3)];
+            for (other_d, other_m) in others {
+                tried += 1;
+                let found = contradictions(other_d, other_m);
+                refused += usize::from(!found.is_empty());
+                let Some(Contradiction::OtherSizes { fits, .. }) = found.first() else { continue };
+                assert!(
+                    fits.is_empty() || fits.contains(&(d, m)),
+                    "{config} as {other_d} {other_m}: {fits:?}"
+                );
+                named += usize::from(fits.len() == 1);
+            }
+        }
+        // Padding hides five networks of half the width and twice the columns.
+        assert_eq!((tried, refused, named), (1098, 1093, 797));
     }
 
     /// The total is what was counted, the reconstruction what the overheads give: each keeps to its

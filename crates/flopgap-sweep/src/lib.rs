@@ -27,6 +27,7 @@ pub use plan::{MAX_CONFIGS, MAX_SIZE, PlanError, Sizes};
 pub use problem::{Problem, ProblemGroup, ProblemKind};
 pub use raw::{Ignored, RawFiles, Stage, is_record, parse_file_name};
 pub use record::{
-    Quantity, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION, Record, RecordError, RecordFault, RecordedLaunch,
+    Quantity, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION, Record, RecordComparison, RecordDifference,
+    RecordError, RecordFault, RecordedLaunch,
 };
 pub use session::{Outstanding, Session, Worker};

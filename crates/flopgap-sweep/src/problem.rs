@@ -39,6 +39,15 @@ pub enum ProblemKind {
     Record(Arc<RecordError>),
     /// The reports of a configuration cannot be used.
     Reports(Arc<PhaseError>),
+    /// Two files of a configuration have different contents.
+    Rivals {
+        /// One of them.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+        /// The difference, in words.
+        difference: String,
+    },
     /// A file in `raw` was skipped.
     Ignored {
         /// The file.
@@ -93,6 +102,9 @@ impl fmt::Display for ProblemKind {
             }
             ProblemKind::Record(error) => error.fmt(f),
             ProblemKind::Reports(error) => error.fmt(f),
+            ProblemKind::Rivals { first, second, difference } => {
+                write!(f, "{} and {} differ: {difference}", first.display(), second.display())
+            }
             ProblemKind::Ignored { path, reason } => write!(f, "{}: skipped: {reason}", path.display()),
             ProblemKind::Journal(line) => line.fmt(f),
             ProblemKind::Questionable(warning) => warning.fmt(f),
@@ -102,6 +114,12 @@ impl fmt::Display for ProblemKind {
 }
 
 impl Problem {
+    /// Whether what was recorded of a configuration is damaged or contradicts it, so that it was
+    /// refused; one that is not measured yet, or could not be, is no refusal.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.kind, ProblemKind::Record(_) | ProblemKind::Reports(_) | ProblemKind::Rivals { .. })
+    }
+
     /// Groups problems that several configurations share: an interrupted run may have a thousand.
     pub fn grouped<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Vec<ProblemGroup<'a>> {
         let mut groups: Vec<ProblemGroup<'a>> = Vec::new();
@@ -150,6 +168,7 @@ impl Hint for Problem {
             ProblemKind::Record(error) => error.hint(),
             ProblemKind::Reports(error) => error.hint(),
             ProblemKind::Forced(contradiction) => contradiction.hint(),
+            ProblemKind::Rivals { .. } => Some("keep the one that was recorded of this configuration".into()),
             ProblemKind::Ignored { .. } | ProblemKind::Journal(_) | ProblemKind::Questionable(_) => None,
         }
     }

@@ -83,7 +83,7 @@ pub enum Ignored {
     NotUtf8,
     /// Its name is not that of a configuration.
     NotAConfiguration,
-    /// Another file has the same configuration and stage.
+    /// Another file has the same configuration and stage, and the same contents.
     Second,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Ignored {
         f.write_str(match self {
             Ignored::NotUtf8 => "its name is not UTF-8",
             Ignored::NotAConfiguration => "its name is not of the form n2_d256_m16_forward.csv",
-            Ignored::Second => "another file has the same configuration and phase",
+            Ignored::Second => "another file has the same configuration, phase and contents",
         })
     }
 }
@@ -104,6 +104,9 @@ pub struct RawFiles {
     pub configs: BTreeMap<Config, BTreeMap<Stage, PathBuf>>,
     /// Files that were skipped, each with the reason.
     pub ignored: Vec<(PathBuf, Ignored)>,
+    /// Files of a configuration and stage that has another file, which is in `configs`: they must
+    /// have the same contents.
+    pub seconds: BTreeMap<Config, Vec<(Stage, PathBuf)>>,
 }
 
 impl RawFiles {
@@ -134,7 +137,7 @@ impl RawFiles {
                     place.insert(path);
                 }
                 Entry::Occupied(_) => {
-                    files.ignored.push((path, Ignored::Second));
+                    files.seconds.entry(config).or_default().push((stage, path));
                 }
             }
         }
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_file_of_one_stage_is_reported() {
+    fn a_second_file_of_one_stage_is_kept_apart() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["n1_d8_m8_setup.csv", "n1_d8_m8_setup.csv.gz", "README", ".n1_d8_m8_forward.csv.part"] {
             fs::write(dir.path().join(name), "").unwrap();
@@ -175,6 +178,9 @@ mod tests {
         let files = RawFiles::list(dir.path()).unwrap();
         assert_eq!(files.configs.len(), 1);
         let ignored: Vec<_> = files.ignored.iter().map(|(path, _)| path.file_name().unwrap()).collect();
-        assert_eq!(ignored, ["README", "n1_d8_m8_setup.csv.gz"]);
+        assert_eq!(ignored, ["README"]);
+        let config = Config { n: 1, d: 8, m: 8 };
+        let second = (Stage::Setup, dir.path().join("n1_d8_m8_setup.csv.gz"));
+        assert_eq!(files.seconds[&config], [second]);
     }
 }

@@ -414,7 +414,7 @@ fn runs_are_compared_launch_by_launch() {
     fs::write(&file, changed).unwrap();
     let ended = compare(&a, &b);
     ended.expect(1, &["1 of 6 configurations differ"]);
-    assert!(ended.stdout.starts_with("n2_d64_m16: launch 1: forward `fake_sgemm_nn`"), "{}", ended.stdout);
+    assert_eq!(ended.stdout, "n2_d64_m16: launch 1, forward `fake_sgemm_nn`: ffma 65536 and 65537\n");
     compare(&a, &crate::recorded_run()).expect(3, &["have no recorded configuration in common"]);
     compare(&a, dir.path())
         .expect(1, &["raw: cannot be accessed", "No such file", "hint: pass the directory of a run"]);

@@ -149,7 +149,7 @@ fn a_width_that_was_not_measured_is_drawn_and_counted_as_missing() {
 }
 
 #[test]
-fn incomplete_and_damaged_configurations_are_listed_and_not_fatal() {
+fn incomplete_and_damaged_configurations_are_listed_and_the_others_analyzed() {
     let run = some_of_the_run(
         &[&COMPLETE[..], &["n2_d256_m64_setup", "n2_d256_m64_forward", "n2_d512_m16_setup"]].concat(),
         true,
@@ -159,7 +159,7 @@ fn incomplete_and_damaged_configurations_are_listed_and_not_fatal() {
     fs::write(raw.join("n2_d512_m16_forward_backward.csv"), "").unwrap();
     fs::write(raw.join("notes.txt"), "mine").unwrap();
     let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(output.code, 1, "{}", output.stderr);
     assert_eq!(
         output.stdout.lines().count(),
         3,
@@ -170,6 +170,7 @@ fn incomplete_and_damaged_configurations_are_listed_and_not_fatal() {
         "n2_d256_m64: incomplete: no raw file for forward_backward",
         "n2_d512_m16_forward.csv:1: ncu was not permitted",
         "notes.txt: skipped",
+        "error: 1 of 36 configurations refused; each is named above",
         "n8_d2048_m256: incomplete: no raw file for setup, forward, forward_backward\n  hint: name the files of",
     ] {
         assert!(output.stderr.contains(expected), "`{expected}` is not in\n{}", output.stderr);
@@ -259,7 +260,7 @@ fn a_record_without_its_last_launch_is_named_and_left_out() {
     fs::write(raw.join("n4_d128_m16.counts.json"), [&text[..last], &text[rest..]].concat()).unwrap();
 
     let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
-    assert_eq!((output.code, output.stdout.lines().count()), (0, 3), "{}", output.stderr);
+    assert_eq!((output.code, output.stdout.lines().count()), (1, 3), "{}", output.stderr);
     assert!(output.stdout.lines().skip(1).all(|line| line.starts_with("2,128,16,")), "{}", output.stdout);
     let reason = "n4_d128_m16.counts.json: the backward phase has 3 of 4 split-K reductions; the one after";
     assert!(output.stderr.contains(reason), "{}", output.stderr);
@@ -267,6 +268,33 @@ fn a_record_without_its_last_launch_is_named_and_left_out() {
     let forced = analyze(run.path(), &["--no-plots", "--format", "csv", "--force"]);
     assert_eq!((forced.code, forced.stdout.lines().count()), (0, 5), "{}", forced.stderr);
     assert!(forced.stderr.contains(reason), "{}", forced.stderr);
+}
+
+/// 32 times theory, without a word before: a record under other sizes, of which the first says what
+/// contradicts it.
+#[test]
+fn a_record_of_other_sizes_is_refused_with_those_that_ran() {
+    let default = recorded_run().join("../h200-default/raw");
+    let run = tempfile::tempdir().unwrap();
+    let raw = run.path().join("raw");
+    fs::create_dir(&raw).unwrap();
+    let bytes = fs::read(default.join("n2_d512_m256.counts.json.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap();
+    for (name, columns) in [("n2_d512_m256", 256), ("n2_d512_m8", 8)] {
+        let changed = text.replacen("\"m\":256", &format!("\"m\":{columns}"), 1);
+        assert!(columns == 256 || changed != text);
+        fs::write(raw.join(format!("{name}.counts.json")), changed).unwrap();
+    }
+    let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
+    assert_eq!((output.code, output.stdout.lines().count()), (1, 3), "{}", output.stderr);
+    for said in [
+        "n2_d512_m8.counts.json: the counts are not those of width 512 and 8 columns",
+        "64.0000 for each of 4096 elements, and the gradient of a sigmoid takes 2",
+        "they fit width 512 and 256 columns",
+        "error: 1 of 2 configurations refused; each is named above",
+    ] {
+        assert!(output.stderr.contains(said), "`{said}` is not in\n{}", output.stderr);
+    }
 }
 
 /// Damage of any kind must end in a message, never in a panic or a wrong row.

@@ -108,6 +108,18 @@ fn a_trace_of_another_network_is_reported() {
     assert!(output.stdout.contains(sentence), "{}", output.stdout);
 }
 
+/// The check of every program that analyzes recordings.
+#[test]
+fn counters_of_other_sizes_are_refused_with_those_that_ran() {
+    let [setup, forward, whole] = reports();
+    let counters = ["--counters", &setup, &forward, &whole];
+    let output = run(&[&["single", "-n", "10", "-d", "894", "-m", "146"][..], &counters].concat());
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{}", output.stderr);
+    let reason = "3.0126 for each of 130524 elements, which is no whole number";
+    assert!(output.stderr.contains(reason), "{}", output.stderr);
+    assert!(output.stderr.contains("they fit width 1024 and 128 columns"), "{}", output.stderr);
+}
+
 #[test]
 fn what_is_not_there_ends_with_3_and_what_is_damaged_with_1() {
     let absent = run(&["single", "-n", "3", "--counters", &run_directory()]);

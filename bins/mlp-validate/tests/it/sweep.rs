@@ -151,6 +151,33 @@ fn a_trace_under_another_name_is_recognized_by_its_products() {
     );
 }
 
+/// A run of two networks, one of which is named after sizes that did not run: it is in no number,
+/// and the others are in the table.
+#[test]
+fn refused_networks_end_with_1() {
+    let (_guard, folder) = folder();
+    let raw = folder.join("run/raw");
+    fs::create_dir_all(&raw).unwrap();
+    for stage in ["setup", "forward", "forward_backward"] {
+        let source =
+            |name: &str| std::path::Path::new(&run_directory()).join(format!("raw/{name}_{stage}.csv.zst"));
+        let copy = |from: &str, to: &str| {
+            fs::copy(source(from), raw.join(format!("{to}_{stage}.csv.zst"))).unwrap();
+        };
+        copy("n2_d256_m64", "n2_d256_m64");
+        copy("n2_d512_m64", "n2_d512_m32");
+    }
+    let output = run_in(&folder, &["sweep", "run", "--no-plots", "--format", "csv"]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let fits = "they fit width 512 and 64 columns";
+    assert!(output.stderr.contains("n2_d512_m32: ") && output.stderr.contains(fits), "{}", output.stderr);
+    let counted: Vec<String> = rows(&output.stdout).iter().map(|row| row["counted_flops"].clone()).collect();
+    assert_eq!(counted.iter().filter(|flops| flops.is_empty()).count(), 2, "{}", output.stdout);
+    assert_eq!(counted.len(), 4);
+    let single = ["single", "-n", "2", "-d", "512", "-m", "32", "--counters", "run"];
+    assert_eq!(run_in(&folder, &single).code, 1);
+}
+
 #[test]
 fn what_is_not_there_ends_with_3_and_writes_nothing() {
     let (_guard, folder) = folder();

@@ -144,7 +144,27 @@ fn impossible_results_are_refused_and_can_be_forced() {
         assert_eq!(forced.code, 0, "{}", forced.stderr);
         assert!(forced.stderr.starts_with("ncu-analyze: warning: "), "{}", forced.stderr);
         let json: serde_json::Value = serde_json::from_str(&forced.stdout).unwrap();
-        assert!(json["contradictions"][0].as_str().unwrap().contains(reason), "{json}");
+        let said = json["contradictions"].as_array().unwrap();
+        assert!(said.iter().any(|one| one.as_str().unwrap().contains(reason)), "{json}");
+    }
+}
+
+/// Sizes whose products padding explains: the activations are against them, and the sizes that ran
+/// are named.
+#[test]
+fn sizes_that_did_not_run_are_refused_with_those_that_did() {
+    let files = notebook();
+    let paths = files.each_ref().map(PathBuf::as_path);
+    let fits = "they fit width 1024 and 128 columns\n  hint: pass width 1024 and 128 columns";
+    for (width, columns, reason) in [
+        ("894", "146", "3.0126 for each of 130524 elements, which is no whole number"),
+        ("1024", "64", "6.0000 for each of 65536 elements, and the gradient of a sigmoid takes 3"),
+        ("1024", "4", "32.2 times the 83886080 that these sizes need"),
+    ] {
+        let refused = overhead(["10", width, columns], paths, &[]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{}", refused.stderr);
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+        assert!(refused.stderr.contains(fits), "{}", refused.stderr);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The counts of one configuration: its launches by phase, with the quantities measured for each.
 
+mod difference;
 mod error;
 mod file;
 mod format;
@@ -12,6 +13,7 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Phase, Phases, Recording, Strictness};
 use rustc_hash::FxHashMap;
 
+pub use difference::{RecordComparison, RecordDifference};
 pub use error::{RecordError, RecordFault};
 pub(crate) use file::file_name;
 pub use format::{RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
