@@ -17,7 +17,9 @@ pub use flops::{
     Arithmetic, Count, Counters, FlopCounter, Flops, Instruction, Instructions, Measurement, Precision,
     Unknown,
 };
-pub use model::{Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Strings, Symbol, Value};
+pub use model::{
+    Dim3, Launch, LaunchView, Layout, Metric, NvtxKind, NvtxRange, Opcode, Strings, Symbol, Value,
+};
 pub use reader::{Options, Reader, Report, read};
 pub use rep::FormatFault;
 pub use units::BaseValue;

@@ -119,6 +119,18 @@ pub struct Metric {
     pub spread: Option<(f64, f64)>,
 }
 
+/// The metric whose instances are [`Launch::opcodes`].
+pub(crate) const OPCODES: &str = "sass__inst_executed_per_opcode";
+
+/// How often a launch executed instructions of one opcode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opcode {
+    /// The opcode without its modifiers: `FFMA`, `HMMA`.
+    pub name: Symbol,
+    /// The instructions of a warp, each counted once.
+    pub count: u64,
+}
+
 /// The kind of an NVTX range around a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NvtxKind {
@@ -184,6 +196,9 @@ pub struct Launch {
     pub invocations: u64,
     /// The metrics, in the report's order.
     pub metrics: Vec<Metric>,
+    /// All instructions by their opcode (`sass__inst_executed_per_opcode` of the section
+    /// `InstructionStats`), where the report lists them; empty elsewhere.
+    pub opcodes: Vec<Opcode>,
     /// Where it begins: the line of the file (CSV, from 1) or the result's index (`.ncu-rep`, from
     /// 0).
     pub position: u64,
@@ -208,6 +223,7 @@ impl Default for Launch {
             nvtx: Vec::new(),
             invocations: 1,
             metrics: Vec::new(),
+            opcodes: Vec::new(),
             position: 0,
         }
     }
@@ -217,6 +233,16 @@ impl Launch {
     /// The first metric with this name.
     pub fn metric(&self, name: Symbol) -> Option<&Metric> {
         self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// Whether two launches of one report are of the same kernel with the same shape on the same
+    /// stream: parts of one launch are.
+    pub fn is_same_kernel(&self, other: &Launch) -> bool {
+        let identity = |launch: &Launch| {
+            let Launch { name, grid, block, device, context, stream, .. } = *launch;
+            (name, grid, block, device, context, stream)
+        };
+        identity(self) == identity(other)
     }
 }
 

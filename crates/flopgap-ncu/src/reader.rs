@@ -204,11 +204,14 @@ impl Reader {
         while let Some(view) = self.next_launch()? {
             let launch = view.launch;
             if let Some(id) = launch.id {
-                let place = *places.entry((launch.segment, launch.process_id, id)).or_insert(launches.len());
-                if let Some(earlier) = launches.get_mut(place) {
-                    earlier.metrics.extend_from_slice(&launch.metrics);
+                // Mostly one: several kernels have one id only where reports were put together.
+                let known: &mut Vec<usize> =
+                    places.entry((launch.segment, launch.process_id, id)).or_default();
+                if let Some(&place) = known.iter().find(|&&place| launches[place].is_same_kernel(launch)) {
+                    launches[place].metrics.extend_from_slice(&launch.metrics);
                     continue;
                 }
+                known.push(launches.len());
             }
             launches.push(launch.clone());
         }

@@ -44,6 +44,14 @@ pub enum WarningKind {
         /// The process that launched it.
         process: Option<u64>,
     },
+    /// Adjacent rows have one id and different kernels or shapes: reports were put together without
+    /// their headers. Each kernel counts as a launch.
+    IdShared {
+        /// The id.
+        id: u64,
+        /// The process that has it.
+        process: Option<u64>,
+    },
     /// A count beyond 64 bits was kept as a rounded float.
     CountRounded,
     /// A cell of digits and separators that is not a number was skipped.
@@ -112,6 +120,13 @@ pub enum WarningKind {
         /// The damage.
         fault: FormatFault,
     },
+    /// Metrics were left out because the string table of the `.ncu-rep` never names them.
+    MetricsUnnamed {
+        /// The launch's id.
+        launch: u64,
+        /// How many.
+        metrics: usize,
+    },
     /// Everything after a damage of a `.ncu-rep` was lost.
     RestDamaged {
         /// The damage.
@@ -154,9 +169,11 @@ impl WarningKind {
             | WarningKind::LineTooLong { .. }
             | WarningKind::FileBroken { .. }
             | WarningKind::ResultDamaged { .. }
+            | WarningKind::MetricsUnnamed { .. }
             | WarningKind::RestDamaged { .. }
             | WarningKind::ResultsUnknown { .. } => true,
             WarningKind::LaunchRepeated { .. }
+            | WarningKind::IdShared { .. }
             | WarningKind::CountRounded
             | WarningKind::RowsByDomain
             | WarningKind::ProfilerFailed { .. }
@@ -177,6 +194,16 @@ impl fmt::Display for WarningKind {
                     write!(f, " of process {process}")?;
                 }
                 f.write_str(" occurs twice: its rows are apart, so streaming yields it in parts")
+            }
+            WarningKind::IdShared { id, process } => {
+                write!(f, "launch {id}")?;
+                if let Some(process) = process {
+                    write!(f, " of process {process}")?;
+                }
+                f.write_str(
+                    " stands for several kernels: reports were put together without their headers, so \
+                     each kernel counts as a launch of its own",
+                )
             }
             WarningKind::CountRounded => f.write_str("count exceeds 64 bits; kept as a rounded float"),
             WarningKind::NotANumber { text } => write!(f, "`{text}` is not a number; skipped"),
@@ -217,6 +244,10 @@ impl fmt::Display for WarningKind {
             }
             WarningKind::ResultDamaged { launch, fault } => {
                 write!(f, "launch {launch} is damaged: {fault}; skipped")
+            }
+            WarningKind::MetricsUnnamed { launch, metrics } => {
+                let (noun, verb) = if *metrics == 1 { ("metric", "has") } else { ("metrics", "have") };
+                write!(f, "{metrics} {noun} of launch {launch} {verb} no name in the string table; skipped")
             }
             WarningKind::RestDamaged { fault } => {
                 write!(f, "{fault}; launches before it were read, the rest is lost")

@@ -38,6 +38,8 @@ pub(super) struct Assembly {
     seen: Seen,
     open: Launch,
     open_key: Option<Key>,
+    /// The key of the launch that was closed last.
+    closed_key: Option<Key>,
     /// The number of launches before the open one.
     sequence: u64,
     queue: VecDeque<Launch>,
@@ -58,6 +60,7 @@ impl Assembly {
             seen: Seen::default(),
             open: Launch::default(),
             open_key: None,
+            closed_key: None,
             sequence: 0,
             queue: VecDeque::new(),
             queued: 0,
@@ -74,6 +77,20 @@ impl Assembly {
     /// The launch under construction.
     pub(super) fn open(&self) -> &Launch {
         &self.open
+    }
+
+    /// Whether a row with the open launch's id is of that launch: reports of one process that were
+    /// put together without their headers give one id to two kernels.
+    pub(super) fn is_of_open(
+        &mut self,
+        columns: &Columns,
+        record: &Record,
+        bytes: &[u8],
+        context: &mut Context,
+    ) -> bool {
+        let mut row = Launch::default();
+        self.identity.fill(columns, record, bytes, &mut context.strings, &mut row);
+        row.is_same_kernel(&self.open)
     }
 
     /// Adds a whole number to the open launch.
@@ -103,7 +120,7 @@ impl Assembly {
         let mut nvtx = std::mem::take(&mut self.open.nvtx);
         nvtx.extend_from_slice(&known.nvtx);
         let metrics = std::mem::take(&mut self.open.metrics);
-        self.open = Launch { id: Some(id), nvtx, metrics, ..*known };
+        self.open = Launch { id: Some(id), nvtx, metrics, opcodes: Vec::new(), ..*known };
         self.began(Key { process_id: known.process_id, id: Some(id) }, line, context);
     }
 
@@ -113,9 +130,12 @@ impl Assembly {
         self.open.position = line;
         self.open_key = Some(key);
         self.has_launch = true;
+        let is_shared = self.closed_key.take() == Some(key) && key.id.is_some();
         if !self.seen.insert(key) {
             let (id, process) = (key.id.unwrap_or_default(), key.process_id);
-            self.noise.warn(context, line, WarningKind::LaunchRepeated { id, process });
+            let repeated = WarningKind::LaunchRepeated { id, process };
+            let kind = if is_shared { WarningKind::IdShared { id, process } } else { repeated };
+            self.noise.warn(context, line, kind);
         }
     }
 
@@ -192,7 +212,8 @@ impl Assembly {
     /// Ends the open launch. `true`: it is in `launch`; otherwise there was none, or it is held
     /// back.
     pub(super) fn close(&mut self, launch: &mut Launch) -> bool {
-        if self.open_key.take().is_none() {
+        self.closed_key = self.open_key.take();
+        if self.closed_key.is_none() {
             return false;
         }
         self.sequence += 1;

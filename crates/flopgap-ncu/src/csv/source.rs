@@ -157,7 +157,11 @@ impl<R: Read> CsvSource<R> {
         // columns are the same.
         let same = match &table.rows {
             Rows::Wide(_) => false,
-            Rows::Long(_) if header.columns.id.is_some() => assembly.open_key() == Some(key),
+            Rows::Long(long) if header.columns.id.is_some() => {
+                assembly.open_key() == Some(key)
+                    && (long.same_launch(&self.record, bytes)
+                        || assembly.is_of_open(&header.columns, &self.record, bytes, context))
+            }
             Rows::Long(long) => long.same_launch(&self.record, bytes) && assembly.open_key().is_some(),
         };
         let emitted = !same && assembly.close(launch);

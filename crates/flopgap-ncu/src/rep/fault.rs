@@ -60,13 +60,6 @@ pub enum FormatFault {
         /// What is missing.
         what: &'static str,
     },
-    /// A metric refers to a name beyond the string table.
-    NameIndex {
-        /// The index.
-        index: u32,
-        /// How many strings there are.
-        strings: usize,
-    },
 }
 
 impl fmt::Display for FormatFault {
@@ -94,9 +87,6 @@ impl fmt::Display for FormatFault {
             FormatFault::FieldType => f.write_str("invalid field type"),
             FormatFault::Exceeds32Bits { part, value } => write!(f, "{part} of {value} exceeds 32 bits"),
             FormatFault::Lacks { part, what } => write!(f, "{part} has no {what}"),
-            FormatFault::NameIndex { index, strings } => {
-                write!(f, "metric has name {index} of a string table with {strings} strings")
-            }
         }
     }
 }

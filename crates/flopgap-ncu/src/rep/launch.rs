@@ -2,41 +2,58 @@
 
 use super::FormatFault;
 use super::nvtx;
-use super::proto::{Kind, MetricValue, dim3, metric};
+use super::proto::{Kind, MetricValue, dim3, instance, metric};
 use super::units::unit_of;
-use super::wire::{Damage, Field, Message, u32_of};
-use crate::model::{Launch, Metric, Strings, Symbol, Value};
+use super::wire::{Damage, Field, Message};
+use crate::model::{Launch, Metric, OPCODES, Opcode, Strings, Symbol, Value};
 
 /// A name of the report's string table, with the unit that follows from it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Name {
-    pub(super) name: Symbol,
+    pub(super) symbol: Symbol,
     pub(super) unit: Symbol,
+    /// Its instances are the instructions by opcode.
+    by_opcode: bool,
 }
 
 impl Name {
     pub(super) fn new(text: &str, strings: &mut Strings) -> Self {
-        Name { name: strings.intern(text), unit: strings.intern(unit_of(text)) }
+        let (symbol, unit) = (strings.intern(text), strings.intern(unit_of(text)));
+        Name { symbol, unit, by_opcode: text == OPCODES }
     }
 }
 
+/// A metric whose name the string table does not have yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unnamed {
+    /// Its place among the launch's metrics, where it has no name and unit.
+    pub(super) place: usize,
+    /// Its name's index in the string table.
+    pub(super) index: u32,
+    /// Where it stands in the file.
+    pub(super) at: u64,
+}
+
 /// Fills what the result itself contains: everything but its process and its place in the file.
+/// Returns the metrics whose names are still to come: a launch without any is complete, another one
+/// is after [`properties`].
 pub(super) fn fill(
     launch: &mut Launch,
     kind: Kind,
     result: Message<'_>,
     names: &[Name],
     strings: &mut Strings,
-) -> Result<(), Damage> {
+) -> Result<Vec<Unnamed>, Damage> {
     let numbers = kind.fields();
     let mut thread = None;
+    let mut unnamed = Vec::new();
     let mut kernel_names = [None; 3];
     let mut nvtx = None;
     for field in result.fields() {
         match field? {
             (number, Field::Bytes(bytes)) => {
                 if number == numbers.metrics {
-                    launch.metrics.extend(read_metric(bytes, names, strings)?);
+                    unnamed.extend(read_metric(bytes, names, strings, launch)?);
                 } else if number == numbers.name {
                     kernel_names[0] = Some(bytes);
                 } else if number == numbers.function {
@@ -67,7 +84,8 @@ pub(super) fn fill(
         .ok_or_else(|| Damage::new(result.at, FormatFault::Lacks { part: "result", what: "thread" }))?;
     launch.name = match kernel_names.into_iter().flatten().find(|name| !name.bytes.is_empty()) {
         Some(name) => strings.intern(&name.text()),
-        None if kind == Kind::Kernel => {
+        // The format requires the names, but not that they say anything.
+        None if kind == Kind::Kernel && kernel_names.iter().all(Option::is_none) => {
             return Err(Damage::new(result.at, FormatFault::Lacks { part: "result", what: "kernel name" }));
         }
         None => strings.intern(numbers.unnamed),
@@ -75,32 +93,58 @@ pub(super) fn fill(
     if let Some(state) = nvtx {
         nvtx::ranges(state, thread, strings, &mut launch.nvtx)?;
     }
-    device(launch, strings, result.at)
+    if unnamed.is_empty() {
+        properties(launch, strings);
+    }
+    Ok(unnamed)
 }
 
-/// The metric, unless the report has no value for it.
+/// Adds the metric to the launch, unless the report has no value for it.
 fn read_metric(
     message: Message<'_>,
     names: &[Name],
     strings: &mut Strings,
-) -> Result<Option<Metric>, Damage> {
+    launch: &mut Launch,
+) -> Result<Option<Unnamed>, Damage> {
     let (index, value) = metric(message)?;
-    let Some(&Name { name, unit }) = names.get(index as usize) else {
-        let strings = names.len();
-        return Err(Damage::new(message.at, FormatFault::NameIndex { index, strings }));
-    };
+    let name = names.get(index as usize);
+    if name.is_some_and(|name| name.by_opcode) {
+        read_opcodes(message, strings, &mut launch.opcodes)?;
+    }
     let value = match value {
         Some(MetricValue::Whole(count)) => Value::U64(count),
         Some(MetricValue::Float(value)) if !value.is_nan() => Value::F64(value),
         Some(MetricValue::Text(text)) if !text.bytes.is_empty() => Value::Text(strings.intern(&text.text())),
         _ => return Ok(None),
     };
-    Ok(Some(Metric { name, section: Symbol::EMPTY, unit, value, spread: None }))
+    let unnamed = name.is_none().then_some(Unnamed { place: launch.metrics.len(), index, at: message.at });
+    let (name, unit) = name.map_or((Symbol::EMPTY, Symbol::EMPTY), |name| (name.symbol, name.unit));
+    launch.metrics.push(Metric { name, section: Symbol::EMPTY, unit, value, spread: None });
+    Ok(unnamed)
+}
+
+/// The instances of the metric: how many instructions of a warp each opcode had.
+fn read_opcodes(
+    message: Message<'_>,
+    strings: &mut Strings,
+    opcodes: &mut Vec<Opcode>,
+) -> Result<(), Damage> {
+    for field in message.fields() {
+        let (3, Field::Bytes(element)) = field? else { continue };
+        let (Some(MetricValue::Text(opcode)), Some(value)) = instance(element)? else { continue };
+        let count = match value {
+            MetricValue::Whole(count) => Some(count),
+            MetricValue::Float(value) => exact(value),
+            MetricValue::Text(_) => None,
+        };
+        opcodes.extend(count.map(|count| Opcode { name: strings.intern(&opcode.text()), count }));
+    }
+    Ok(())
 }
 
 /// The device, which a result names only in its metrics: ncu adds them to every result, whichever
 /// were requested.
-fn device(launch: &mut Launch, strings: &Strings, at: u64) -> Result<(), Damage> {
+pub(super) fn properties(launch: &mut Launch, strings: &Strings) {
     let whole = |name| match launch.metric(strings.find(name)?)?.value {
         Value::U64(count) => Some(count),
         // ncu 2022 stored the launch__ metrics as doubles.
@@ -108,21 +152,18 @@ fn device(launch: &mut Launch, strings: &Strings, at: u64) -> Result<(), Damage>
         Value::Text(_) => None,
     };
     let device = whole("launch__device_id").or_else(|| whole("device__attribute_device_index"));
-    let major = whole("device__attribute_compute_capability_major");
-    let minor = whole("device__attribute_compute_capability_minor");
+    let part = |name| whole(name).and_then(|part| u32::try_from(part).ok());
+    let major = part("device__attribute_compute_capability_major");
+    let minor = part("device__attribute_compute_capability_minor");
     launch.device = device;
-    if let (Some(major), Some(minor)) = (major, minor) {
-        let what = "a compute capability";
-        launch.compute_capability = Some((u32_of(major, at, what)?, u32_of(minor, at, what)?));
-    }
-    Ok(())
+    launch.compute_capability = major.zip(minor);
 }
 
 /// The whole number that a double holds, if it is one.
 fn exact(value: f64) -> Option<u64> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     // guarded by the range, checked by the round trip
-    let count = (0.0..=f64::from(u32::MAX)).contains(&value).then_some(value as u64)?;
+    let count = (0.0..=9_007_199_254_740_992.0).contains(&value).then_some(value as u64)?;
     #[allow(clippy::float_cmp)] // equal only if nothing was cut off, which is the question
     (count as f64 == value).then_some(count)
 }

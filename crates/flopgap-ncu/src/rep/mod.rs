@@ -1,7 +1,9 @@
 //! The binary report, `.ncu-rep`, and its zstd form, `.ncu-repz`.
 //!
 //! A report is read block by block and result by result: kernels' code is skipped, and of a metric
-//! with instances (a value per SM or per instruction) the metric's own value is kept. Range,
+//! with instances (a value per SM or per instruction) the metric's own value is kept; only the
+//! instructions by opcode are read one by one. A metric's name is an index into a string table that
+//! later blocks extend, so a result may come before its names: it waits until they are there. Range,
 //! command list and graph results are launches too, named as in ncu's tables (`range`, the list's
 //! own name, `graph`); they have no grid. The launch id is the result's index, which is what `ncu
 //! -i` prints. Metrics without a value, NaN or an empty text are left out, as they are where the
@@ -15,6 +17,7 @@ mod proto;
 #[cfg(test)]
 mod tests;
 mod units;
+mod waiting;
 mod wire;
 #[cfg(test)]
 mod writer;
@@ -26,6 +29,7 @@ use self::blocks::{Blocks, Item, Stop};
 pub use self::fault::FormatFault;
 use self::launch::Name;
 use self::proto::{KNOWN_VERSION, ProcessInfo};
+use self::waiting::Waiting;
 use self::wire::{Damage, Message};
 use crate::error::Error;
 use crate::model::{Launch, Layout, Strings, Symbol};
@@ -45,6 +49,8 @@ pub(crate) struct RepSource<R> {
     path: PathBuf,
     /// The string table so far; a metric's name is an index into it.
     names: Vec<Name>,
+    /// Launches that were read before their names.
+    waiting: Waiting,
     process: Process,
     /// The index of the next result.
     next: u64,
@@ -55,11 +61,13 @@ pub(crate) struct RepSource<R> {
     state: State,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum State {
     /// Nothing but the file header was read.
     Opened,
     Reading,
+    /// No block is left, for this reason if it is not the file's end; launches may still wait.
+    Stopped(Option<Stop>),
     Ended,
 }
 
@@ -96,6 +104,7 @@ impl<R: Read> RepSource<R> {
                 blocks,
                 path,
                 names: Vec::new(),
+                waiting: Waiting::default(),
                 process: Process::UNKNOWN,
                 next: 0,
                 read: 0,
@@ -106,9 +115,13 @@ impl<R: Read> RepSource<R> {
         }
     }
 
-    /// Reads on up to the next launch.
+    /// Reads on up to the next launch; `false` at the end. A launch whose names are still to come is
+    /// set aside, and so is every launch behind it.
     fn advance(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Stop> {
         loop {
+            if self.waiting.release(&self.names, false, context, launch) {
+                return Ok(true);
+            }
             match self.blocks.next_item()? {
                 Item::Block(header) => {
                     for text in header.strings.into_iter().flat_map(proto::strings) {
@@ -129,7 +142,8 @@ impl<R: Read> RepSource<R> {
                     launch.host = self.process.host;
                     self.next += 1;
                     match launch::fill(launch, kind, message, &self.names, &mut context.strings) {
-                        Ok(()) => return Ok(true),
+                        Ok(unnamed) if unnamed.is_empty() && self.waiting.is_empty() => return Ok(true),
+                        Ok(unnamed) => self.waiting.push(std::mem::take(launch), unnamed),
                         // The frame around it is intact, so the results after it can be read.
                         Err(damage) if self.damaged.len() < MOST_DAMAGED => {
                             let (launch, fault) = (self.next - 1, damage.fault.clone());
@@ -150,43 +164,59 @@ impl<R: Read> RepSource<R> {
 
 impl<R: Read> Source for RepSource<R> {
     fn next_launch(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Error> {
-        if self.state == State::Opened {
+        if matches!(self.state, State::Opened) {
             self.state = State::Reading;
             let version = self.blocks.version();
             if version > KNOWN_VERSION {
                 context.warn(0, WarningKind::FormatNewer { version, known: KNOWN_VERSION });
             }
         }
-        if self.state == State::Ended {
-            return Ok(false);
-        }
-        let stop = match self.advance(context, launch) {
-            Ok(true) => {
-                self.read += 1;
-                return Ok(true);
+        if matches!(self.state, State::Reading) {
+            match self.advance(context, launch) {
+                Ok(true) => {
+                    self.read += 1;
+                    return Ok(true);
+                }
+                Ok(false) => self.state = State::Stopped(None),
+                Err(stop) => self.state = State::Stopped(Some(stop)),
             }
-            Ok(false) => self.damaged.first().filter(|_| self.read == 0).cloned().map(Stop::Damaged),
-            Err(Stop::Damaged(damage)) if self.read > 0 => {
+        }
+        if matches!(self.state, State::Stopped(_)) && self.waiting.release(&self.names, true, context, launch)
+        {
+            self.read += 1;
+            return Ok(true);
+        }
+        clear(launch);
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Stopped(stop) => self.conclude(stop, context).map(|()| false),
+            _ => Ok(false),
+        }
+    }
+}
+
+impl<R> RepSource<R> {
+    /// What the end means: a damage behind launches is a warning, one before all of them an error.
+    fn conclude(&self, stop: Option<Stop>, context: &mut Context) -> Result<(), Error> {
+        let stop = match stop {
+            Some(Stop::Damaged(damage)) if self.read > 0 => {
                 context.warn(damage.at, WarningKind::RestDamaged { fault: damage.fault });
                 None
             }
-            Err(stop) => Some(stop),
+            None if self.read == 0 => self.damaged.first().cloned().map(Stop::Damaged),
+            stop => stop,
         };
-        self.state = State::Ended;
-        clear(launch);
-        match stop {
-            None => Ok(false),
-            Some(stop) => Err(failed(self.path.clone(), stop)),
-        }
+        stop.map_or(Ok(()), |stop| Err(failed(self.path.clone(), stop)))
     }
 }
 
 /// Back to the default, with the room of the vectors kept.
 fn clear(launch: &mut Launch) {
     let (mut nvtx, mut metrics) = (std::mem::take(&mut launch.nvtx), std::mem::take(&mut launch.metrics));
+    let mut opcodes = std::mem::take(&mut launch.opcodes);
     nvtx.clear();
     metrics.clear();
-    *launch = Launch { nvtx, metrics, ..Launch::default() };
+    opcodes.clear();
+    *launch = Launch { nvtx, metrics, opcodes, ..Launch::default() };
 }
 
 fn failed(path: PathBuf, stop: Stop) -> Error {

@@ -2,7 +2,7 @@
 //! skipped unread.
 //!
 //! NVIDIA ships the format's description in the `extras/FileFormat` directory of Nsight Compute.
-//! The numbers below hold for file version 7, which ncu 2022.4, 2025.1 and 2025.3 write.
+//! The numbers below hold for file version 7, which ncu 2022.4, 2023.3, 2025.1 and 2025.3 write.
 
 use super::FormatFault;
 use super::wire::{Damage, Field, Message, u32_of};
@@ -197,6 +197,21 @@ pub(super) fn metric(message: Message<'_>) -> Result<(u32, Option<MetricValue<'_
     let name =
         name.ok_or_else(|| Damage::new(message.at, FormatFault::Lacks { part: "metric", what: "name" }))?;
     Ok((name, value))
+}
+
+/// `ProfileMetricListElement`: what an instance belongs to, and its value.
+pub(super) fn instance(
+    message: Message<'_>,
+) -> Result<(Option<MetricValue<'_>>, Option<MetricValue<'_>>), Damage> {
+    let (mut of, mut value) = (None, None);
+    for field in message.fields() {
+        match field? {
+            (1, Field::Bytes(bytes)) => of = metric_value(bytes)?,
+            (2, Field::Bytes(bytes)) => value = metric_value(bytes)?,
+            _ => {}
+        }
+    }
+    Ok((of, value))
 }
 
 fn metric_value(message: Message<'_>) -> Result<Option<MetricValue<'_>>, Damage> {

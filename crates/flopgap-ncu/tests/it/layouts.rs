@@ -298,3 +298,33 @@ fn displaced_cells_are_left_out_and_reported() {
     assert_eq!(report.lost_at, Some(2));
     assert!(report.warnings[0].kind == WarningKind::RowDisplaced, "{}", report.warnings[0]);
 }
+
+/// Reports of one process that were put together without their headers: in a container, every run
+/// has the same process.
+#[test]
+fn rows_of_one_id_with_two_kernels_are_two_launches() {
+    let row = |kernel: &str, grid: &str, metric: &str, value: &str| {
+        format!("\"0\",\"1\",\"{kernel}\",\"({grid}, 1, 1)\",\"{metric}\",\"\",\"{value}\"\n")
+    };
+    let header = "\"ID\",\"Process ID\",\"Kernel Name\",\"Grid Size\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
+    let (bytes, time) = ("dram__bytes.sum", "gpu__time_duration.sum");
+    let rows = [
+        row("k1", "64", bytes, "5"),
+        row("k1", "64", time, "6"),
+        row("k2", "64", bytes, "7"),
+        row("k2", "64", time, "8"),
+        row("k2", "32", time, "9"),
+        // Apart from its first rows.
+        row("k1", "64", "lts__t_bytes.sum", "10"),
+    ];
+    let report = parse(format!("{header}{}", rows.concat())).unwrap();
+    let found: Vec<_> = report
+        .iter()
+        .map(|launch| (launch.kernel_name().to_owned(), launch.grid.unwrap()[0], launch.metrics.len()))
+        .collect();
+    assert_eq!(found, [("k1".to_owned(), 64, 3), ("k2".to_owned(), 64, 2), ("k2".to_owned(), 32, 1)]);
+    let warnings: Vec<_> = report.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings[0].contains("launch 0 of process 1 stands for several kernels"), "{warnings:?}");
+    assert_eq!(report.lost_at, None);
+}
