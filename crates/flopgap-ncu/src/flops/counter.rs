@@ -3,13 +3,13 @@
 use crate::model::{Launch, LaunchView, Layout, Metric, Strings, Value};
 use crate::units;
 
-use super::chip::Capability;
+use super::chip::{self, Capability};
 use super::counters::{
     CLOCKS, COUNTERS, Clock, Counters, DADD, DFMA, DMUL, FADD, FFMA, FMUL, HADD, HFMA, HMUL, INSTRUCTIONS,
     Role, TENSOR, TRAFFIC, role, tensor_index,
 };
 use super::half::Half;
-use super::pipe::Pipes;
+use super::pipe::{Pipes, Proof, Spelling, is_matrix_opcode};
 use super::work::Evidence;
 use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Precision};
 
@@ -18,10 +18,11 @@ use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Pr
 /// Per thread instruction: FADD, FMUL, DADD, DMUL count 1, FFMA and DFMA 2; HADD and HMUL work on
 /// two halves and count 2, HFMA 4, as in ncu's own roofline sections; Blackwell's packed FADD2 and
 /// FMUL2 count 2, FFMA2 4. The tensor counters (`sm__ops_path_tensor_*`) already count operations.
-/// Where they are missing, the tensor pipe's instruction counters
-/// (`sm__inst_executed_pipe_tensor*`) tell whether the tensor cores were used, and how many
-/// operations that were on V100 (512 for each instruction) and where the kernel's name has the
-/// instruction's size ([`Arithmetic::instruction`]).
+/// Where they are missing, the instructions by opcode ([`Launch::opcodes`]) and the tensor pipe's
+/// counters in any spelling (`sm__inst_executed_pipe_tensor*`, `sm__pipe_tensor_cycles_active*`,
+/// shares of their peaks) tell whether the tensor cores were used. How many operations that were
+/// follows from the number of instructions on V100 (512 for each) and where the kernel's name has
+/// the instruction's size ([`Arithmetic::instruction`]).
 ///
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/ncu/n4_d512_m64_forward.csv");
@@ -50,6 +51,8 @@ struct Known {
     /// The factor to the base unit; 0 where it was not looked up yet.
     factor: u64,
     is_time: bool,
+    /// As an opcode: a product of matrices.
+    is_matrix: bool,
 }
 
 /// The counters found in one launch: bits mark the valid values.
@@ -61,12 +64,18 @@ struct Found {
     parts: u16,
     busy_parts: u16,
     pipes: Pipes,
+    /// Whether any instruction multiplied matrices, where all are listed by opcode.
+    matrix_opcodes: Option<bool>,
     traffic: [Option<Count>; TRAFFIC],
     duration: Option<Count>,
     /// Instructions for each elapsed cycle.
     rates: [Option<f64>; INSTRUCTIONS.len()],
     cycles: [Option<f64>; CLOCKS],
+    cycles_sum: [Option<f64>; CLOCKS],
     cycles_per_second: [Option<f64>; CLOCKS],
+    sms: Option<f64>,
+    /// The most operations that the tensor cores can have executed.
+    tensor_at_most: Option<u64>,
 }
 
 impl FlopCounter {
@@ -91,13 +100,19 @@ impl FlopCounter {
             let role = self.known(metric.name.index(), launch.strings).role;
             if role != Role::None {
                 let unit = self.known(metric.unit.index(), launch.strings);
-                self.take(metric, role, unit, launch.invocations, &mut found);
+                self.take(metric, role, unit, &launch, &mut found);
             }
+        }
+        for opcode in launch.opcodes.iter().filter(|opcode| opcode.count > 0) {
+            let is_matrix = self.known(opcode.name.index(), launch.strings).is_matrix;
+            found.matrix_opcodes = Some(found.matrix_opcodes == Some(true) || is_matrix);
         }
         // Averages over several launches cannot be multiplied to a sum.
         if launch.invocations == 1 {
+            fill_cycles(&mut found);
             self.fill_from_rates(&launch, &mut found);
             fill_duration(&mut found);
+            found.tensor_at_most = tensor_at_most(&found, launch.compute_capability);
         }
         self.flops(&found, arithmetic, launch.compute_capability)
     }
@@ -147,12 +162,15 @@ impl FlopCounter {
     fn learn(&mut self, index: usize, strings: &Strings) -> Known {
         for text in strings.iter().skip(self.known.len()) {
             let (factor, base) = units::base_unit(text);
-            self.known.push(Known { role: role(text), factor, is_time: base == "ns" });
+            let is_matrix = is_matrix_opcode(text);
+            self.known.push(Known { role: role(text), factor, is_time: base == "ns", is_matrix });
         }
-        self.known.get(index).copied().unwrap_or(Known { role: Role::None, factor: 1, is_time: false })
+        let unknown = Known { role: Role::None, factor: 1, is_time: false, is_matrix: false };
+        self.known.get(index).copied().unwrap_or(unknown)
     }
 
-    fn take(&mut self, metric: &Metric, role: Role, unit: Known, invocations: u64, found: &mut Found) {
+    fn take(&mut self, metric: &Metric, role: Role, unit: Known, launch: &Launch, found: &mut Found) {
+        let is_zero = is_exact_zero(metric.value, launch.layout);
         match role {
             // ncu prints a rate of nothing as `0`, and one that it rounds to nothing as `0.000000`.
             Role::Rate(index) if metric.value == Value::U64(0) && found.present >> index & 1 == 0 => {
@@ -161,12 +179,31 @@ impl FlopCounter {
             }
             Role::Rate(index) => found.rates[usize::from(index)] = in_base_unit(metric, unit.factor),
             Role::Cycles(clock) => found.cycles[clock as usize] = in_base_unit(metric, unit.factor),
+            Role::CyclesSum(clock) => found.cycles_sum[clock as usize] = in_base_unit(metric, unit.factor),
+            Role::Sms => found.sms = metric.value.as_f64().filter(|&sms| sms >= 1.0),
             Role::CyclesPerSecond(clock) => {
                 found.cycles_per_second[clock as usize] = in_base_unit(metric, unit.factor);
             }
+            Role::Pipe(pipe, spelling) if spelling != Spelling::Count => {
+                if let Some(value) = metric.value.as_f64() {
+                    let error = printed_error(launch.layout);
+                    found.pipes.take_activity(pipe, spelling, value, is_zero, error);
+                }
+                return;
+            }
+            Role::TensorActivity(source, counter) => {
+                let is_busy = metric.value.as_f64().is_some_and(|value| value > 0.0);
+                found.parts |= u16::from(is_busy) << source;
+                found.busy_parts |= u16::from(is_busy) << source;
+                if let Some(index) = counter.filter(|index| is_zero && found.present >> index & 1 == 0) {
+                    self.values[usize::from(index)] = Count::default();
+                    found.present |= 1 << index;
+                }
+                return;
+            }
             _ => {}
         }
-        let Some(count) = sum_of(metric, unit.factor, invocations) else { return };
+        let Some(count) = sum_of(metric, unit.factor, launch.invocations) else { return };
         match role {
             Role::Counter(index) => {
                 let bit = 1 << index;
@@ -183,7 +220,7 @@ impl FlopCounter {
                 found.parts |= 1 << source;
                 found.busy_parts |= u16::from(count.value > 0) << source;
             }
-            Role::Pipe(pipe) => found.pipes.take(pipe, count),
+            Role::Pipe(pipe, _) => found.pipes.take(pipe, count),
             Role::Traffic(traffic) => {
                 found.traffic[traffic as usize].get_or_insert(count);
             }
@@ -191,8 +228,14 @@ impl FlopCounter {
             Role::DurationLabel if unit.is_time => {
                 found.duration.get_or_insert(count);
             }
-            Role::DurationLabel | Role::Rate(_) | Role::Cycles(_) | Role::CyclesPerSecond(_) | Role::None => {
-            }
+            Role::DurationLabel
+            | Role::Rate(_)
+            | Role::Cycles(_)
+            | Role::CyclesSum(_)
+            | Role::CyclesPerSecond(_)
+            | Role::Sms
+            | Role::TensorActivity(..)
+            | Role::None => {}
         }
     }
 
@@ -213,6 +256,7 @@ impl FlopCounter {
                 let half = Half {
                     hadd: value(HADD).unwrap_or_default(),
                     hmul: value(HMUL).unwrap_or_default(),
+                    hfma: value(HFMA).unwrap_or_default(),
                     single: single.sum::<Option<u64>>(),
                     operations,
                 };
@@ -231,12 +275,26 @@ impl FlopCounter {
         {
             by_precision[precision.index()] = Measurement::Counted(count);
         }
-        let used = (found.busy_parts != 0).then_some(true);
+        let used = (found.busy_parts != 0).then_some(true).or(found.matrix_opcodes);
+        let proof = match used {
+            Some(true) => Proof::Used,
+            Some(false) => Proof::Idle,
+            None => found.pipes.prove(capability, hfma),
+        };
         let work = Evidence {
             by_precision: &by_precision,
             arithmetic,
             capability,
-            tensor_cores: used.or_else(|| found.pipes.prove(capability, hfma)).or(arithmetic.tensor_cores),
+            tensor_cores: match proof {
+                Proof::Used => Some(true),
+                Proof::Idle => Some(false),
+                Proof::Perhaps | Proof::Nothing => arithmetic.tensor_cores,
+            },
+            tensor_precision: arithmetic
+                .tensor_precision
+                .filter(|named| !(named.is_float() && found.pipes.only_integers(capability))),
+            tensor_pipe_worked: proof == Proof::Perhaps,
+            tensor_at_most: found.tensor_at_most,
             begun: self.begun(found, &by_precision),
             fused: value(FFMA).unwrap_or_default().saturating_add(value(DFMA).unwrap_or_default()),
             unfused: [FADD, FMUL, DADD, DMUL].into_iter().filter_map(value).fold(0, u64::saturating_add),
@@ -410,15 +468,50 @@ fn in_base_unit(metric: &Metric, factor: u64) -> Option<f64> {
     metric.value.as_f64().map(|value| value * factor as f64)
 }
 
-/// The count behind a rate: exact while the digits that the report holds determine it.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked
-fn count_from_rate(rate: f64, cycles: f64, layout: Layout) -> Option<Count> {
-    // The raw page prints six decimals, the details page two; a binary report holds doubles.
-    let printed = match layout {
+/// How far a printed value may be off: the raw page prints six decimals, the details page two; a
+/// binary report holds doubles.
+fn printed_error(layout: Layout) -> f64 {
+    match layout {
         Layout::Report => 0.0,
         Layout::Wide => 0.5e-6,
         _ => 0.5e-2,
-    };
+    }
+}
+
+/// Whether a value is 0 and not rounded to it: ncu prints a share of nothing as `0`, and one that
+/// it rounds to nothing as `0.00`.
+fn is_exact_zero(value: Value, layout: Layout) -> bool {
+    value == Value::U64(0) || (layout == Layout::Report && value == Value::F64(0.0))
+}
+
+/// The cycles of an average unit from the sum over all units, which is all that ncu 2023 stores: an
+/// SM has four parts (`smsp`) on every GPU that ncu reads.
+fn fill_cycles(found: &mut Found) {
+    let Some(sms) = found.sms else { return };
+    for (clock, units) in [(Clock::Smsp, 4.0 * sms), (Clock::Sm, sms)] {
+        let clock = clock as usize;
+        found.cycles[clock] = found.cycles[clock].or(found.cycles_sum[clock].map(|sum| sum / units));
+    }
+}
+
+/// The most operations that the tensor cores can have executed: the share of the peak that the
+/// pipe's counters allow.
+fn tensor_at_most(found: &Found, capability: Capability) -> Option<u64> {
+    // More SMs than any GPU has, at a higher clock than any of them.
+    const SM_CYCLES_PER_NS: f64 = 256.0 * 3.5;
+    let share = found.pipes.most()?;
+    let cycles = found.cycles[Clock::Smsp as usize].or(found.cycles[Clock::Sm as usize]);
+    let sm_cycles = cycles
+        .zip(found.sms)
+        .map(|(cycles, sms)| cycles * sms)
+        .or_else(|| found.duration.map(|ns| ns.value as f64 * SM_CYCLES_PER_NS))?;
+    to_u64((share * sm_cycles * chip::peak_per_cycle(capability)).ceil())
+}
+
+/// The count behind a rate: exact while the digits that the report holds determine it.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked
+fn count_from_rate(rate: f64, cycles: f64, layout: Layout) -> Option<Count> {
+    let printed = printed_error(layout);
     let count = rate * cycles;
     if !(0.0..9e15).contains(&count) {
         return None;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Precision;
-use super::pipe::{Pipe, pipe};
+use super::pipe::{Pipe, Spelling, pipe};
 
 /// The counters of instructions that the shader cores execute, in the order of their bits.
 pub(super) const INSTRUCTIONS: [&str; 12] =
@@ -117,13 +117,20 @@ pub(super) enum Role {
     Rate(u8),
     /// The cycles that rates are over (`smsp__cycles_elapsed.avg`), of a clock domain.
     Cycles(Clock),
+    /// The same cycles, added up over all units of the GPU (`smsp__cycles_elapsed.sum`).
+    CyclesSum(Clock),
+    /// How many SMs the GPU has.
+    Sms,
     /// These cycles per second (`sm__cycles_elapsed.avg.per_second`).
     CyclesPerSecond(Clock),
     /// A part of a source type's operations (`op_hgmma`): it shows that the type matters, not how
     /// much.
     TensorPart(u8),
-    /// Instructions of the tensor pipe.
-    Pipe(Pipe),
+    /// Any multiple of a source type's operations, such as a share of the peak, and the counter
+    /// that is 0 where the multiple is.
+    TensorActivity(u8, Option<u8>),
+    /// Instructions of the tensor pipe, or a multiple of them.
+    Pipe(Pipe, Spelling),
     Traffic(Traffic),
     /// `gpu__time_duration.sum`.
     Duration,
@@ -176,8 +183,16 @@ fn instruction(op: &str) -> Option<usize> {
 
 /// The role of the metric `name`.
 pub(super) fn role(name: &str) -> Role {
-    if name == "Duration" {
-        return Role::DurationLabel;
+    match name {
+        "Duration" => return Role::DurationLabel,
+        "device__attribute_multiprocessor_count" | "launch__sm_count" | "# SMs" => return Role::Sms,
+        _ => {}
+    }
+    if let Some((unit, "sum")) = name.split_once("__cycles_elapsed.") {
+        return clock(unit).map_or(Role::None, Role::CyclesSum);
+    }
+    if let Some((pipe, spelling)) = pipe(name) {
+        return Role::Pipe(pipe, spelling);
     }
     if let Some((unit, rate)) = name.split_once("__cycles_elapsed.avg") {
         return match (clock(unit), rate) {
@@ -188,18 +203,15 @@ pub(super) fn role(name: &str) -> Role {
     }
     if let Some(metric) = name.strip_suffix(".sum.per_cycle_elapsed") {
         let op = metric.strip_prefix(SASS[0]).and_then(instruction);
-        return op.and_then(|op| u8::try_from(op).ok()).map_or(Role::None, Role::Rate);
+        let rate = op.and_then(|op| u8::try_from(op).ok()).map(Role::Rate);
+        return rate.unwrap_or_else(|| tensor_activity(name));
     }
-    let Some(metric) = name.strip_suffix(".sum") else { return Role::None };
+    let Some(metric) = name.strip_suffix(".sum") else { return tensor_activity(name) };
     if let Some(op) = SASS.iter().find_map(|prefix| metric.strip_prefix(prefix)) {
         return instruction(op).map_or(Role::None, counter);
     }
-    let path = metric.strip_prefix("smsp").or_else(|| metric.strip_prefix("sm"));
-    if let Some(path) = path.and_then(|rest| rest.strip_prefix("__ops_path_tensor_")) {
+    if let Some(path) = tensor_path(metric) {
         return tensor_role(path);
-    }
-    if let Some(pipe) = pipe(metric) {
-        return Role::Pipe(pipe);
     }
     match metric {
         "gpu__time_duration" => Role::Duration,
@@ -210,6 +222,29 @@ pub(super) fn role(name: &str) -> Role {
         }
         "lts__t_bytes" => Role::Traffic(Traffic::L2),
         "l1tex__t_bytes" => Role::Traffic(Traffic::L1),
+        _ => Role::None,
+    }
+}
+
+fn tensor_path(metric: &str) -> Option<&str> {
+    let path = metric.strip_prefix("smsp").or_else(|| metric.strip_prefix("sm"))?;
+    path.strip_prefix("__ops_path_tensor_")
+}
+
+/// `sm__ops_path_tensor_src_fp8.avg.pct_of_peak_sustained_elapsed` and other multiples of a source
+/// type's operations, except their peak and the least of the units.
+fn tensor_activity(name: &str) -> Role {
+    let Some((counter, rollup)) = name.split_once('.') else { return Role::None };
+    let (rollup, submetric) = rollup.split_once('.').unwrap_or((rollup, "per_unit"));
+    let is_multiple = matches!(rollup, "avg" | "max" | "sum")
+        && (submetric.starts_with("per_") || submetric.starts_with("pct_of_peak"));
+    let Some(path) = tensor_path(counter).filter(|_| is_multiple) else { return Role::None };
+    match tensor_role(path) {
+        Role::Counter(index) => {
+            let source = (usize::from(index) - INSTRUCTIONS.len()) / FORMS;
+            u8::try_from(source).map_or(Role::None, |source| Role::TensorActivity(source, Some(index)))
+        }
+        Role::TensorPart(source) => Role::TensorActivity(source, None),
         _ => Role::None,
     }
 }
@@ -291,6 +326,21 @@ mod tests {
         assert_eq!(role("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"), Role::None);
         assert_eq!(role("derived__smsp__sass_thread_inst_executed_op_ffma_pred_on_x2"), Role::None);
         assert_eq!(role("smsp__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on.sum"), Role::None);
+    }
+
+    #[test]
+    fn multiples_of_a_tensor_path_are_not_its_count() {
+        let index = u8::try_from(tensor_index(2, 2, 0)).unwrap();
+        for rollup in ["avg", "max", "sum.per_cycle_elapsed", "avg.pct_of_peak_sustained_elapsed"] {
+            let metric = format!("sm__ops_path_tensor_src_bf16_dst_fp32.{rollup}");
+            assert_eq!(role(&metric), Role::TensorActivity(2, Some(index)), "{metric}");
+        }
+        let part = "sm__ops_path_tensor_op_hgmma_src_fp16.avg.per_second";
+        assert_eq!(role(part), Role::TensorActivity(3, None));
+        for rollup in ["min", "avg.peak_sustained", "avg.peak_sustained_elapsed.per_second"] {
+            let metric = format!("sm__ops_path_tensor_src_bf16_dst_fp32.{rollup}");
+            assert_eq!(role(&metric), Role::None, "{metric}");
+        }
     }
 
     #[test]

@@ -3,14 +3,27 @@
 //! ptxas loads constants with `HFMA2 R, -RZ, RZ, …` and widens 16-bit values with `HADD2.F32 R,
 //! -RZ, …`: both are counted as arithmetic. On an H200, every HFMA and HADD of PyTorch's copies,
 //! upsampling, split-K reductions, softmax and optimizers is one of these.
+//!
+//! Neither meaning is believed without a bound. A constant is loaded for arithmetic that uses it
+//! more than once: public reports have one HFMA for 16 FFMA (a product on an A100) or for 40 FP32
+//! instructions (random numbers on an H100). HMUL has no other meaning than arithmetic, but a few
+//! of them prove nothing about a billion HFMA.
 
 use super::{Arithmetic, Count, Measurement, Precision};
+
+/// FP32 instructions for each HFMA from which on HFMA is taken for constants. Four operations that
+/// each HFMA would be are then at most as many as what was counted.
+const SINGLE_PER_CONSTANT: u64 = 4;
+
+/// HFMA for each HMUL and HADD up to which HFMA is taken for arithmetic.
+const HFMA_PER_OTHER: u64 = 16;
 
 /// The thread instructions of one launch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Half {
     pub(super) hadd: u64,
     pub(super) hmul: u64,
+    pub(super) hfma: u64,
     /// FADD, FMUL and FFMA, if they were counted.
     pub(super) single: Option<u64>,
     /// 2 hadd + 2 hmul + 4 hfma.
@@ -20,8 +33,7 @@ pub(super) struct Half {
 impl Half {
     /// The meaning of the instructions.
     pub(super) fn judge(self, arithmetic: &Arithmetic) -> Measurement {
-        let Half { hadd, hmul, single, operations } = self;
-        let only_hfma = hadd == 0 && hmul == 0;
+        let Half { hadd, hmul, hfma, single, operations } = self;
         let (work, artifact, undecided) = (
             Measurement::Counted(operations),
             Measurement::Artifact(operations),
@@ -38,22 +50,30 @@ impl Half {
             Some(false) => return artifact,
             None => {}
         }
-        // The epilogue of a product on tensor cores: scaling takes HMUL or HADD.
-        if arithmetic.tensor_cores == Some(true) {
-            return if only_hfma { artifact } else { work };
-        }
         let is_half = arithmetic.precision == Some(Precision::Fp16);
+        let is_tensor = arithmetic.tensor_cores == Some(true);
+        let others = hadd.saturating_add(hmul);
+        if others == 0 {
+            let is_constant = single.is_some_and(|single| hfma <= single / SINGLE_PER_CONSTANT);
+            return match single {
+                // Nothing else computes here.
+                Some(0) if is_half && !is_tensor => work,
+                _ if is_half && !is_tensor => undecided,
+                _ if is_constant => artifact,
+                _ => undecided,
+            };
+        }
+        if hfma > others.saturating_mul(HFMA_PER_OTHER) {
+            return undecided;
+        }
         match single {
-            // Nothing else computes here.
+            // The epilogue of a product on tensor cores: scaling takes HMUL or HADD.
+            _ if is_tensor => work,
             Some(0) if is_half => work,
             Some(0) | None if hmul > 0 => work,
-            Some(0) => undecided,
-            None if hadd == 0 => undecided,
-            None => work,
-            Some(_) if is_half => undecided,
-            Some(_) if only_hfma => artifact,
-            Some(_) if hmul > 0 => work,
-            Some(_) => undecided,
+            Some(_) if !is_half && hmul > 0 => work,
+            // HADD without HMUL may be conversions.
+            _ => undecided,
         }
     }
 }

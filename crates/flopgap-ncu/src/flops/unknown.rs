@@ -15,7 +15,8 @@ pub enum Unknown {
     /// The kernel multiplies on the tensor cores, whose operations were not counted; the precision,
     /// where it is known.
     TensorCores(Option<Precision>),
-    /// A product that the tensor cores may have executed, whose operations were not counted.
+    /// The tensor cores may have executed a product, or their pipe worked on products or HFMA2, and
+    /// their operations were not counted.
     PerhapsTensorCores,
     /// The kernel computes in this precision, whose instructions were not counted.
     NotCounted(Precision),

@@ -11,6 +11,13 @@ pub(super) struct Evidence<'a> {
     /// Whether the launch multiplied on the tensor cores, where counters prove it or the kernel's
     /// name says so.
     pub(super) tensor_cores: Option<bool>,
+    /// The precision of the products on the tensor cores by the kernel's name, unless a counter
+    /// contradicts it.
+    pub(super) tensor_precision: Option<Precision>,
+    /// Whether the tensor pipe worked, on products or on HFMA2.
+    pub(super) tensor_pipe_worked: bool,
+    /// The most operations that the tensor cores can have executed.
+    pub(super) tensor_at_most: Option<u64>,
     /// By [`Precision`]: a counter is there and above 0 while others are missing.
     pub(super) begun: u32,
     /// Fused multiply-adds and other instructions of the shader cores, over all precisions.
@@ -43,11 +50,15 @@ impl Evidence<'_> {
             }
         }
         let floats = Precision::ALL.into_iter().filter(|precision| precision.is_float());
-        let sum = floats
+        let mut sum = floats
             .filter_map(|precision| self.get(precision).count())
             .try_fold(Count::default(), Count::plus)
             .ok_or(Unknown::Overflow)?;
-        self.tensor_operations()?;
+        if self.tensor_cores.is_none() && self.is_negligible(sum.value) {
+            sum.rounded = true;
+        } else {
+            self.tensor_operations()?;
+        }
         self.shader_operations(sum.value)?;
         match self.get(Precision::Fp16) {
             // Less than half of all is left out; beyond that the number would not be the kernel's.
@@ -65,16 +76,24 @@ impl Evidence<'_> {
         }
         self.begun >> precision.index() & 1 == 1
             || match self.tensor_cores {
-                Some(true) => named(self.arithmetic.tensor_precision),
+                Some(true) => named(self.tensor_precision),
                 _ => named(self.arithmetic.precision),
             }
             || (precision == Precision::Fp32 && self.arithmetic.precision != Some(Precision::Fp64))
     }
 
+    /// Whether the operations on the tensor cores, if there were any, are less than a hundredth of
+    /// what was counted: a share of their peak that was printed as `0.00`, of a large kernel.
+    fn is_negligible(&self, sum: u64) -> bool {
+        self.tensor_at_most.is_some_and(|most| most <= sum / 100) && !self.arithmetic.is_composite
+    }
+
     /// Whether the operations on the tensor cores were counted, if there were any.
     fn tensor_operations(&self) -> Result<(), Unknown> {
-        let Arithmetic { tensor_precision, is_product, is_composite, .. } = *self.arithmetic;
-        if self.tensor_cores == Some(false) || (self.tensor_cores.is_none() && !is_product && !is_composite) {
+        let tensor_precision = self.tensor_precision;
+        let Arithmetic { is_product, is_composite, .. } = *self.arithmetic;
+        let perhaps = is_product || is_composite || self.tensor_pipe_worked;
+        if self.tensor_cores == Some(false) || (self.tensor_cores.is_none() && !perhaps) {
             return Ok(());
         }
         let types = chip::counted_as(tensor_precision);
@@ -90,7 +109,7 @@ impl Evidence<'_> {
                 if counted { Ok(()) } else { Err(Unknown::TensorCores(tensor_precision)) }
             }
             Some(true) => Err(Unknown::TensorCores(None)),
-            None if is_composite => Err(Unknown::PerhapsTensorCores),
+            None if is_composite || self.tensor_pipe_worked => Err(Unknown::PerhapsTensorCores),
             // On the shader cores, a product is a long row of fused multiply-adds, and what a
             // product on the tensor cores leaves to them (softmax, bias, scaling) is not.
             None if (self.fused == 0 || self.fused < 4 * self.unfused.min(u64::MAX / 4)) => {

@@ -167,3 +167,30 @@ fn exact(value: f64) -> Option<u64> {
     #[allow(clippy::float_cmp)] // equal only if nothing was cut off, which is the question
     (count as f64 == value).then_some(count)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::read_well;
+    use super::super::writer::{Block, Proto, file, kernel};
+
+    #[test]
+    fn instructions_by_opcode_are_read() {
+        let text = |text: &str| Proto::default().bytes(1, text);
+        let instance =
+            |opcode: &str, value: &Proto| Proto::default().message(1, &text(opcode)).message(2, value);
+        let opcodes = Proto::default()
+            .number(1, 0)
+            .message(2, &Proto::default().double(3, 50.0))
+            .message(3, &instance("FFMA", &Proto::default().double(3, 42.0)))
+            .message(3, &instance("HMMA", &Proto::default().number(5, 8)));
+        // Other instances are not opcodes.
+        let others = opcodes.clone().number(1, 1);
+        let kernels = vec![kernel("k").message(13, &opcodes).message(13, &others)];
+        let strings = vec!["sass__inst_executed_per_opcode", "sass__other"];
+        let outcome = read_well(&file(7, &[Block { strings, kernels, ..Block::default() }]));
+        let opcodes = outcome.launches[0].opcodes.iter();
+        let opcodes: Vec<_> = opcodes.map(|opcode| (outcome.text(opcode.name), opcode.count)).collect();
+        assert_eq!(opcodes, [("FFMA", 42), ("HMMA", 8)]);
+        assert_eq!(outcome.launches[0].metrics.len(), 2);
+    }
+}

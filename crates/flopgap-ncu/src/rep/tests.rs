@@ -16,22 +16,22 @@ const RANGE: &[u8] = include_bytes!("../../../../fixtures/ncu/h200_range.ncu-rep
 const RANGE_EXPECTED: &str = include_str!("../../../../fixtures/ncu/h200_range.expected.json");
 
 /// What reading a whole report gave.
-struct Outcome {
-    launches: Vec<Launch>,
-    context: Context,
-    error: Option<Error>,
+pub(super) struct Outcome {
+    pub(super) launches: Vec<Launch>,
+    pub(super) context: Context,
+    pub(super) error: Option<Error>,
 }
 
 impl Outcome {
-    fn warnings(&self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<String> {
         self.context.warnings.iter().map(ToString::to_string).collect()
     }
 
-    fn text(&self, symbol: Symbol) -> &str {
+    pub(super) fn text(&self, symbol: Symbol) -> &str {
         self.context.strings.get(symbol)
     }
 
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         self.launches.iter().map(|launch| self.text(launch.name)).collect()
     }
 
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-fn read(input: impl Read) -> Outcome {
+pub(super) fn read(input: impl Read) -> Outcome {
     let mut outcome = Outcome { launches: Vec::new(), context: Context::default(), error: None };
     let mut source = match RepSource::new(input, PathBuf::from("report.ncu-rep")) {
         Ok(source) => source,
@@ -71,7 +71,7 @@ fn read(input: impl Read) -> Outcome {
 }
 
 /// Reads a report that must be whole.
-fn read_well(bytes: &[u8]) -> Outcome {
+pub(super) fn read_well(bytes: &[u8]) -> Outcome {
     let outcome = read(bytes);
     assert!(outcome.error.is_none(), "{:?}", outcome.error);
     assert_eq!(outcome.warnings(), Vec::<String>::new());
@@ -400,96 +400,6 @@ fn a_damaged_result_is_left_out_and_the_others_keep_their_ids() {
     assert!(warnings[2].contains("1 metric of launch 2 has no name"), "{warnings:?}");
 }
 
-/// ncu 2023.3 writes a result first and adds the names that it lacked in blocks of their own.
-#[test]
-fn names_may_come_behind_the_results_that_use_them() {
-    let number = |value| Proto::default().number(5, value);
-    let device = kernel("first")
-        .message(13, &metric(0, &number(5)))
-        .message(13, &metric(2, &number(7)))
-        .message(13, &metric(1, &number(3)));
-    let block = |strings, kernels| Block { strings, kernels, ..Block::default() };
-    let blocks = [
-        block(vec!["dram__bytes.sum"], vec![device]),
-        block(vec![], vec![kernel("second").message(13, &metric(0, &number(9)))]),
-        block(vec!["launch__device_id"], vec![]),
-        block(vec!["gpu__time_duration.sum"], vec![]),
-        block(vec![], vec![kernel("third").message(13, &metric(2, &number(8)))]),
-    ];
-    let outcome = read_well(&file(7, &blocks));
-    assert_eq!(outcome.names(), ["first", "second", "third"]);
-    let metrics = |launch: usize| {
-        let metrics = outcome.launches[launch].metrics.iter();
-        let metrics =
-            metrics.map(|metric| (outcome.text(metric.name), outcome.text(metric.unit), metric.value));
-        metrics.collect::<Vec<_>>()
-    };
-    let first = [
-        ("dram__bytes.sum", "byte", Value::U64(5)),
-        ("gpu__time_duration.sum", "ns", Value::U64(7)),
-        ("launch__device_id", "", Value::U64(3)),
-    ];
-    assert_eq!(metrics(0), first);
-    assert_eq!(metrics(1), [("dram__bytes.sum", "byte", Value::U64(9))]);
-    assert_eq!(metrics(2), [("gpu__time_duration.sum", "ns", Value::U64(8))]);
-    let devices: Vec<_> = outcome.launches.iter().map(|launch| launch.device).collect();
-    assert_eq!(devices, [Some(3), None, None]);
-}
-
-#[test]
-fn a_metric_that_is_never_named_is_lost_and_its_launch_is_not() {
-    let number = |value| Proto::default().number(5, value);
-    let result = kernel("k")
-        .message(13, &metric(0, &number(1)))
-        .message(13, &metric(9, &number(2)))
-        .message(13, &metric(1, &number(3)))
-        .message(13, &metric(8, &number(4)));
-    let kernels = vec![result, kernel("l").message(13, &metric(1, &number(5)))];
-    let outcome = read(&file(7, &[Block { strings: vec!["a", "b"], kernels, ..Block::default() }])[..]);
-    assert!(outcome.error.is_none());
-    assert_eq!(outcome.names(), ["k", "l"]);
-    let metrics = outcome.launches.iter().flat_map(|launch| &launch.metrics);
-    let metrics: Vec<_> = metrics.map(|metric| (outcome.text(metric.name), metric.value)).collect();
-    assert_eq!(metrics, [("a", Value::U64(1)), ("b", Value::U64(3)), ("b", Value::U64(5))]);
-    let warnings = outcome.warnings();
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].contains("2 metrics of launch 0 have no name"), "{warnings:?}");
-    assert!(outcome.context.lost_at.is_some());
-}
-
-/// Launches do not pile up behind one whose names never come.
-#[test]
-fn few_launches_wait_for_names() {
-    let number = |value| Proto::default().number(5, value);
-    let first = kernel("k").message(13, &metric(7, &number(1)));
-    let many = (0..100_000).fold(kernel("k"), |result, value| result.message(13, &metric(0, &number(value))));
-    let block = |kernels, strings| Block { strings, kernels, ..Block::default() };
-    let blocks = [block(vec![first], vec!["a"]), block(vec![many; 12], vec![]), block(vec![], vec!["b"; 9])];
-    let outcome = read(&file(7, &blocks)[..]);
-    assert_eq!((outcome.launches.len(), outcome.launches[0].metrics.len()), (13, 0));
-    assert_eq!(outcome.warnings().len(), 1, "{:?}", outcome.warnings());
-}
-
-#[test]
-fn instructions_by_opcode_are_read() {
-    let text = |text: &str| Proto::default().bytes(1, text);
-    let instance = |opcode: &str, value: &Proto| Proto::default().message(1, &text(opcode)).message(2, value);
-    let opcodes = Proto::default()
-        .number(1, 0)
-        .message(2, &Proto::default().double(3, 50.0))
-        .message(3, &instance("FFMA", &Proto::default().double(3, 42.0)))
-        .message(3, &instance("HMMA", &Proto::default().number(5, 8)));
-    // Other instances are not opcodes.
-    let others = opcodes.clone().number(1, 1);
-    let kernels = vec![kernel("k").message(13, &opcodes).message(13, &others)];
-    let strings = vec!["sass__inst_executed_per_opcode", "sass__other"];
-    let outcome = read_well(&file(7, &[Block { strings, kernels, ..Block::default() }]));
-    let opcodes = outcome.launches[0].opcodes.iter();
-    let opcodes: Vec<_> = opcodes.map(|opcode| (outcome.text(opcode.name), opcode.count)).collect();
-    assert_eq!(opcodes, [("FFMA", 42), ("HMMA", 8)]);
-    assert_eq!(outcome.launches[0].metrics.len(), 2);
-}
-
 #[test]
 fn too_many_damaged_results_end_the_report() {
     let kernels = |good: usize| {
@@ -535,34 +445,6 @@ fn a_failing_disk_is_an_io_error() {
     }
     let outcome = read(RANGE[..20_000].chain(Fails));
     assert!(matches!(outcome.error, Some(Error::Io { .. })), "{:?}", outcome.error);
-}
-
-/// Of the second, NVIDIA's reader says: 5 launches and 87,136 ns.
-#[test]
-fn reports_of_ncu_2023_3_are_not_damaged() {
-    let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        return flopgap_skip::skip("corpus", "FLOPGAP_CORPUS is not set");
-    };
-    let path = |name| PathBuf::from(&corpus).join("ncu").join(name);
-    for (name, launches, time, metrics) in
-        [("ncu2023_3_lammps.ncu-rep", 1, 6_133_792, 724), ("ncu2023_3_sglang.ncu-rep.zst", 5, 87_136, 964)]
-    {
-        let report = crate::read(path(name)).unwrap();
-        assert_eq!((report.warnings.len(), report.lost_at), (0, None), "{name}");
-        assert_eq!(report.launches.len(), launches, "{name}");
-        let duration = report.strings.find("gpu__time_duration.sum").unwrap();
-        let times = report.launches.iter().filter_map(|launch| launch.metric(duration)?.value.as_f64());
-        assert_eq!(times.sum::<f64>(), f64::from(time), "{name}");
-        let late = ["lts__gcomp_input_sectors.sum", "nvlrx__bytes.sum.per_second"];
-        for metric in late {
-            assert!(report.launches[0].metric(report.strings.find(metric).unwrap()).is_some(), "{metric}");
-        }
-        assert!(report.launches[0].metrics.len() <= metrics, "{name}");
-        let opcodes = report.launches[0].opcodes.iter();
-        let total = report.launches[0].metric(report.strings.find("sass__inst_executed_per_opcode").unwrap());
-        let sum: u64 = opcodes.map(|opcode| opcode.count).sum();
-        assert_eq!(total.and_then(|total| total.value.as_f64()), Some(sum as f64), "{name}");
-    }
 }
 
 /// Where frames begin and end: the file header, every block, every result.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use flopgap_ncu::{FlopCounter, Measurement, Precision, Report, Value};
 
-fn corpus(name: &str) -> Option<Report> {
+pub(crate) fn corpus(name: &str) -> Option<Report> {
     let Some(directory) = std::env::var_os("FLOPGAP_CORPUS") else {
         return flopgap_skip::none("corpus", format!("{name}: FLOPGAP_CORPUS is not set"));
     };

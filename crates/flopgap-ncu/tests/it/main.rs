@@ -3,6 +3,7 @@
 mod corpus;
 mod encodings;
 mod endings;
+mod evidence;
 mod flops;
 mod layouts;
 mod locales;
