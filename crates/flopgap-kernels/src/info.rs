@@ -31,8 +31,9 @@ pub struct KernelInfo {
     /// The output tile of one thread block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
-    /// Whether it multiplies on the tensor cores. `None` if the name does not say: users' own
-    /// products, Triton's and XLA's.
+    /// Whether it multiplies on the tensor cores: `true` where the name proves it, `false` where it
+    /// excludes it. `None` if the name does not say: users' own products, Triton's and XLA's. What
+    /// [may multiply](Self::may_multiply) may then use them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensor_cores: Option<bool>,
     /// Rows, columns and depth (m, n, k) of one tensor-core instruction of a warp, where the name
@@ -41,6 +42,11 @@ pub struct KernelInfo {
     /// gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction: Option<[u32; 3]>,
+    /// Whether it may hold a product: a product, attention, convolution or recurrence, or a name
+    /// such as `_fwd_kernel` that leaves it open. Where the tensor cores are neither proven nor
+    /// excluded, only counters tell whether such a kernel used them; another kernel with an unknown
+    /// answer has a name that says nothing at all.
+    pub may_multiply: bool,
     /// Whether half-precision instructions of the shader cores (HADD, HMUL, HFMA) are arithmetic of
     /// this kernel. Compilers also load constants with HFMA and widen 16-bit values with HADD:
     /// `Some(false)` where the kernel computes in another type or not at all, `None` where the name
@@ -59,6 +65,7 @@ pub struct KernelInfo {
     ///   [FlashAttnFwdSm90]`;
     /// - cuBLAS's and cuDNN's xmma names keep architecture, operation, precision, layout, tile and
     ///   split-K: `sm80_xmma_gemm fp32 nn 128x128x8 split-K`;
+    /// - Tensile's names keep operands, precision and tile: `Cijk_Alik_Bljk bf16 256x128x64`;
     /// - a name that says nothing takes its namespace along: `gemvx::kernel`;
     /// - every other kernel shows its [`base`](Self::base).
     ///
@@ -91,17 +98,20 @@ pub fn classify(name: &str) -> KernelInfo {
     let with_args = subject_with_args(&lower_path, &lower);
     let tile = tile_of(&with_args);
     let (class, library) = (class_of(&subject), library_of(&subject, &lower));
-    let unit = Subject { class, library, precision, name: &with_args, whole: &lower };
     let base = resolve(Cow::Borrowed(base_of(&text))).into_owned();
+    let unit = Subject { class, library, precision, name: &with_args, base: &base, whole: &lower };
     let short = short_of(&base, &path, operation.as_deref(), precision, tile);
+    let (tensor_cores, instruction) = (unit.tensor_cores(), unit.instruction());
+    let (may_multiply, half_arithmetic) = (unit.may_multiply(), unit.half_arithmetic());
     KernelInfo {
         class,
         library,
         precision,
         tile,
-        tensor_cores: unit.tensor_cores(),
-        instruction: unit.instruction(),
-        half_arithmetic: unit.half_arithmetic(),
+        tensor_cores,
+        instruction,
+        may_multiply,
+        half_arithmetic,
         base,
         short,
     }

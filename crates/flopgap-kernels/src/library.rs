@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use regex::RegexSet;
 
 use crate::taxonomy::Library::{
-    self, Cublas, Cuda, Cudnn, Cupy, Curand, Cutlass, Deepseek, FlashAttention, FlashInfer, Nccl, Numba,
-    Nvshmem, Pytorch, Tensorflow, Tensorrt, Thrust, TransformerEngine, Triton, Unknown, Vllm, Xla,
+    self, Aiter, ComposableKernel, Cublas, Cuda, Cudnn, Cupy, Curand, Cutlass, Deepseek, Fbgemm,
+    FlashAttention, FlashInfer, Miopen, Nccl, Numba, Nvshmem, Pytorch, Rocblas, Sglang, Tensile, Tensorflow,
+    Tensorrt, Thrust, TransformerEngine, Triton, Unknown, Vllm, Xla,
 };
 
 /// Ordered, first match wins; searched in the subject (see [`crate::rules`]).
@@ -17,14 +18,21 @@ const LIBRARIES: &[(Library, &str)] = &[
     (Cupy, r"^cupy_"),
     (Nccl, r"\bnccl"),
     (Nvshmem, r"nvshmem"),
+    (Tensile, r"^(custom_)?cij[kl]*_"),
+    (Rocblas, r"\brocblas_"),
+    (Miopen, r"miopen|^igemm_(fwd|bwd|wrw)_gtc|^batched_transpose_\d+x\d+_|^subtensorop|^(sp3|gcn)asm"),
+    (Aiter, r"\baiter::"),
+    (ComposableKernel, r"\bck_tile::|\bck::"),
     (Tensorrt, r"__mye?l_|_trt\b|^trt_|_by_fusion_tactic|tensorrt|nvinfer|\bfmhasm\d|\bbmm_\w+_t\d+x\d+x\d+"),
     (FlashInfer, r"flashinfer"),
-    (Deepseek, r"deep_gemm::|deep_ep::"),
+    (Deepseek, r"deep_gemm::|deep_ep::|\bdpsk::|\b(intra|inter)node(_ll)?::"),
     (FlashAttention, r"\b(pytorch_)?flash::|pytorch_flash|\bflash_(fwd|bwd)"),
     (Vllm, r"\bvllm::"),
+    (Sglang, r"\bsgl_(hip|kernel|kernels)::"),
+    (Fbgemm, r"\bfbgemm_gpu::|^split_embedding_|embedding_codegen|^bounds_check_indices|^linearize_index"),
     (TransformerEngine, r"transformer_engine::"),
     (Pytorch, r"\bat::(native::|cuda::)?|\bc10::|fmha_cutlass[fb]"),
-    (Cudnn, r"cudnn|winograd|(im|ex)plicit_convolve|precomputed_convolve|\bbn_(fw|bw)_"),
+    (Cudnn, r"cudnn|winograd|(im|ex)plicit_convolve|precomputed_convolve|\bwgrad_alg\d|convert_dq_to_16bits|\bbn_(fw|bw)_"),
     (Cublas, r"cublas|\bnvjet|splitkreduce_kernel|\bgemvx::|\bgemv(2t|2n|nsp|ns)|\bgemmsn_|\bgemmk1|^(maxwell|pascal|volta|turing|ampere|hopper)_\w*gemm|^sm\d+_xmma_gemm"),
     (Cutlass, r"cutlass"),
     // CUB inside another library's namespace is still CUB; PyTorch's `at_cuda_detail::cub` is one.

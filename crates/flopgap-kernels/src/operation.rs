@@ -22,13 +22,18 @@ const CARRIERS: [&str; 19] = [
 /// part in classification as text.
 const WRAPPERS: [&str; 5] = ["Kernel", "Kernel2", "kernel", "device_kernel", "_kernel_agent"];
 
+/// The launcher of Composable Kernel: numbers, then the class. What follows names parts that other
+/// classes share, so that only the class takes part in classification.
+const NUMBERED_WRAPPER: &str = "kentry";
+
 /// Identifiers that precede the operation: types, adapters, metadata. Lower case.
 #[rustfmt::skip]
 const TRANSPARENT: &[&str] = &[
     // types
     "bfloat16", "bfloat16_t", "bool", "char", "char1", "const", "double", "float", "float2", "float4", "half",
     "half_t", "int", "int64_t", "long", "short", "signed", "size_t", "uint4", "unsigned", "void", "__half",
-    "__half2", "__int64", "__nv_bfloat16", "__nv_bfloat162", "float8_e4m3fn", "float8_e5m2", "complex",
+    "__half2", "__int64", "__nv_bfloat16", "__nv_bfloat162", "__hip_bfloat16",
+    "hip_bfloat16", "_float16", "__bf16", "float8_e4m3fn", "float8_e5m2", "complex",
     "opaquetype", "scalar", "tensor", "tensoriterator", "tensoriteratorbase", "cudageneratorimpl", "true",
     "false",
     // PyTorch's adapters
@@ -79,6 +84,9 @@ pub(crate) fn wrapped<'a>(path: &Path<'a>) -> Option<&'a str> {
 /// kernel, and where no functor is named.
 pub(crate) fn operation(path: &Path<'_>) -> Option<String> {
     let base = path.base()?;
+    if base == NUMBERED_WRAPPER {
+        return first_informative_word(path.args?).map(str::to_owned);
+    }
     let carrier = is_carrier(base);
     if !carrier && !WRAPPERS.contains(&base) {
         return None;

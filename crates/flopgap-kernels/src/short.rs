@@ -18,6 +18,12 @@ static XMMA: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a constant pattern compiles")
 });
 
+/// `Cijk_Alik_Bljk`: which operands Tensile reads transposed; types, tile and some hundred
+/// characters of tuning follow.
+static TENSILE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^((?:Custom_)?Cij[kl]*_A[i-n]+_B[i-n]+)_").expect("a constant pattern compiles")
+});
+
 /// The display name. The rules are documented at [`crate::KernelInfo::short`].
 pub(crate) fn short_of(
     base: &str,
@@ -38,6 +44,10 @@ pub(crate) fn short_of(
             short.push_str(" split-K reduce");
         }
         return short;
+    }
+    if let Some(found) = TENSILE.captures(base) {
+        let parts = [precision.map(|p| p.to_string()), tile.map(|t| t.to_string())];
+        return parts.into_iter().flatten().fold(found[1].to_owned(), |short, part| short + " " + &part);
     }
     match operation {
         Some(name) if name.starts_with("cutlass") => name.to_owned(),

@@ -34,14 +34,20 @@ pub enum KernelClass {
     Attention,
     /// Convolution by any algorithm, its data and weight gradients included.
     Convolution,
+    /// A state carried along a sequence: recurrent networks, state-space models (Mamba), linear
+    /// attention with its chunks and scans.
+    Recurrence,
     /// Movement chosen by data: embedding, gather, scatter, sort, top-k, cache writes, expert
     /// routing.
     Index,
     /// A fused optimizer step (Adam, SGD, LAMB and kin).
     Optimizer,
-    /// Movement without arithmetic: copy, cast, fill, transpose, concatenate, layout change,
-    /// memcpy, memset.
+    /// Movement without arithmetic that keeps the order of elements: copy, cast, fill, concatenate,
+    /// im2col, memcpy, memset.
     Copy,
+    /// Movement without arithmetic whose purpose is another order of elements in memory:
+    /// transposes, permuted dimensions, NCHW to NHWC and back.
+    Layout,
     /// Random numbers: initialization, sampling from a distribution, dropout.
     Random,
     /// Collectives and point-to-point messages between GPUs.
@@ -52,7 +58,7 @@ pub enum KernelClass {
 
 impl KernelClass {
     /// Every class, in the order in which reports list them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Matmul,
         Self::Gemv,
         Self::SplitKReduce,
@@ -62,9 +68,11 @@ impl KernelClass {
         Self::Norm,
         Self::Attention,
         Self::Convolution,
+        Self::Recurrence,
         Self::Index,
         Self::Optimizer,
         Self::Copy,
+        Self::Layout,
         Self::Random,
         Self::Communication,
         Self::Other,
@@ -82,9 +90,11 @@ impl KernelClass {
             Self::Norm => "norm",
             Self::Attention => "attention",
             Self::Convolution => "convolution",
+            Self::Recurrence => "recurrence",
             Self::Index => "index",
             Self::Optimizer => "optimizer",
             Self::Copy => "copy",
+            Self::Layout => "layout",
             Self::Random => "random",
             Self::Communication => "communication",
             Self::Other => "other",
@@ -118,7 +128,7 @@ pub enum Library {
     Triton,
     /// TensorRT (Myelin included) and TensorRT-LLM.
     Tensorrt,
-    /// NCCL.
+    /// NCCL, and RCCL, whose kernels have the same names.
     Nccl,
     /// NVSHMEM.
     Nvshmem,
@@ -128,10 +138,14 @@ pub enum Library {
     FlashInfer,
     /// vLLM's own kernels.
     Vllm,
+    /// SGLang's own kernels.
+    Sglang,
     /// NVIDIA Transformer Engine.
     TransformerEngine,
-    /// DeepSeek's DeepGEMM and DeepEP.
+    /// DeepSeek's DeepGEMM and DeepEP, in any namespace.
     Deepseek,
+    /// FBGEMM's kernels for embedding tables.
+    Fbgemm,
     /// cuRAND's host API.
     Curand,
     /// Thrust and CUB.
@@ -140,13 +154,23 @@ pub enum Library {
     Cupy,
     /// Numba and the other just-in-time compilers that share its mangling.
     Numba,
+    /// AMD's generator of matrix products (`Cijk_...`), with which hipBLASLt and rocBLAS are made.
+    Tensile,
+    /// rocBLAS's kernels beside Tensile's.
+    Rocblas,
+    /// AMD's Composable Kernel, in any library.
+    ComposableKernel,
+    /// AMD's AITER.
+    Aiter,
+    /// AMD's MIOpen.
+    Miopen,
     /// The name does not say.
     Unknown,
 }
 
 impl Library {
     /// Every library.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 28] = [
         Self::Cuda,
         Self::Cublas,
         Self::Cutlass,
@@ -161,12 +185,19 @@ impl Library {
         Self::FlashAttention,
         Self::FlashInfer,
         Self::Vllm,
+        Self::Sglang,
         Self::TransformerEngine,
         Self::Deepseek,
+        Self::Fbgemm,
         Self::Curand,
         Self::Thrust,
         Self::Cupy,
         Self::Numba,
+        Self::Tensile,
+        Self::Rocblas,
+        Self::ComposableKernel,
+        Self::Aiter,
+        Self::Miopen,
         Self::Unknown,
     ];
 
@@ -187,12 +218,19 @@ impl Library {
             Self::FlashAttention => "flashattention",
             Self::FlashInfer => "flashinfer",
             Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
             Self::TransformerEngine => "transformerengine",
             Self::Deepseek => "deepseek",
+            Self::Fbgemm => "fbgemm",
             Self::Curand => "curand",
             Self::Thrust => "thrust",
             Self::Cupy => "cupy",
             Self::Numba => "numba",
+            Self::Tensile => "tensile",
+            Self::Rocblas => "rocblas",
+            Self::ComposableKernel => "composablekernel",
+            Self::Aiter => "aiter",
+            Self::Miopen => "miopen",
             Self::Unknown => "unknown",
         }
     }

@@ -22,6 +22,10 @@ const SPELLINGS: &[&str] = &[
     r"\bbmm_\w*?_t(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)",
     // ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x3_nn: K x stages.
     r"(?:gemm|cudnn)\w*?_(?P<m>\d+)x(?P<n>\d+)_\w*?_?stages_(?P<k>\d+)x\d+_",
+    // Cijk_Alik_Bljk_BBS_BH_..._MT256x128x64_MI16x16x1_...: macro tile M x N x K.
+    r"^(?:custom_)?cij[kl]*_a\w*?_mt(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_",
+    // _matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1: the last is the number of slices.
+    r"matmul_ogs_\w*?_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)x\d+",
     // cutlass_80_simt_sgemm_128x64_8x5_nt_align1: K x stages. Also
     // cutlass_tensorop_..._128x64_32x5_...
     r"\bcutlass_\w*?_(?P<m>\d+)x(?P<n>\d+)_(?P<k>\d+)x\d+",

@@ -7,11 +7,12 @@ use regex::{Regex, RegexSet};
 
 use crate::operation::words;
 use crate::taxonomy::KernelClass::{
-    self, Attention, Convolution, Copy, Gemv, Index, Matmul, Random, SplitKReduce,
+    self, Attention, Convolution, Copy, Gemv, Index, Layout, Matmul, Random, Recurrence, SplitKReduce,
 };
 use crate::taxonomy::{
     Library::{
-        self, Cublas, Cudnn, Cutlass, Deepseek, FlashAttention, Nccl, Pytorch, Tensorrt, TransformerEngine,
+        self, Aiter, ComposableKernel, Cublas, Cudnn, Cutlass, Deepseek, FlashAttention, Nccl, Pytorch,
+        Sglang, Tensorrt, TransformerEngine, Unknown, Vllm,
     },
     Precision::{self, Bf16, Fp4, Fp8, Fp16, Fp32, Fp64, Int8, Tf32},
 };
@@ -23,14 +24,16 @@ fn compiled(pattern: &str) -> Regex {
 
 /// Words of a product that say where it is computed, in the lower-case name with template
 /// arguments; first match wins.
-const SAID: [(bool, &str); 5] = [
+const SAID: [(bool, &str); 6] = [
     // Launched along with a product: sums of partial results, schedules, transforms of filters and
     // data.
     (
         false,
-        r"combine|prepare_|convert_dq|merge_?(attn_)?state|dot_do_o|_sum$|_transpose$|winograd\w*(filter|data|output)|generate_?winograd|fft2d",
+        r"combine|prepare_|convert_?dq|bwd_?preprocess|bwd_?postprocess|merge_?(attn_)?state|dot_do_o|_sum$|_transpose$|winograd\w*(filter|data|output)|generate_?winograd|fft2d",
     ),
-    (false, r"(^|_)simt(_|\b)|opclasssimt|_ffma(_|\b)"),
+    (false, r"(^|_)simt(_|\b)|opclasssimt|mmasimt|_ffma(_|\b)"),
+    // Tensile's matrix instruction. Its products without one run on the shader cores.
+    (true, r"^(custom_)?cij[kl]*_a\w*_mi\d+x\d+x|xdlops|_xdl_|(^|_)mfma|^igemm_\w+_gtcx"),
     // Instructions (HMMA, WGMMA, tcgen05), CUTLASS's operator class, cuBLAS's and cuDNN's shapes,
     // and libraries that know no others.
     (
@@ -39,12 +42,29 @@ const SAID: [(bool, &str); 5] = [
     ),
     (true, r"\bflash_(fwd|bwd)(_splitkv|_dq_dk_dv|_kernel)|flashattn(fwd|bwd)sm|_flash_[fb]prop"),
     // BLAS letters without an instruction's shape. Complex types are products of real ones.
-    (false, r"(^|_|::)[sdcz]gemm(_|\b)|[sd]cudnn(_|\b)"),
+    // cuBLAS's `igemm` multiplies bytes with DP4A.
+    (false, r"(^|_|::)g?[sdcz]gemm(_|\b)|_igemm_int8|[sd]cudnn(_|\b)"),
 ];
 
 static SAID_SET: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new(SAID.iter().map(|(_, pattern)| pattern)).expect("constant patterns compile")
 });
+
+/// Words of a product, which may be fused into a kernel of any class.
+static PRODUCT: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(
+        r"gemm|mat_?mul|(^|_|::)[bq]?mm(_|\b)|mma|(^|_)dot(_|\b)|attn|attention|mlp|ffn|(^|_)linear(_|\b)|lora|proj(_|\b)|gate_?up|conv([1-3]d|_|\b)",
+    )
+});
+
+/// Words of layers that hold products, and the halves of a pass: Triton's users call anything
+/// `_fwd_kernel`.
+static LAYER: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(r"(^|_|::)m[hql]a(_|\b)|moe|expert|(^|_)(fwd|bwd|forward|backward)(_|\b)|chunk|lstm|gru|rnn")
+});
+
+/// Bare names of CUTLASS's launchers.
+const LAUNCHERS: [&str; 3] = ["Kernel", "Kernel2", "device_kernel"];
 
 /// PyTorch's memory-efficient attention: type and the oldest architecture that it was built for.
 static FMHA: LazyLock<Regex> = LazyLock::new(|| compiled(r"\bfmha_cutlass[fb]_(f16|bf16|f32)_\w*?_sm(\d+)"));
@@ -54,6 +74,14 @@ static FMHA: LazyLock<Regex> = LazyLock::new(|| compiled(r"\bfmha_cutlass[fb]_(f
 static INSTRUCTION: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         r"(?:^|_)[shid](884|1684|1688|16816|16832|16864|8816|8832|168128)(?:tf32)?(?:gemm|cudnn|fprop|dgrad|wgrad)|_tensor(\d+)x(\d+)x(\d+)(?:_|\b)",
+    )
+});
+
+/// The instruction of a warp in a CUTLASS template, of version 2 (`arch::Mma<GemmShape<16, 8, 32>,
+/// 32, ...>`) or 3 (`SM80_16x8x16_F32BF16BF16F32_TN`).
+static TEMPLATE_INSTRUCTION: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(
+        r"arch::mma<(?:cutlass::)?(?:gemm::)?gemmshape<(?:\(int\))?(8|16), ?(?:\(int\))?(\d+), ?(?:\(int\))?(\d+)>|\bsm(?:75|80|89|120)_(\d+)x(\d+)x(\d+)_[fs]\d",
     )
 });
 
@@ -70,6 +98,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) precision: Option<Precision>,
     /// The name with its template arguments, without parameters.
     pub(crate) name: &'a str,
+    /// The bare name, not in lower case.
+    pub(crate) base: &'a str,
     /// The whole name.
     pub(crate) whole: &'a str,
 }
@@ -81,8 +111,9 @@ impl Subject<'_> {
         match self.class {
             Matmul | Attention | Convolution => {}
             // A user's kernel may be anything; it uses tensor cores if its name says so.
-            KernelClass::Other => return said.filter(|&tensor| tensor),
-            _ => return Some(false),
+            KernelClass::Other | Recurrence => return said.filter(|&tensor| tensor),
+            _ if self.holds_no_product() => return Some(false),
+            _ => return said.filter(|&tensor| tensor),
         }
         if let Some(found) = FMHA.captures(self.name) {
             // 16 bits: from Volta on. 32 bits: since Ampere as three TF32 products.
@@ -90,6 +121,26 @@ impl Subject<'_> {
             return Some(architecture >= if &found[1] == "f32" { 80 } else { 70 });
         }
         said.or_else(|| self.by_precision())
+    }
+
+    /// Whether a kernel of a class that is no product holds none besides: one of a library whose
+    /// kernels do one thing, or one whose name mentions no part of a layer. A user's
+    /// `softmax_matmul` may be anything.
+    fn holds_no_product(&self) -> bool {
+        !matches!(self.library, Unknown | Vllm | Sglang | Aiter | ComposableKernel)
+            || !PRODUCT.is_match(self.name)
+    }
+
+    /// See [`KernelInfo::may_multiply`](crate::KernelInfo::may_multiply).
+    pub(crate) fn may_multiply(&self) -> bool {
+        match self.class {
+            Matmul | Attention | Convolution | Recurrence => true,
+            KernelClass::Other => {
+                // ncu's `--print-kernel-base function` leaves these of any CUTLASS product.
+                LAUNCHERS.contains(&self.base) || PRODUCT.is_match(self.name) || LAYER.is_match(self.name)
+            }
+            _ => !self.holds_no_product(),
+        }
     }
 
     /// Where the name says nothing else: the libraries compute narrow types on tensor cores only,
@@ -106,6 +157,11 @@ impl Subject<'_> {
 
     /// See [`KernelInfo::instruction`](crate::KernelInfo::instruction).
     pub(crate) fn instruction(&self) -> Option<[u32; 3]> {
+        if let Some(found) = TEMPLATE_INSTRUCTION.captures(self.name) {
+            let size =
+                |group: usize| found.get(group).or_else(|| found.get(group + 3))?.as_str().parse().ok();
+            return Some([size(1)?, size(2)?, size(3)?]);
+        }
         let found = INSTRUCTION.captures(self.name)?;
         let Some(spelled) = found.get(1) else {
             let size = |group: usize| found[group].parse().ok();
@@ -139,7 +195,7 @@ impl Subject<'_> {
         }
         match (self.class, self.library) {
             // Movement and integers.
-            (Copy | Index | Random, library) if library != Nccl => Some(false),
+            (Copy | Layout | Index | Random, library) if library != Nccl => Some(false),
             // PyTorch computes 16-bit types in 32 bits (`opmath_type`): HADD widens its inputs
             // there.
             (class, Pytorch) if class != Attention => Some(false),

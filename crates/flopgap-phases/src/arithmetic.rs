@@ -3,9 +3,6 @@
 use flopgap_kernels::{KernelClass, KernelInfo, Precision as Named};
 use flopgap_ncu::{Arithmetic, Precision};
 
-/// Bare names of launchers that ncu's `--print-kernel-base function` leaves of any CUTLASS product.
-const LAUNCHERS: [&str; 3] = ["Kernel", "Kernel2", "device_kernel"];
-
 /// ncu's name for a result that is not a kernel but all work of a range or a graph.
 const COMPOSITES: [&str; 2] = ["range", "graph"];
 
@@ -21,20 +18,17 @@ const COMPOSITES: [&str; 2] = ["range", "graph"];
 /// assert_eq!(product.tensor_precision, Some(Precision::TensorBf16));
 /// ```
 pub fn arithmetic(info: &KernelInfo) -> Arithmetic {
-    let is_product = match info.class {
-        KernelClass::Matmul | KernelClass::Attention | KernelClass::Convolution => {
-            info.tensor_cores != Some(false)
-        }
-        KernelClass::Other => LAUNCHERS.contains(&info.base.as_str()),
-        _ => false,
-    };
     let moves = matches!(
         info.class,
-        KernelClass::Copy | KernelClass::Index | KernelClass::Random | KernelClass::Communication
+        KernelClass::Copy
+            | KernelClass::Layout
+            | KernelClass::Index
+            | KernelClass::Random
+            | KernelClass::Communication
     );
     Arithmetic {
         tensor_cores: info.tensor_cores,
-        is_product,
+        is_product: info.may_multiply && info.tensor_cores != Some(false),
         is_composite: COMPOSITES.contains(&info.base.as_str()) && info.class == KernelClass::Other,
         precision: info.precision.filter(|_| !moves).and_then(on_shader_cores),
         tensor_precision: info.precision.map(on_tensor_cores),

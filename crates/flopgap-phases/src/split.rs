@@ -34,7 +34,7 @@ impl Share {
             KernelClass::Matmul | KernelClass::Gemv => Share::Gemm,
             KernelClass::SplitKReduce => Share::SplitK,
             KernelClass::Reduction if pass == Pass::Backward => Share::SplitK,
-            KernelClass::Elementwise | KernelClass::Copy => Share::Activation,
+            KernelClass::Elementwise | KernelClass::Copy | KernelClass::Layout => Share::Activation,
             _ => Share::Other,
         }
     }

@@ -50,7 +50,9 @@ impl<'a> Structure<'a> {
             let kernel = kernel(launch);
             let activation = match kernel.class {
                 _ if Share::of(kernel.class, pass) == Share::Gemm => return Some(LaunchKind::Product),
-                KernelClass::SplitKReduce | KernelClass::Copy | KernelClass::Random => false,
+                KernelClass::SplitKReduce | KernelClass::Copy | KernelClass::Layout | KernelClass::Random => {
+                    false
+                }
                 KernelClass::Elementwise => compiled || !named || is_named_activation(kernel),
                 _ => compiled || is_named_activation(kernel),
             };

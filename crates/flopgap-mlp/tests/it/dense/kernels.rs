@@ -376,7 +376,7 @@ fn kernels_have_the_class_that_their_work_has() {
         ("coopmat_simt_mlp_forward", KernelClass::Matmul),
         ("coopmat_simt_mlp_forward_terms", KernelClass::Matmul),
         ("coopmat_simt_mlp_backward_terms", KernelClass::Matmul),
-        ("coopmat_simt_mlp_transpose", KernelClass::Copy),
+        ("coopmat_simt_mlp_transpose", KernelClass::Layout),
         ("coopmat_mlp_forward_mma_latency", KernelClass::Matmul),
         ("coopmat_mlp_forward_few", KernelClass::Matmul),
         ("coopmat_mlp_backward_mma_fused", KernelClass::Matmul),
