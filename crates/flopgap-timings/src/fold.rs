@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use flopgap_trace::fold_name;
 
-use crate::kind::PassKind;
+use crate::kind::{PassKind, is_interleaved};
 
 /// Words after which a number distinguishes one layer from the others, also at the end of a longer
 /// word: `layer_7`, `TransformerBlock3`.
@@ -34,6 +34,7 @@ const COUNTERS: [&str; 14] = [
 /// that [`fold_name`] takes for occurrences.
 pub(crate) fn fold_instances(text: &str) -> Cow<'_, str> {
     match PassKind::of(text) {
+        Some(_) if is_interleaved(text) => Cow::Borrowed(text),
         Some(_) => fold_counts(text),
         None => fold_name(text),
     }
@@ -44,9 +45,14 @@ pub(crate) fn fold_range(text: &str) -> String {
     fold_layers(&fold_instances(text)).into_owned()
 }
 
-/// All numbers except those of parameters.
+/// All numbers except those of parameters, and except that nothing is computed: `context_0`.
 fn fold_counts(text: &str) -> Cow<'_, str> {
-    let numbers = numbers(text).filter(|&(start, _)| !is_parameter(&text[..start]));
+    let is_nothing = |start: usize, end: usize| {
+        &text[start..end] == "0" && ["context_", "generation_"].iter().any(|key| text[..start].ends_with(key))
+    };
+    // A server's iterations differ in all their sizes.
+    let is_size = |start: usize| !text.starts_with("step[") && is_parameter(&text[..start]);
+    let numbers = numbers(text).filter(|&(start, end)| !is_size(start) && !is_nothing(start, end));
     replaced(text, numbers)
 }
 
@@ -130,6 +136,12 @@ mod tests {
             ("step 3 of 10", "step * of *"),
             ("prefill bs=4 step=7", "prefill bs=4 step=*"),
             ("decode[batch = 3, seqlen = 512]", "decode[batch = *, seqlen = 512]"),
+            ("1F1B", "1F1B"),
+            ("step[EXTEND bs=15 toks=15360]", "step[EXTEND bs=* toks=*]"),
+            (
+                "execute_32_context_0(sq0sk0)_generation_32(sq32sk55086)",
+                "execute_*_context_0(sq*sk*)_generation_*(sq*sk*)",
+            ),
             ("aten::view, op_id = 7", "aten::view, op_id = *"),
             ("blocks.7", "blocks.*"),
             ("blocks.21.attn", "blocks.*.attn"),

@@ -10,7 +10,7 @@ pub enum PassKind {
     /// Warming up: compilation, autotuning, first allocations. Not measured.
     WarmUp,
     /// A whole step or iteration, of training or of inference: `step_3`, `iteration 3`,
-    /// `train_step`, `train_batch`, `batch_12`, `ProfilerStep#3`, `forward_backward`,
+    /// `train_step`, `train_batch`, `batch_12`, `ProfilerStep#3`, `forward_backward`, `1F1B`,
     /// `execute_model`, `generate`, `inference`.
     Step,
     /// `forward`, `fwd`, `forward_step_3`.
@@ -21,17 +21,19 @@ pub enum PassKind {
     Optimizer,
     /// A range that the user asked for by name.
     Named,
-    /// The pass of a language model over its prompt: `prefill`, `prefill_step_0`.
+    /// The pass of a language model over its prompt: `prefill`, `prefill_step_0`, that of
+    /// a server: `step[EXTEND bs=15 toks=15360]`.
     Prefill,
     /// A pass of a language model that makes the next tokens: `decode`, `decode_step_3`,
-    /// `generate_token`.
+    /// `generate_token`, vLLM's `execute_32_context_0(...)_generation_32(...)`.
     Decode,
 }
 
 const FORWARD: &[&str] = &["forward", "fwd"];
 const BACKWARD: &[&str] = &["backward", "bwd", "backprop"];
+// Users spell it both ways.
 const OPTIMIZER: &[&str] =
-    &["optimizer", "optimizer", "optim", "opt", "adam", "adamw", "sgd", "lion", "muon"];
+    &["optimizer", "optimiser", "optim", "opt", "adam", "adamw", "sgd", "lion", "muon"];
 const PREFILL: &[&str] = &["prefill", "prefilling"];
 const DECODE: &[&str] = &["decode", "decoding"];
 /// Words for a whole unit of work that is repeated.
@@ -87,9 +89,11 @@ const NEUTRAL: &[&str] = &[
     "engine",
     "epoch",
     "executor",
+    "fn",
     "fp",
     "fsdp",
     "full",
+    "function",
     "gen",
     "global",
     "gpu",
@@ -147,6 +151,7 @@ const NEUTRAL: &[&str] = &[
     "transformer",
     "update",
     "worker",
+    "x",
     "xla",
 ];
 
@@ -155,7 +160,7 @@ const VOCABULARY: [&[&str]; 13] =
     [NEUTRAL, FORWARD, BACKWARD, OPTIMIZER, PREFILL, DECODE, STEP, BATCH, RUN, EXECUTE, TOKEN, PARTS, CHECKS];
 
 /// Words that make `execute` and `run` mean a step: `execute_model`, `run_graph`.
-const RUNNABLE: &[&str] = &["model", "graph", "batch", "context", "engine", "request"];
+const RUNNABLE: &[&str] = &["model", "graph", "batch", "context", "engine", "request", "diffusion"];
 
 /// A name without what `torch.autograd.profiler.emit_nvtx` adds to it: `step, seq = 3, op_id = 17`.
 fn without_numbers_of_pytorch(name: &str) -> &str {
@@ -188,6 +193,12 @@ impl PassKind {
         let name = without_numbers_of_pytorch(name);
         if name.starts_with("Optimizer.step#") {
             return Some(PassKind::Optimizer);
+        }
+        if is_interleaved(name) {
+            return Some(PassKind::Step);
+        }
+        if let Some(kind) = of_vllm(name).or_else(|| of_sglang(name)) {
+            return Some(kind);
         }
         Self::of_words(&words(name)).or_else(|| {
             let (before, after) = name.split_once(':')?;
@@ -230,6 +241,17 @@ impl PassKind {
     /// (`validation_step`). Where nothing is a step, decoding is, and then prefilling.
     pub(crate) fn claim(name: &str) -> Option<Claim> {
         let name = without_numbers_of_pytorch(name);
+        // Every iteration of a server is a step, whatever it does: the one that takes the most time
+        // is what the trace is measured by.
+        if of_vllm(name).is_some() {
+            return Some(Claim(1));
+        }
+        if is_interleaved(name) {
+            return Some(Claim(4));
+        }
+        if of_sglang(name).is_some() {
+            return Some(Claim(0));
+        }
         let words = words(name.rsplit_once(": ").map_or(name, |(_, name)| name));
         let has = |any: &[&str]| words.iter().any(|word| is_one(word, any));
         Some(Claim(match PassKind::of(name)? {
@@ -263,18 +285,53 @@ impl PassKind {
     }
 }
 
+/// The kind of an iteration of vLLM by what it says to compute: `execute_32_context_0(...)_generation_32(...)`
+/// are no requests to read and 32 to continue. Both in one iteration are a step.
+fn of_vllm(name: &str) -> Option<PassKind> {
+    let (_, rest) = name.strip_prefix("execute_")?.split_once("context_")?;
+    let (context, rest) = rest.split_once('(')?;
+    let (_, rest) = rest.split_once(")_generation_")?;
+    let (generation, _) = rest.split_once('(')?;
+    let [context, generation]: [u64; 2] = [context.parse().ok()?, generation.parse().ok()?];
+    Some(match (context, generation) {
+        (0, 1..) => PassKind::Decode,
+        (1.., 0) => PassKind::Prefill,
+        _ => PassKind::Step,
+    })
+}
+
+/// The kind of an iteration of a server that runs `SGLang`, by its forward mode: `step[EXTEND bs=15 toks=15360]`.
+fn of_sglang(name: &str) -> Option<PassKind> {
+    let mode = name.strip_prefix("step[")?.split([' ', ']']).next()?;
+    Some(match mode {
+        "EXTEND" | "PREFILL" => PassKind::Prefill,
+        "DECODE" => PassKind::Decode,
+        _ => PassKind::Step,
+    })
+}
+
+/// Whether a name counts passes of micro-batches that run interleaved: `1F1B`.
+pub(crate) fn is_interleaved(name: &str) -> bool {
+    let count = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let passes = name.strip_suffix('B').and_then(|name| name.split_once('F'));
+    passes.is_some_and(|(forward, backward)| count(forward) && count(backward))
+}
+
 /// Whether a word is one of some, in upper or lower case.
 fn is_one(word: &str, of: &[&str]) -> bool {
     of.iter().any(|one| one.eq_ignore_ascii_case(word))
 }
 
-/// The words of a name: `ProfilerStep#3` is `Profiler`, `Step`.
+/// The words of a name: `ProfilerStep#3` is `Profiler`, `Step`, and `DDPStrategy` is `DDP`,
+/// `Strategy`.
 fn words(name: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut begin = None;
     let mut before = ' ';
     for (at, c) in name.char_indices() {
-        let begins = c.is_uppercase() && before.is_lowercase();
+        let after = name[at + c.len_utf8()..].chars().next();
+        let ends_acronym = before.is_uppercase() && after.is_some_and(char::is_lowercase);
+        let begins = c.is_uppercase() && (before.is_lowercase() || ends_acronym);
         if !c.is_alphabetic() || begins {
             words.extend(begin.take().map(|begin| &name[begin..at]));
         }
@@ -344,6 +401,7 @@ mod tests {
             ("gpu_model_runner: forward", PassKind::Forward),
             ("rank3:backward", PassKind::Backward),
             ("[Executor] _forward_step 12: 1 ctx reqs, 2 gen reqs", PassKind::Forward),
+            ("optimiser", PassKind::Optimizer),
         ] {
             assert_eq!(PassKind::of(name), Some(kind), "{name}");
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
@@ -374,10 +432,51 @@ mod tests {
             "epoch 3",
             "aten::forward",
             "next_token",
+            "PjitFunction(matmul)",
+            "DDPStrategy.batch_to_device",
+            "F1B",
+            "1F1B1",
+            "attn(F)",
+            "capture_32_FULL",
         ] {
             assert_eq!(PassKind::of(name), None, "{name}");
         }
     }
+
+    /// As vLLM, `SGLang`, JAX, Lightning and `DualPipe` mark them.
+    #[test]
+    fn names_as_frameworks_mark_them() {
+        for (name, kind) in [
+            (
+                "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
+                PassKind::Decode,
+            ),
+            (
+                "execute_15360_context_15(sq15360sk15360sqsq15728640sqsk15728640)_generation_0(sq0sk0sqsq0sqsk0)",
+                PassKind::Prefill,
+            ),
+            (
+                "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)",
+                PassKind::Step,
+            ),
+            ("execute_context_1(888_788544)_generation_0(0)", PassKind::Prefill),
+            ("execute_diffusion_1_1024x1024", PassKind::Step),
+            ("step[EXTEND bs=15 toks=15360]", PassKind::Prefill),
+            ("step[DECODE bs=32]", PassKind::Decode),
+            ("step[TARGET_VERIFY bs=8]", PassKind::Step),
+            ("PjitFunction(train_step)", PassKind::Step),
+            ("PjitFunction(forward)", PassKind::Forward),
+            ("DDPStrategy.training_step", PassKind::Step),
+            ("[pl][profile][Strategy]DDPStrategy.training_step", PassKind::Step),
+            ("[pl][profile][Strategy]SingleDeviceStrategy.validation_step", PassKind::Step),
+            ("FSDPStrategy.backward", PassKind::Backward),
+            ("1F1B", PassKind::Step),
+            ("2F2B", PassKind::Step),
+        ] {
+            assert_eq!(PassKind::of(name), Some(kind), "{name}");
+        }
+    }
+
     #[test]
     fn the_best_claim_to_be_the_step() {
         for names in [
@@ -390,5 +489,10 @@ mod tests {
             assert!(claims.is_sorted() && claims[0] < claims[claims.len() - 1], "{names:?}: {claims:?}");
         }
         assert_eq!(PassKind::claim("forward"), None);
+        // What a server does in an iteration is no better or worse a claim.
+        let iterations = ["execute_4_context_1(4)_generation_0(0)", "execute_4_context_0(0)_generation_4(4)"];
+        assert_eq!(PassKind::claim(iterations[0]), PassKind::claim(iterations[1]));
+        assert_eq!(PassKind::claim("step[EXTEND bs=1]"), PassKind::claim("step[DECODE bs=1]"));
+        assert!(PassKind::claim("ProfilerStep#3") < PassKind::claim("1F1B"));
     }
 }

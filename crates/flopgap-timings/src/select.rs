@@ -94,7 +94,8 @@ impl Derived {
             return found;
         }
         found.kinds = nvtx.names.iter().map(|(_, name)| PassKind::of(&name.text)).collect();
-        for range in nvtx.ranges.iter().filter(|range| range.style != RangeStyle::Derived) {
+        let marked = |range: &&NvtxRange| !matches!(range.style, RangeStyle::Derived | RangeStyle::Operator);
+        for range in nvtx.ranges.iter().filter(marked) {
             let kind = found.kinds[range.name.index()];
             found.marked.extend(kind.filter(|kind| !found.marked.contains(kind)));
         }
@@ -136,7 +137,7 @@ impl Called<'_> {
 
 impl<'a> Named<'a> {
     pub(crate) fn new(nvtx: &'a NvtxRanges) -> Named<'a> {
-        let mut by_name: FxHashMap<Name, Vec<usize>> = FxHashMap::default();
+        let mut by_name: FxHashMap<(Name, bool), Vec<usize>> = FxHashMap::default();
         let derived = Derived::of(nvtx);
         for (at, range) in nvtx.ranges.iter().enumerate() {
             if derived.leaves_out(range) {
@@ -146,20 +147,21 @@ impl<'a> Named<'a> {
             // it.
             let backward = range.end.is_some_and(|end| end < range.start);
             if !range.crosses_threads && !backward {
-                by_name.entry(range.name).or_default().push(at);
+                let marks = range.style != RangeStyle::Operator;
+                by_name.entry((range.name, marks)).or_default().push(at);
             }
         }
-        let called = by_name.into_iter().map(|(name, mut instances)| {
+        let called = by_name.into_iter().map(|((name, marks), mut instances)| {
             let RangeName { domain, text } = nvtx.names.get(name);
             let domain = domain.as_deref().unwrap_or_default();
             let by_time = |at: &usize| (nvtx.ranges[*at].start, nvtx.ranges[*at].id);
             if !instances.is_sorted_by_key(by_time) {
                 instances.sort_by_key(by_time);
             }
-            Called { domain, text, kind: PassKind::of(text), instances }
+            Called { domain, text, kind: PassKind::of(text).filter(|_| marks), instances }
         });
         let mut called: Vec<Called<'_>> = called.collect();
-        called.sort_unstable_by_key(|called| (called.domain, called.text));
+        called.sort_unstable_by_key(|called| (called.domain, called.text, called.kind));
         Named { nvtx, called }
     }
 

@@ -13,6 +13,9 @@ pub enum RangeStyle {
     PushPop,
     /// `nvtxRangeStart` and `nvtxRangeEnd`: may overlap others, and may end on another thread.
     StartEnd,
+    /// An operator of a framework, which its profiler records as it runs. It marks no pass, whatever
+    /// its name: `forward` is that of a scripted module.
+    Operator,
     /// Not marked by anybody, but derived from what ran: the forward pass that operators make.
     Derived,
 }
@@ -23,6 +26,7 @@ impl RangeStyle {
         match self {
             RangeStyle::PushPop => "PushPop",
             RangeStyle::StartEnd => "StartEnd",
+            RangeStyle::Operator => "Operator",
             RangeStyle::Derived => "Derived",
         }
     }

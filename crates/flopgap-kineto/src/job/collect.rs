@@ -156,12 +156,14 @@ impl Together {
         let operators = trace.operators.iter().map(|operator| {
             (&operator.name, operator.thread, interval(operator.start, operator.duration), operator.external)
         });
-        for (name, thread, interval, number) in marked.chain(operators) {
+        let marked = marked.map(|range| (range, RangeStyle::PushPop));
+        let operators = operators.map(|range| (range, RangeStyle::Operator));
+        for ((name, thread, interval, number), style) in marked.chain(operators) {
             let thread = ids[thread as usize];
             if let Some(number) = number {
                 external.insert(number, (thread, interval));
             }
-            self.push_range(name, thread, interval, RangeStyle::PushPop);
+            self.push_range(name, thread, interval, style);
         }
         for (name, thread, Interval { start, end }) in passes(&trace) {
             let interval = Interval { start: time(start), end: time(end) };

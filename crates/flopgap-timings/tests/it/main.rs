@@ -3,5 +3,6 @@
 #![expect(clippy::float_cmp, reason = "means of integers are exact to the last bit")]
 
 mod answers;
+mod operators;
 mod passes;
 mod support;
