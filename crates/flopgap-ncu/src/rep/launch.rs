@@ -91,7 +91,7 @@ pub(super) fn fill(
         None => strings.intern(numbers.unnamed),
     };
     if let Some(state) = nvtx {
-        nvtx::ranges(state, thread, strings, &mut launch.nvtx)?;
+        nvtx::ranges(state, thread, strings, launch)?;
     }
     if unnamed.is_empty() {
         properties(launch, strings);

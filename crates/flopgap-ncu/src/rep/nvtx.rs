@@ -2,7 +2,7 @@
 
 use super::FormatFault;
 use super::wire::{Damage, Field, Message};
-use crate::model::{NvtxKind, NvtxRange, Strings, Symbol};
+use crate::model::{Launch, NvtxKind, NvtxRange, Strings, Symbol};
 
 /// How NVTX calls the domain of ranges that were given none.
 const DEFAULT_DOMAIN: &[u8] = b"<default domain>";
@@ -13,12 +13,13 @@ const PROCESS_SCOPE: u64 = 1;
 /// Adds the ranges of an `NvtxState`: push/pop ranges outermost first, then start/end ranges.
 ///
 /// As in NVIDIA's reader, the push/pop ranges of the launching thread count, and those of all
-/// threads when the report was recorded with `--nvtx-push-pop-scope process`.
+/// threads when the report was recorded with `--nvtx-push-pop-scope process`. Otherwise those of
+/// other threads are kept apart.
 pub(super) fn ranges(
     state: Message<'_>,
     launched_by: u64,
     strings: &mut Strings,
-    ranges: &mut Vec<NvtxRange>,
+    launch: &mut Launch,
 ) -> Result<(), Damage> {
     let mut domains = Vec::new();
     let mut scope = 0;
@@ -32,16 +33,16 @@ pub(super) fn ranges(
     for field in state.fields() {
         let (2, Field::Bytes(thread)) = field? else { continue };
         let tid = id_of(thread, "NVTX thread")?;
-        if scope == PROCESS_SCOPE || tid == launched_by {
-            push_pop(thread, tid, &domains, strings, ranges)?;
-        }
+        let counts = scope == PROCESS_SCOPE || tid == launched_by;
+        let ranges = if counts { &mut launch.nvtx } else { &mut launch.nvtx_of_others };
+        push_pop(thread, tid, &domains, strings, ranges)?;
     }
     for field in state.fields() {
         let (3, Field::Bytes(opened)) = field? else { continue };
         let domain = Domain::find(opened, &domains, strings)?;
         for field in opened.fields() {
             if let (3, Field::Bytes(range)) = field? {
-                ranges.push(StartEnd::parse(range)?.resolve(domain, strings)?);
+                launch.nvtx.push(StartEnd::parse(range)?.resolve(domain, strings)?);
             }
         }
     }

@@ -347,6 +347,11 @@ fn ranges_are_in_push_order_over_domains_and_threads_count_by_scope() {
     assert_eq!(outcome.nvtx(0), [&launching[..], &opened].concat());
     let elsewhere = [(PushPop, "", "elsewhere", Some(12))];
     assert_eq!(outcome.nvtx(1), [&elsewhere[..], &launching, &opened].concat());
+    let of_others = |launch: usize| {
+        let ranges = outcome.launches[launch].nvtx_of_others.iter();
+        ranges.map(|range| (outcome.text(range.name), range.thread)).collect::<Vec<_>>()
+    };
+    assert_eq!((of_others(0), of_others(1)), (vec![("elsewhere", Some(12))], vec![]));
 }
 
 #[test]
