@@ -2,7 +2,9 @@
 
 mod analysis;
 mod arithmetic;
+mod attribution;
 mod breakdown;
+mod ceiling;
 mod contradiction;
 mod cut;
 mod error;
@@ -17,19 +19,23 @@ mod sequence;
 mod sizes;
 mod split;
 mod structure;
+mod totals;
 mod warning;
 
 pub use analysis::{Analysis, PassAnalysis, Strictness};
 pub use arithmetic::arithmetic;
+pub use attribution::Matches;
 pub use breakdown::{Breakdown, Cause, Step};
+pub use ceiling::Gpu;
 pub use contradiction::{Clue, Contradiction, LaunchKind, SizeEvidence};
 pub use cut::{PhaseLaunches, Phases};
 pub use error::PhaseError;
 pub use gap::{Gap, Missing, Place};
 pub use launch::{LaunchName, NumberedLaunch};
 pub use phase::Phase;
-pub use profile::{KernelProfile, Profile, Sum, Totals};
+pub use profile::{KernelProfile, Profile, Whole};
 pub use recording::{CountedLaunch, Kernel, KernelId, Recording};
 pub use sequence::Sequence;
 pub use split::{KernelTotal, PhaseFlops, Share};
+pub use totals::{Sum, Totals};
 pub use warning::Warning;

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use flopgap_ncu::LaunchView;
+use flopgap_ncu::{LaunchView, NvtxRange, Strings};
+
+use crate::attribution::with_main_thread;
 
 /// A part of a profiled run of one network.
 ///
@@ -42,9 +44,16 @@ impl Phase {
         Phase::ALL.into_iter().find(|phase| name.eq_ignore_ascii_case(phase.name()))
     }
 
-    /// The phase of a launch: that of the outermost range around it that marks one.
+    /// The phase of a launch: that of the outermost range around it that marks one. Where no range
+    /// of its own thread marks one, the main thread's does, if the report lists them.
     pub fn of_launch(launch: LaunchView<'_>) -> Option<Phase> {
-        launch.nvtx.iter().find_map(|range| Phase::of_range(launch.strings.get(range.name)))
+        Phase::of_ranges(&launch.nvtx, launch.strings)
+            .or_else(|| Phase::of_ranges(&with_main_thread(launch), launch.strings))
+    }
+
+    /// The phase that the outermost of some ranges marks, of those that mark one.
+    pub fn of_ranges(ranges: &[NvtxRange], strings: &Strings) -> Option<Phase> {
+        ranges.iter().find_map(|range| Phase::of_range(strings.get(range.name)))
     }
 }
 

@@ -1,148 +1,72 @@
 //! The kernels of a report with their totals.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, KernelClass, KernelInfo};
 use flopgap_ncu::{
-    Arithmetic, Count, FlopCounter, Flops, Instruction, LaunchView, Layout, Measurement, Precision, Reader,
-    Symbol, Unknown,
+    Arithmetic, FlopCounter, Flops, Instruction, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
+    Unknown,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::arithmetic::arithmetic;
+use crate::attribution::{Attribution, Matches, Settled, Verdict};
+use crate::ceiling::{FactReader, Facts, Gpu};
 use crate::gap::{Gap, Lacking, Missing, Place};
 use crate::repeat::SeenLaunches;
-use crate::{PhaseError, Warning};
+use crate::{PhaseError, Totals, Warning};
 
-/// What the launches of a kernel, of a class or of a whole report add up to.
-///
-/// A sum is present only if it was measured for every launch: a part of the whole would be a wrong
-/// number.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Totals {
-    /// Launches.
-    pub launches: u64,
-    /// Floating-point operations of all precisions. It is measured for a launch only if nothing of
-    /// that launch's is missing ([`Flops::work`]).
-    pub flops: Sum,
-    /// The same by precision; a precision that no launch was measured for is not listed.
-    pub by_precision: BTreeMap<Precision, Sum>,
-    /// Instructions of the shader cores by kind, once for each thread; a kind that no launch was
-    /// measured for is not listed.
-    pub by_instruction: BTreeMap<Instruction, Sum>,
-    /// Bytes to and from device memory.
-    pub dram_bytes: Sum,
-    /// Bytes through the L2 cache.
-    pub l2_bytes: Sum,
-    /// Time on the GPU in nanoseconds.
-    pub duration_ns: Sum,
-    /// Half-precision instructions, counted as operations, that are constants and conversions. Not
-    /// in `flops`.
-    pub half_artifacts: u64,
-    /// Half-precision operations that may be arithmetic or not. Not in `flops`.
-    pub half_undecided: u64,
-}
-
-/// A sum over launches, with the number of launches that it was measured for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sum {
-    value: u64,
-    measured: u64,
-    rounded: bool,
-}
-
-impl Sum {
-    fn add(&mut self, count: Option<Count>, launches: u64, quantity: &'static str) -> Result<(), FlopError> {
-        let Some(count) = count else { return Ok(()) };
-        let overflow = || FlopError::Overflow { quantity: quantity.into() };
-        self.value = self.value.checked_add(count.value).ok_or_else(overflow)?;
-        self.measured += launches;
-        self.rounded |= count.rounded;
-        Ok(())
-    }
-
-    /// Whether ncu printed a part of it rounded (`10.53 Mbyte`).
-    pub fn is_rounded(self) -> bool {
-        self.rounded
-    }
-}
-
-impl Totals {
-    /// The sum if it was measured for every launch; `None` otherwise.
-    pub fn complete(&self, sum: Sum) -> Option<u64> {
-        (self.launches > 0 && sum.measured == self.launches).then_some(sum.value)
-    }
-
-    /// The sum over those launches that it was measured for.
-    pub fn known(&self, sum: Sum) -> u64 {
-        sum.value
-    }
-
-    /// How many launches a sum was measured for.
-    pub fn measured(&self, sum: Sum) -> u64 {
-        sum.measured
-    }
-
-    /// Whether some launch lacks it.
-    fn lacks(&self, sum: Sum) -> bool {
-        sum.measured < self.launches
-    }
-
-    /// How many launches a sum lacks, if it was measured for some and not for all.
-    pub fn lacking(&self, sum: Sum) -> Option<u64> {
-        (sum.measured > 0).then(|| self.launches - sum.measured).filter(|&launches| launches > 0)
-    }
-
-    /// FLOPs for each byte of device memory.
-    pub fn intensity(&self) -> Option<f64> {
-        let bytes = self.complete(self.dram_bytes).filter(|&bytes| bytes > 0)?;
-        Some(self.complete(self.flops)? as f64 / bytes as f64)
-    }
-
-    fn add(&mut self, launches: u64, flops: &Flops) -> Result<(), FlopError> {
-        self.launches += launches;
-        self.flops.add(flops.total(), launches, "FLOPs")?;
-        for (precision, measurement) in flops.iter() {
-            let operations = match measurement {
-                // Constants and conversions: of arithmetic there is none.
-                Measurement::Artifact(_) => Some(Count::default()),
-                other => other.count(),
-            };
-            self.by_precision.entry(precision).or_default().add(
-                operations,
-                launches,
-                "FLOPs of a precision",
-            )?;
-            match measurement {
-                Measurement::Artifact(count) => add_to(&mut self.half_artifacts, count.value)?,
-                Measurement::Undecided(count) => add_to(&mut self.half_undecided, count.value)?,
-                _ => {}
-            }
-        }
-        for (instruction, count) in flops.instructions.iter() {
-            let sum = self.by_instruction.entry(instruction).or_default();
-            sum.add(Some(count), launches, "instructions")?;
-        }
-        self.dram_bytes.add(flops.dram_bytes, launches, "DRAM bytes")?;
-        self.l2_bytes.add(flops.l2_bytes, launches, "L2 bytes")?;
-        self.duration_ns.add(flops.duration_ns, launches, "GPU time")?;
-        Ok(())
-    }
-}
-
-/// One kernel of a report: all launches with the same name.
+/// One kernel of a report: all launches with the same name on one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelProfile {
     /// The name as the report has it.
     pub name: String,
     /// The information in its name.
     pub info: Arc<KernelInfo>,
+    /// The GPU that it ran on.
+    pub gpu: Gpu,
     /// What its launches add up to.
     pub totals: Totals,
+}
+
+/// The report that a selection of launches is a part of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Whole {
+    /// All its launches.
+    pub launches: u64,
+    /// Those of them that are matrix products.
+    pub products: u64,
+    /// The processes that launched them.
+    pub processes: BTreeSet<u64>,
+    /// Selected launches that no range of their own thread is around, but one of their process.
+    pub by_process: Option<Missing>,
+    /// Launches that may lie within the selected ranges or not, and that no sum has.
+    pub undecided: Option<Missing>,
+    /// The matrix products among those.
+    pub undecided_products: u64,
+    /// The same for another print of the same recording: processes, ids, grids and blocks of all
+    /// launches. `None` where some launch has no process or id.
+    fingerprint: Option<u64>,
+    /// Of the selected launches that have one.
+    durations_ns: Vec<u64>,
+}
+
+impl Whole {
+    /// Whether two files are prints of one recording: the same launches of the same processes, each
+    /// of the same duration as far as ncu prints it. Another run of the same program, which may
+    /// have its process ids in a container, takes another time.
+    pub fn is_recording_of(&self, other: &Whole) -> bool {
+        // The details page prints two decimals.
+        let alike = |(&a, &b): (&u64, &u64)| a.abs_diff(b) <= 10 + a.max(b) / 200;
+        self.fingerprint.is_some()
+            && self.fingerprint == other.fingerprint
+            && self.durations_ns.iter().zip(&other.durations_ns).all(alike)
+    }
 }
 
 /// The kernels of a report: those whose FLOPs are not known, then the one with the most FLOPs (then
@@ -160,6 +84,8 @@ pub struct Profile {
     pub missing: [Option<Missing>; 3],
     /// Launches whose half-precision instructions may be arithmetic or not.
     pub undecided: Option<Missing>,
+    /// The report with the launches that were not selected.
+    pub whole: Whole,
     /// Where the report breaks off or is damaged, as [`Reader::lost_at`]: every sum may be too
     /// small.
     pub lost_at: Option<u64>,
@@ -194,30 +120,79 @@ impl Profile {
     /// # Errors
     /// As [`Profile::load`], and those of `takes`.
     pub fn read_where(
+        reader: Reader,
+        path: &Path,
+        classifier: &Classifier,
+        takes: impl FnMut(LaunchView<'_>) -> Result<bool, PhaseError>,
+    ) -> Result<Profile, PhaseError> {
+        Profile::read_within(reader, path, classifier, None, takes)
+    }
+
+    /// Like [`Profile::read_where`], of those launches that also lie within ranges.
+    ///
+    /// They belong to ranges by process: what another thread launched while the main thread was in
+    /// a range is in it, too. An `.ncu-rep` lists the ranges of all threads. A CSV lists those of
+    /// the launching thread alone; there, a launch without any counts where the launches of the
+    /// thread with ranges before and after it show that the range stayed open, and otherwise is
+    /// in [`Whole::undecided`].
+    ///
+    /// # Errors
+    /// As [`Profile::read_where`].
+    pub fn read_within(
         mut reader: Reader,
         path: &Path,
         classifier: &Classifier,
+        within: Option<&Matches<'_>>,
         mut takes: impl FnMut(LaunchView<'_>) -> Result<bool, PhaseError>,
     ) -> Result<Profile, PhaseError> {
         let mut counter = FlopCounter::new();
-        let mut slots: FxHashMap<Symbol, (usize, Arithmetic)> = FxHashMap::default();
+        let mut facts = FactReader::default();
+        let mut kernels: FxHashMap<Symbol, Named> = FxHashMap::default();
+        let mut slots: FxHashMap<(Symbol, Gpu), usize> = FxHashMap::default();
         let mut sums = Sums::default();
         let mut seen = SeenLaunches::default();
+        let mut prints = Fingerprint::default();
+        let mut attribution = within.map(Attribution::new);
         while let Some(launch) = reader.next_launch()? {
             seen.note(path, launch)?;
-            if !takes(launch)? {
+            prints.note(launch);
+            let kernel = kernels.entry(launch.name).or_insert_with(|| Named::of(launch, classifier));
+            sums.note(launch, kernel);
+            let wanted = takes(launch)?;
+            let (verdict, settled) =
+                attribution.as_mut().map_or((Verdict::Own, None), |ranges| ranges.judge(launch));
+            if let Some(settled) = settled {
+                sums.settle(&settled)?;
+            }
+            if !wanted || verdict == Verdict::Outside {
                 continue;
             }
-            let (slot, computes) =
-                *slots.entry(launch.name).or_insert_with(|| sums.start(launch.kernel_name(), classifier));
-            let flops = counter.count_as(launch, &computes);
-            let place = Place::of(launch);
-            sums.add(slot, launch.invocations, &flops, place, launch.compute_capability)?;
+            let facts = facts.read(launch);
+            let gpu = facts.gpu(launch);
+            let slot = *slots.entry((launch.name, gpu)).or_insert_with(|| sums.start(kernel, gpu));
+            let one = Counted {
+                slot,
+                product: kernel.is_product(),
+                launches: launch.invocations,
+                flops: counter.count_as(launch, &kernel.computes),
+                facts,
+                place: Place::of(launch),
+                capability: launch.compute_capability,
+            };
+            match (verdict, &mut attribution) {
+                (Verdict::Open, Some(attribution)) => attribution.wait(launch, one),
+                (Verdict::Main, _) => sums.add_by_process(&one)?,
+                _ => sums.add(&one)?,
+            }
         }
         if reader.layout() == Layout::NvtxSummary {
             return Err(PhaseError::NvtxSummary { path: path.to_owned() });
         }
+        for undecided in attribution.into_iter().flat_map(Attribution::undecided) {
+            sums.leave_undecided(&undecided);
+        }
         let mut profile = sums.finish();
+        profile.whole.fingerprint = prints.finish();
         profile.lost_at = reader.lost_at();
         profile.warnings = Warning::of_report(path, reader.warnings());
         Ok(profile)
@@ -236,12 +211,23 @@ impl Profile {
         I: IntoIterator<Item = (Instruction, u64)>,
     {
         let mut counter = FlopCounter::new();
-        let mut slots: FxHashMap<&str, (usize, Arithmetic)> = FxHashMap::default();
+        let mut slots: FxHashMap<&str, (usize, Named)> = FxHashMap::default();
         let mut sums = Sums::default();
         for (index, (name, executed, duration_ns)) in launches.into_iter().enumerate() {
-            let (slot, computes) = *slots.entry(name).or_insert_with(|| sums.start(name, classifier));
-            let flops = counter.count_instructions(executed, duration_ns, &computes);
-            sums.add(slot, 1, &flops, Place::Launch(index as u64), None)?;
+            let (slot, kernel) = slots.entry(name).or_insert_with(|| {
+                let kernel = Named::new(name, classifier);
+                (sums.start(&kernel, Gpu::default()), kernel)
+            });
+            let flops = counter.count_instructions(executed, duration_ns, &kernel.computes);
+            sums.add(&Counted {
+                slot: *slot,
+                product: kernel.is_product(),
+                launches: 1,
+                flops,
+                facts: Facts::default(),
+                place: Place::Launch(index as u64),
+                capability: None,
+            })?;
         }
         Ok(sums.finish())
     }
@@ -254,7 +240,9 @@ impl Profile {
     pub fn merge(&mut self, more: Profile) -> Result<(), FlopError> {
         for kernel in more.kernels {
             let same = |known: &&mut KernelProfile| {
-                known.info.class == kernel.info.class && known.info.short == kernel.info.short
+                known.info.class == kernel.info.class
+                    && known.info.short == kernel.info.short
+                    && known.gpu == kernel.gpu
             };
             match self.kernels.iter_mut().find(same) {
                 Some(known) => known.totals.merge(&kernel.totals)?,
@@ -278,6 +266,12 @@ impl Profile {
             merge(known, more);
         }
         merge(&mut self.undecided, more.undecided);
+        merge(&mut self.whole.by_process, more.whole.by_process);
+        merge(&mut self.whole.undecided, more.whole.undecided);
+        self.whole.launches += more.whole.launches;
+        self.whole.products += more.whole.products;
+        self.whole.undecided_products += more.whole.undecided_products;
+        self.whole.processes.extend(more.whole.processes);
         self.lost_at = self.lost_at.or(more.lost_at);
         self.warnings.extend(more.warnings);
         self.sort();
@@ -287,6 +281,11 @@ impl Profile {
     fn sort(&mut self) {
         self.kernels.sort_by_cached_key(|kernel| (kernel.totals.rank(), kernel.name.clone()));
         self.gaps.sort_by_key(|gap| Reverse(gap.missing.launches));
+    }
+
+    /// The GPUs that the launches ran on.
+    pub fn gpus(&self) -> BTreeSet<Gpu> {
+        self.kernels.iter().map(|kernel| kernel.gpu).collect()
     }
 
     /// The totals of each class that occurs, in the order of [`Profile::kernels`].
@@ -312,6 +311,60 @@ impl Profile {
     }
 }
 
+/// A kernel's name with what follows from it.
+struct Named {
+    name: String,
+    info: Arc<KernelInfo>,
+    computes: Arithmetic,
+}
+
+impl Named {
+    fn new(name: &str, classifier: &Classifier) -> Named {
+        let info = classifier.get(name);
+        let computes = arithmetic(&info);
+        Named { name: name.to_owned(), info, computes }
+    }
+
+    fn of(launch: LaunchView<'_>, classifier: &Classifier) -> Named {
+        Named::new(launch.kernel_name(), classifier)
+    }
+
+    fn is_product(&self) -> bool {
+        matches!(self.info.class, KernelClass::Matmul | KernelClass::Gemv)
+    }
+}
+
+/// A launch, or several that one row stands for.
+struct Counted {
+    slot: usize,
+    product: bool,
+    launches: u64,
+    flops: Flops,
+    facts: Facts,
+    place: Place,
+    capability: Option<(u32, u32)>,
+}
+
+/// What prints of one recording have in common.
+#[derive(Default)]
+struct Fingerprint {
+    hash: FxHasher,
+    launches: u64,
+    lacking: bool,
+}
+
+impl Fingerprint {
+    fn note(&mut self, launch: LaunchView<'_>) {
+        self.launches += 1;
+        self.lacking |= launch.id.is_none() || launch.process_id.is_none();
+        (launch.process_id, launch.id, launch.grid, launch.block).hash(&mut self.hash);
+    }
+
+    fn finish(self) -> Option<u64> {
+        (self.launches > 0 && !self.lacking).then(|| self.hash.finish())
+    }
+}
+
 /// A profile while launches are added to it.
 #[derive(Default)]
 struct Sums {
@@ -321,27 +374,59 @@ struct Sums {
 }
 
 impl Sums {
-    /// Begins a kernel: its place, and what its name says about its arithmetic.
-    fn start(&mut self, name: &str, classifier: &Classifier) -> (usize, Arithmetic) {
-        let info = classifier.get(name);
-        let computes = arithmetic(&info);
-        let totals = Totals::default();
-        self.profile.kernels.push(KernelProfile { name: name.to_owned(), info, totals });
-        (self.profile.kernels.len() - 1, computes)
+    /// Begins a kernel.
+    fn start(&mut self, kernel: &Named, gpu: Gpu) -> usize {
+        let (name, info) = (kernel.name.clone(), Arc::clone(&kernel.info));
+        self.profile.kernels.push(KernelProfile { name, info, gpu, totals: Totals::default() });
+        self.profile.kernels.len() - 1
     }
 
-    /// Adds what was counted of a kernel's launch, or of several that one row stands for.
-    fn add(
-        &mut self,
-        slot: usize,
-        launches: u64,
-        flops: &Flops,
-        place: Place,
-        capability: Option<(u32, u32)>,
-    ) -> Result<(), FlopError> {
+    /// Notes a launch of the report, selected or not.
+    fn note(&mut self, launch: LaunchView<'_>, kernel: &Named) {
+        let whole = &mut self.profile.whole;
+        whole.launches += launch.invocations;
+        if kernel.is_product() {
+            whole.products += launch.invocations;
+        }
+        if let Some(process) = launch.process_id
+            && !whole.processes.contains(&process)
+        {
+            whole.processes.insert(process);
+        }
+    }
+
+    /// Adds the launches that waited, or names them.
+    fn settle(&mut self, settled: &Settled<Counted>) -> Result<(), FlopError> {
+        for counted in &settled.waiting {
+            if settled.inside {
+                self.add_by_process(counted)?;
+            } else {
+                self.leave_undecided(counted);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_by_process(&mut self, counted: &Counted) -> Result<(), FlopError> {
+        let kernel = self.profile.kernels[counted.slot].info.short.as_str();
+        Missing::add(&mut self.profile.whole.by_process, kernel, counted.launches, counted.place);
+        self.add(counted)
+    }
+
+    fn leave_undecided(&mut self, counted: &Counted) {
+        let kernel = self.profile.kernels[counted.slot].info.short.as_str();
+        Missing::add(&mut self.profile.whole.undecided, kernel, counted.launches, counted.place);
+        if counted.product {
+            self.profile.whole.undecided_products += counted.launches;
+        }
+    }
+
+    fn add(&mut self, counted: &Counted) -> Result<(), FlopError> {
         let Sums { profile, gaps, lacking } = self;
-        profile.kernels[slot].totals.add(launches, flops)?;
-        profile.totals.add(launches, flops)?;
+        let &Counted { slot, launches, ref flops, ref facts, place, capability, .. } = counted;
+        profile.whole.durations_ns.extend(flops.duration_ns.map(|time| time.value));
+        profile.kernels[slot].totals.add(launches, flops, facts)?;
+        profile.totals.add(launches, flops, facts)?;
         let kernel = profile.kernels[slot].info.short.as_str();
         if let Err(reason) = flops.work() {
             let key = (reason, capability);
@@ -374,46 +459,9 @@ impl Sums {
         };
         profile.gaps = gaps.into_iter().map(gap).collect();
         profile.missing = lacking.map(Lacking::of_some);
+        // A kernel whose launches were all left undecided.
+        profile.kernels.retain(|kernel| kernel.totals.launches > 0);
         profile.sort();
         profile
     }
-}
-
-impl Sum {
-    fn merge(&mut self, more: Sum, quantity: &'static str) -> Result<(), FlopError> {
-        self.add(Some(Count { value: more.value, rounded: more.rounded }), more.measured, quantity)
-    }
-}
-
-impl Totals {
-    /// Adds the launches of `more`.
-    ///
-    /// # Errors
-    /// [`FlopError::Overflow`] when a sum leaves `u64`.
-    pub fn merge(&mut self, more: &Totals) -> Result<(), FlopError> {
-        self.launches += more.launches;
-        self.flops.merge(more.flops, "FLOPs")?;
-        for (precision, sum) in &more.by_precision {
-            self.by_precision.entry(*precision).or_default().merge(*sum, "FLOPs of a precision")?;
-        }
-        for (instruction, sum) in &more.by_instruction {
-            self.by_instruction.entry(*instruction).or_default().merge(*sum, "instructions")?;
-        }
-        self.dram_bytes.merge(more.dram_bytes, "DRAM bytes")?;
-        self.l2_bytes.merge(more.l2_bytes, "L2 bytes")?;
-        self.duration_ns.merge(more.duration_ns, "GPU time")?;
-        add_to(&mut self.half_artifacts, more.half_artifacts)?;
-        add_to(&mut self.half_undecided, more.half_undecided)
-    }
-
-    /// What the largest come first by: what is not known may be anything, then FLOPs, then time.
-    fn rank(&self) -> Reverse<(bool, u64, u64)> {
-        Reverse((self.lacks(self.flops), self.flops.value, self.duration_ns.value))
-    }
-}
-
-fn add_to(operations: &mut u64, more: u64) -> Result<(), FlopError> {
-    let overflow = || FlopError::Overflow { quantity: "half-precision operations".into() };
-    *operations = operations.checked_add(more).ok_or_else(overflow)?;
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Phases and overheads of recorded runs.
 
+mod attribution;
 mod breakdown;
 mod cut;
 mod profile;

@@ -210,3 +210,60 @@ fn ranges_and_graphs_may_use_the_tensor_cores() {
         assert_eq!(one(&of(ranges.clone())).is_some(), name == "graph", "its products are counted: {name}");
     }
 }
+
+/// The ceilings that the counters of `--set full` give, and those of the GPU's properties: the
+/// shares that Python's `csv` computes from the same columns.
+#[test]
+fn rates_and_shares_of_the_roofline_are_those_of_the_columns() {
+    let near = |found: Option<f64>, expected: f64| {
+        let found = found.unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
+    };
+    let full = load("ncu/full_raw.csv.zst").unwrap().totals;
+    near(full.roofline_share(), 0.011_070_26);
+    near(full.mean_occupancy(), 0.093_271_47);
+    near(full.bytes_per_second(), 31.622_285e9);
+    let step = load("ncu/lm_raw_base.csv.zst").unwrap().totals;
+    near(step.roofline_share(), 0.134_324_47);
+    near(step.flops_per_second(), 14.610_111_6e12);
+    near(step.bytes_per_second(), 635.403_984e9);
+    assert_eq!(step.mean_occupancy(), None);
+    // FLOPs alone, without a time.
+    let counted = load("ncu/n4_d512_m64_forward.csv").unwrap().totals;
+    assert_eq!((counted.flops_per_second(), counted.roofline_share()), (None, None));
+}
+
+/// The binary report and its raw page give the same shares.
+#[test]
+fn ceilings_are_the_same_in_the_report_and_its_page() {
+    let of = |name: &str| load(name).unwrap().totals;
+    let (report, page) = (of("ncu/nvtx_names/full.ncu-rep.zst"), of("ncu/nvtx_names/raw_C.csv.zst"));
+    let near = |a: Option<f64>, b: Option<f64>| {
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert!((a / b - 1.0).abs() < 1e-3, "{a} {b}");
+    };
+    near(report.mean_occupancy(), page.mean_occupancy());
+    near(report.roofline_share(), page.roofline_share());
+}
+
+/// Two processes on two GPUs: a kernel has a profile on each.
+#[test]
+fn kernels_of_two_gpus_are_kept_apart() {
+    let csv = |device: &str, id: u64| {
+        format!(
+            "\"{id}\",\"1\",\"h\",\"f\",\"{device}\",\"9.0\",\"gpu__time_duration.sum\",\"ns\",\"{}\"\n",
+            10 + id
+        )
+    };
+    let header = "\"ID\",\"Process ID\",\"Host Name\",\"Kernel Name\",\"Device\",\"CC\",\"Metric Name\",\"Metric Unit\",\
+                  \"Metric Value\"\n";
+    let text = format!("{header}{}{}{}", csv("0", 0), csv("1", 1), csv("0", 2));
+    let reader = Reader::from_reader(std::io::Cursor::new(text), "gpus.csv").unwrap();
+    let profile = Profile::read(reader, std::path::Path::new("gpus.csv"), &Classifier::new()).unwrap();
+    let of = |kernel: &flopgap_phases::KernelProfile| {
+        (kernel.gpu.device, kernel.totals.complete(kernel.totals.duration_ns))
+    };
+    let mut kernels: Vec<_> = profile.kernels.iter().map(of).collect();
+    kernels.sort();
+    assert_eq!(kernels, [(Some(0), Some(22)), (Some(1), Some(11))]);
+}
