@@ -7,6 +7,8 @@ use flopgap_ncu::Unknown;
 use flopgap_phases::{Gap, PhaseError, Profile, Totals};
 use flopgap_report::numbers::group_thousands;
 
+use crate::quantity::Quantity;
+use crate::selection::Part;
 use crate::{PROGRAM, failure};
 
 /// Warns of launches whose FLOPs, traffic or time are not known, and of values that are not exact.
@@ -22,6 +24,24 @@ pub(crate) fn require_whole(file: &Path, lost_at: Option<u64>) -> Result<(), Fai
     match lost_at {
         None => Ok(()),
         Some(position) => Err(failure(&PhaseError::Lossy { path: file.to_owned(), position })),
+    }
+}
+
+/// Warns of quantities that only some of several files have.
+pub(crate) fn warn_across(parts: &[Part], whole: &Totals) {
+    for quantity in [Quantity::Flops, Quantity::DramBytes, Quantity::L2Bytes, Quantity::Time] {
+        let lacking: Vec<String> = parts
+            .iter()
+            .filter(|part| !quantity.is_measured(&part.profile.totals))
+            .map(|part| part.path.display().to_string())
+            .collect();
+        if quantity.is_measured(whole) && !lacking.is_empty() {
+            let (name, files) = (quantity.name(), lacking.join(", "));
+            flopgap_cli::warn(
+                PROGRAM,
+                format_args!("{name} was not measured in {files}; sums over it are left empty"),
+            );
+        }
     }
 }
 

@@ -3,12 +3,13 @@
 use clap::ValueEnum;
 use flopgap_flops::FlopError;
 use flopgap_kernels::{distinct_names, simple_kernel};
-use flopgap_phases::{KernelProfile, Profile, Totals};
+use flopgap_phases::{Gpu, KernelProfile, Profile, Totals};
 
 /// The meaning of a row.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
     /// The kernel's full name.
+    #[default]
     Kernel,
     /// The class that follows from the name: matmul, split-k-reduce, elementwise, …
     Class,
@@ -48,6 +49,8 @@ pub(crate) struct Group {
 
 /// The rows of a table, and what those that are not shown add up to.
 pub(crate) struct Groups {
+    /// The keys of the labels of each row.
+    pub(crate) keys: Vec<&'static str>,
     pub(crate) rows: Vec<Group>,
     /// How many are not shown, and their totals.
     pub(crate) more: Option<(usize, Totals)>,
@@ -70,31 +73,69 @@ impl Groups {
 /// # Errors
 /// When a sum leaves `u64`.
 pub(crate) fn groups(profile: &Profile, by: By) -> Result<Groups, FlopError> {
-    let plain = |labels, totals| Group { labels, name: None, totals };
-    let rows = match by {
-        By::Kernel => kernel_groups(profile),
-        By::Class => profile
-            .by_class()?
-            .into_iter()
-            .map(|(class, totals)| plain(vec![Some(class.to_string())], totals))
-            .collect(),
-        By::Simple => profile
-            .group(|kernel| simple_kernel(&kernel.name).map(str::to_owned))?
-            .into_iter()
-            .map(|(name, totals)| plain(vec![name], totals))
-            .collect(),
+    let gpus = Gpus::of(profile);
+    let grouped = |key: &dyn Fn(&KernelProfile) -> Option<String>| {
+        let rows = profile.group(|kernel| (key(kernel), gpus.label(kernel.gpu)))?.into_iter();
+        let row = |((label, gpu), totals): ((_, Option<String>), _)| {
+            let labels = std::iter::once(label).chain(gpu.map(Some)).collect();
+            Group { labels, name: None, totals }
+        };
+        Ok::<_, FlopError>(rows.map(row).collect())
     };
-    Ok(Groups { rows, more: None })
+    let rows = match by {
+        By::Kernel => kernel_groups(profile, &gpus),
+        By::Class => grouped(&|kernel| Some(kernel.info.class.to_string()))?,
+        By::Simple => grouped(&|kernel| simple_kernel(&kernel.name).map(str::to_owned))?,
+    };
+    let mut keys = by.labels().to_vec();
+    keys.extend(gpus.several().then_some("gpu"));
+    Ok(Groups { keys, rows, more: None })
 }
 
-fn kernel_groups(profile: &Profile) -> Vec<Group> {
+/// The GPUs of a profile, each with its own rows: the times of two do not add up to one time.
+pub(crate) struct Gpus(Vec<Gpu>);
+
+impl Gpus {
+    pub(crate) fn of(profile: &Profile) -> Gpus {
+        Gpus(profile.gpus().into_iter().collect())
+    }
+
+    pub(crate) fn several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// What a GPU is called among several.
+    pub(crate) fn label(&self, gpu: Gpu) -> Option<String> {
+        self.several().then(|| self.name(gpu))
+    }
+
+    /// `0`, and where another has this number what tells them apart: `0 (sm_90)`, `0 (PCI 0:26:00)`.
+    fn name(&self, gpu: Gpu) -> String {
+        let number = gpu.device.map_or("unknown".to_owned(), |device| device.to_string());
+        let alike: Vec<&Gpu> = self.0.iter().filter(|other| other.device == gpu.device).collect();
+        let mut marks = Vec::new();
+        if alike.iter().any(|other| other.capability != gpu.capability) {
+            marks.extend(gpu.capability.map(|(major, minor)| format!("sm_{major}{minor}")));
+        }
+        let same = |other: &&&Gpu| other.capability == gpu.capability;
+        if alike.iter().filter(same).any(|other| other.pci != gpu.pci) {
+            let address = |[domain, bus, device]: [u64; 3]| format!("PCI {domain}:{bus:02x}:{device:02x}");
+            marks.push(gpu.pci.map_or("no PCI address".to_owned(), address));
+        }
+        if marks.is_empty() { number } else { format!("{number} ({})", marks.join(", ")) }
+    }
+}
+
+fn kernel_groups(profile: &Profile, gpus: &Gpus) -> Vec<Group> {
+    // A kernel has a row for each GPU, under one name.
     let names: Vec<(&str, &str)> =
         profile.kernels.iter().map(|kernel| (kernel.name.as_str(), kernel.info.short.as_str())).collect();
     let labels = distinct_names(&names).into_iter();
-    let group = |(label, kernel): (String, &KernelProfile)| Group {
-        labels: vec![Some(label), Some(kernel.info.class.to_string()), Some(kernel.info.library.to_string())],
-        name: Some(kernel.name.clone()),
-        totals: kernel.totals.clone(),
+    let group = |(label, kernel): (String, &KernelProfile)| {
+        let mut labels =
+            vec![Some(label), Some(kernel.info.class.to_string()), Some(kernel.info.library.to_string())];
+        labels.extend(gpus.label(kernel.gpu).map(Some));
+        Group { labels, name: Some(kernel.name.clone()), totals: kernel.totals.clone() }
     };
     labels.zip(&profile.kernels).map(group).collect()
 }
@@ -104,4 +145,10 @@ pub(crate) fn share(part: &Totals, whole: &Totals) -> Option<f64> {
     // The denominator is what is known; a warning names what is not.
     let known = Some(whole.known(whole.flops)).filter(|&flops| flops > 0)?;
     Some(part.complete(part.flops)? as f64 / known as f64)
+}
+
+/// The share of the time on the GPU.
+pub(crate) fn time_share(part: &Totals, whole: &Totals) -> Option<f64> {
+    let all = whole.complete(whole.duration_ns).filter(|&ns| ns > 0)?;
+    Some(part.complete(part.duration_ns)? as f64 / all as f64)
 }

@@ -5,9 +5,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use flopgap_cli::{Exit, Failure};
-use flopgap_kernels::Classifier;
 use flopgap_ncu::{NumberFormat, Reader};
-use flopgap_phases::{PhaseError, Profile};
 
 /// Options of every command that reads reports.
 #[derive(clap::Args)]
@@ -47,11 +45,6 @@ impl Input {
             Decimal::Comma => NumberFormat::Comma,
         });
         if is_stdin(path) { options.from_reader(io::stdin(), "standard input") } else { options.open(path) }
-    }
-
-    /// Adds up a report by kernel.
-    pub(crate) fn profile(&self, path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
-        Profile::read(self.open(path)?, path, classifier)
     }
 }
 

@@ -9,12 +9,11 @@ use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_phases::{Sum, Totals};
 use flopgap_report::numbers::group_thousands;
-use flopgap_report::table::{TextOptions, terminal_width};
+use flopgap_report::table::TextOptions;
 use serde_json::{Map, Value, json};
 
-use crate::columns::{self, Reader};
-use crate::gaps;
-use crate::groups::{By, Group, groups, share};
+use crate::columns;
+use crate::groups::{By, Group, groups, share, time_share};
 use crate::input::Input;
 use crate::selection::{Selected, Selection};
 
@@ -25,9 +24,10 @@ Examples:
   ncu-analyze kernels fixtures/notebook/forward.csv --phase forward --setup fixtures/notebook/setup.csv
   ncu-analyze kernels fixtures/runs/h200-default -n 4 -d 512..2048:512 --top 5")]
 pub(crate) struct Arguments {
-    /// The report: any CSV of ncu, or .ncu-rep, also compressed, - for standard input; or a record
-    /// or run directory of hyper-profile.
-    file: PathBuf,
+    /// Reports, added up: any CSV of ncu, or .ncu-rep, also compressed, - for standard input;
+    /// directories of such; records and run directories of hyper-profile
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Group rows by this [default: one table by class and one by kernel]
     #[arg(long, value_enum, value_name = "GROUP")]
     by: Option<By>,
@@ -44,14 +44,12 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let what = format!("{}: read", arguments.file.display());
-    let selected =
-        console.timed(what, || arguments.selection.load(&arguments.file, &arguments.input, &classifier))?;
-    let profile = &selected.profile;
-    gaps::warn(&arguments.file, profile);
+    Input::at_most_one_stdin(arguments.files.iter().map(PathBuf::as_path))?;
+    let selected = arguments.selection.load(&arguments.files, &arguments.input, &classifier, console)?;
+    selected.warn();
     let result = render(&selected, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
     arguments.output.write(console, &result)?;
-    gaps::require_whole(&arguments.file, profile.lost_at)
+    selected.require_whole()
 }
 
 fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn Error>> {
@@ -65,38 +63,37 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
                 .render(format.into(), &TextOptions::default())?)
         }
         format => {
-            let reader = Reader { width: terminal_width() };
+            let options = arguments.output.text();
             let title = |by: By| {
-                let networks = match selected.configurations {
+                let networks = match selected.configurations() {
                     Some(1) => ", 1 network".to_owned(),
                     Some(count) => format!(", {} networks", group_thousands(count as u64)),
                     None => String::new(),
                 };
-                format!("{}{}{networks}", by.title(), arguments.selection.title())
+                let files = match selected.parts.len() {
+                    1 => String::new(),
+                    count => format!(", {count} files"),
+                };
+                let selection = &arguments.selection;
+                format!("{}{}{}{networks}{files}", by.title(), selection.title(), selection.extent(selected))
             };
             let mut sections = Vec::new();
             for by in arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]) {
-                let (table, left_out) = reader.table(title(by), by, &shown(by)?, &profile.totals)?;
-                let mut text = table.render(format.into(), &TextOptions::for_stdout())?;
-                if !left_out.is_empty() {
-                    text += "Omitted to fit the terminal: ";
-                    text += &left_out.join(", ");
-                    text += "; --format csv has them\n";
-                }
-                sections.push(text);
+                let table = columns::table_for_readers(title(by), &shown(by)?, &profile.totals)?;
+                sections.push(table.render(format.into(), &options)?);
             }
             Ok(sections.join("\n"))
         }
     }
 }
 
-/// `{"file", "phase", "ranges", "launches", "total": {…}, "classes": […], "kernels": […]}`; what
-/// was not measured is null.
+/// `{"files", "phase", "ranges", "launches", "launches_in_files", "launches_undecided", "total": {…},
+/// "classes": […], "kernels": […]}`; what was not measured is null.
 fn in_json(selected: &Selected, arguments: &Arguments) -> Result<String, FlopError> {
     let profile = &selected.profile;
     let rows = |by| -> Result<Vec<Value>, FlopError> {
         let groups = groups(profile, by)?.top(arguments.top);
-        Ok(groups.rows.iter().map(|group| in_object(by, group, &profile.totals)).collect())
+        Ok(groups.rows.iter().map(|group| in_object(&groups.keys, group, &profile.totals)).collect())
     };
     let whole = Group { labels: Vec::new(), name: None, totals: profile.totals.clone() };
     let mut kernels = rows(By::Kernel)?;
@@ -106,15 +103,17 @@ fn in_json(selected: &Selected, arguments: &Arguments) -> Result<String, FlopErr
         row["tile"] = json!(kernel.info.tile.map(|tile| tile.to_string()));
     }
     let mut document = json!({
-        "file": arguments.file.display().to_string(),
+        "files": selected.parts.iter().map(|part| part.path.display().to_string()).collect::<Vec<_>>(),
         "phase": arguments.selection.phase(),
         "ranges": arguments.selection.ranges(),
         "launches": profile.totals.launches,
-        "total": in_object(By::Class, &whole, &profile.totals),
+        "launches_in_files": Some(profile.whole.launches).filter(|&launches| launches > 0),
+        "launches_undecided": profile.whole.undecided.as_ref().map_or(0, |missing| missing.launches),
+        "total": in_object(&[], &whole, &profile.totals),
         "classes": rows(By::Class)?,
         "kernels": kernels,
     });
-    if let Some(configurations) = selected.configurations {
+    if let Some(configurations) = selected.configurations() {
         document["configurations"] = json!(configurations);
     }
     Ok(format!("{document:#}"))
@@ -125,10 +124,10 @@ fn sums(totals: &Totals) -> [Sum; 4] {
     [totals.flops, totals.dram_bytes, totals.l2_bytes, totals.duration_ns]
 }
 
-fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
+fn in_object(keys: &[&str], group: &Group, whole: &Totals) -> Value {
     let totals = &group.totals;
     let mut object = Map::new();
-    for (key, label) in by.labels().iter().zip(&group.labels) {
+    for (key, label) in keys.iter().zip(&group.labels) {
         object.insert((*key).to_owned(), json!(label));
     }
     if let Some(name) = &group.name {
@@ -156,6 +155,11 @@ fn in_object(by: By, group: &Group, whole: &Totals) -> Value {
         ("l2_bytes", json!(totals.complete(totals.l2_bytes))),
         ("duration_ns", json!(totals.complete(totals.duration_ns))),
         ("intensity", json!(totals.intensity())),
+        ("time_share", json!(time_share(totals, whole))),
+        ("tflops", json!(totals.flops_per_second().map(|rate| rate / 1e12))),
+        ("gbps", json!(totals.bytes_per_second().map(|rate| rate / 1e9))),
+        ("roofline_share", json!(totals.roofline_share())),
+        ("occupancy", json!(totals.mean_occupancy())),
         ("rounded", json!(rounded)),
     ] {
         object.insert(key.to_owned(), value);

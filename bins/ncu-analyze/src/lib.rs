@@ -1,13 +1,18 @@
 #![doc = include_str!("../README.md")]
 
 mod columns;
+mod condition;
 mod diff;
+mod files;
+mod filter;
 mod gaps;
 mod groups;
 mod input;
 mod kernels;
 mod overhead;
+mod quantity;
 mod selection;
+mod shorter;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

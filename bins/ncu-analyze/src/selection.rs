@@ -5,18 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_kernels::Classifier;
-use flopgap_ncu::{Instruction, LaunchView};
-use flopgap_phases::{Phase, PhaseError, Profile, Sequence, Strictness};
+use flopgap_ncu::{Instruction, NvtxRange, Strings};
+use flopgap_phases::{Phase, PhaseError, Profile, Strictness};
+use flopgap_report::numbers::group_thousands;
 use flopgap_sweep::{
     PlanError, Problem, ProblemKind, Quantity, RawFiles, Record, RecordedLaunch, RunError, Sizes, Stage,
     is_record,
 };
 use flopgap_timings::RangePattern;
 
+use crate::filter::{Filter, Met};
 use crate::input::Input;
-use crate::{PROGRAM, failure, gaps};
+use crate::shorter::Shorter;
+use crate::{PROGRAM, failure, files, gaps};
 
 /// Options that select launches of a report, a record or a run directory.
 #[derive(clap::Args)]
@@ -46,6 +49,8 @@ pub(crate) struct Selection {
     /// Columns of the input (m), in the same form
     #[arg(long, short = 'm', num_args = 1.., value_delimiter = ',', value_name = "M")]
     columns: Vec<Sizes>,
+    #[command(flatten)]
+    filter: Filter,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,14 +73,46 @@ impl From<PhaseArg> for Phase {
     }
 }
 
-/// The kernels of the selection.
-pub(crate) struct Selected {
+/// The kernels of one report, record or run.
+pub(crate) struct Part {
+    pub(crate) path: PathBuf,
     pub(crate) profile: Profile,
     /// The selected networks of a run directory.
     pub(crate) configurations: Option<usize>,
 }
 
+/// The kernels of the selection.
+pub(crate) struct Selected {
+    /// Those of all parts.
+    pub(crate) profile: Profile,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Selected {
+    /// The selected networks of run directories.
+    pub(crate) fn configurations(&self) -> Option<usize> {
+        self.parts.iter().map(|part| part.configurations).sum()
+    }
+
+    /// Warns of what a part lacks, and of what only some parts have.
+    pub(crate) fn warn(&self) {
+        for part in &self.parts {
+            gaps::warn(&part.path, &part.profile);
+        }
+        gaps::warn_across(&self.parts, &self.profile.totals);
+    }
+
+    /// Fails for a report that breaks off.
+    pub(crate) fn require_whole(&self) -> Result<(), Failure> {
+        self.parts.iter().try_for_each(|part| gaps::require_whole(&part.path, part.profile.lost_at))
+    }
+}
+
 impl Selection {
+    fn shorter(&self) -> Shorter<'_> {
+        Shorter { setup: self.setup.as_deref(), forward: self.forward.as_deref() }
+    }
+
     /// The phase as text, if one was selected.
     pub(crate) fn phase(&self) -> Option<&'static str> {
         self.phase.map(|phase| Phase::from(phase).name())
@@ -88,52 +125,195 @@ impl Selection {
 
     /// The selection, for the titles of tables: `, forward`.
     pub(crate) fn title(&self) -> String {
-        let mut title = self.phase().map(|phase| format!(", {phase}")).unwrap_or_default();
+        let mut title = String::new();
+        if let Some(phase) = self.phase.map(Phase::from) {
+            title = format!(", {phase}{}", self.shorter().open_end(phase).unwrap_or_default());
+        }
         for range in &self.range {
             title.push_str(", within `");
             title.push_str(range.as_str());
             title.push('`');
         }
-        title
+        title + &self.filter.title()
     }
 
-    /// The kernels of a report, a record or a run directory.
+    /// How much of the reports the selection is, for titles: `, 61 of 141 launches`.
+    pub(crate) fn extent(&self, selected: &Selected) -> String {
+        let (all, some) = (selected.profile.whole.launches, selected.profile.totals.launches);
+        let active = self.phase.is_some() || !self.range.is_empty() || self.filter.is_active();
+        if !active || all == 0 {
+            return String::new();
+        }
+        format!(", {} of {} launches", group_thousands(some), group_thousands(all))
+    }
+
+    /// The kernels of reports, records and run directories, and of directories with such.
     pub(crate) fn load(
+        &self,
+        paths: &[PathBuf],
+        input: &Input,
+        classifier: &Classifier,
+        console: Console,
+    ) -> Result<Selected, Failure> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut met = Met::default();
+        let paths = files::expand(paths, input)?;
+        for path in &paths {
+            let what = format!("{}: read", path.display());
+            let part = console.timed(what, || self.load_one(path, input, classifier, &mut met))?;
+            flopgap_cli::warn_all(PROGRAM, &part.profile.warnings);
+            let same = |known: &&Part| part.profile.whole.is_recording_of(&known.profile.whole);
+            if let Some(known) = parts.iter().find(same) {
+                flopgap_cli::warn(
+                    PROGRAM,
+                    format_args!(
+                        "{}: left out, because {} holds the same launches of the same processes",
+                        path.display(),
+                        known.path.display()
+                    ),
+                );
+                continue;
+            }
+            self.tell(&part, console);
+            parts.push(part);
+        }
+        let mut profiles = parts.iter().map(|part| part.profile.clone());
+        let mut profile = profiles.next().unwrap_or_default();
+        for more in profiles {
+            profile.merge(more).map_err(PhaseError::from)?;
+        }
+        if profile.kernels.is_empty() {
+            for part in &parts {
+                gaps::require_whole(&part.path, part.profile.lost_at)?;
+            }
+            return Err(match (&self.phase, &self.range[..]) {
+                (None, []) if self.filter.is_active() => self.filter.nothing(&met),
+                _ => self.nothing(&paths),
+            });
+        }
+        Ok(Selected { profile, parts })
+    }
+
+    fn load_one(
         &self,
         path: &Path,
         input: &Input,
         classifier: &Classifier,
-    ) -> Result<Selected, Failure> {
+        met: &mut Met,
+    ) -> Result<Part, Failure> {
         let sizes = [&self.layers, &self.width, &self.columns].iter().any(|sizes| !sizes.is_empty());
         let stages = self.setup.is_some() || self.forward.is_some();
         let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
-        let (profile, configurations) = if path.is_dir() {
+        let mut configurations = None;
+        let profile = if path.is_dir() {
             if stages {
                 return usage("--setup and --forward go with a report; a run directory has its own");
             }
-            let (profile, configurations) = self.of_run(path, input, classifier)?;
-            (profile, Some(configurations))
+            let (profile, count) = self.of_run(path, input, classifier, met)?;
+            configurations = Some(count);
+            profile
         } else if sizes {
             return usage("-n, -d and -m choose among the networks of a run directory");
         } else if is_record(path) {
             if stages {
                 return usage("--setup and --forward go with a report; a record has its phases");
             }
-            (self.of_record(&read_record(path)?, classifier)?, None)
+            self.of_record(&read_record(path)?, classifier)?
         } else {
-            let shorter = Shorter { setup: self.setup.as_deref(), forward: self.forward.as_deref() };
-            (self.of_report(path, &shorter, input, classifier).map_err(|error| failure(&error))?, None)
+            let shorter = self.shorter();
+            let profile =
+                self.of_report(path, &shorter, input, classifier, met).map_err(|error| failure(&error))?;
+            self.check_end(path, &profile)?;
+            profile
         };
-        flopgap_cli::warn_all(PROGRAM, &profile.warnings);
-        if profile.kernels.is_empty() {
-            gaps::require_whole(path, profile.lost_at)?;
-            return Err(self.nothing(path));
+        Ok(Part { path: path.to_owned(), profile, configurations })
+    }
+
+    /// Refuses a forward pass that is one and what follows it; warns of a backward pass that is.
+    fn check_end(&self, path: &Path, profile: &Profile) -> Result<(), Failure> {
+        let Some(phase) = self.phase.map(Phase::from) else { return Ok(()) };
+        let Some(kernel) = self.shorter().beyond(phase, profile) else { return Ok(()) };
+        let goes_on = format!(
+            "{}: the recording goes on after the {phase} pass, with `{}`",
+            path.display(),
+            kernel.info.short
+        );
+        if phase == Phase::Forward {
+            return Err(Failure::new(goes_on)
+                .hint("name the report of the program stopped after the forward pass with --forward"));
         }
-        Ok(Selected { profile, configurations })
+        flopgap_cli::warn(
+            PROGRAM,
+            format_args!("{goes_on}, and nothing shows where the pass ends: all of it is counted as {phase}"),
+        );
+        Ok(())
+    }
+
+    /// Says which launches belong to a range although it is not around them in the report, and
+    /// which may.
+    fn tell(&self, part: &Part, console: Console) {
+        let (path, whole) = (part.path.display(), &part.profile.whole);
+        let wanted = self.wanted_ranges();
+        if let Some(missing) = &whole.by_process {
+            console.note(format_args!(
+                "{path}: {} of the launches within {wanted} have no such range on their own thread: another thread \
+                 launched them while it was open ({})",
+                group_thousands(missing.launches),
+                missing.describe()
+            ));
+        }
+        if let Some(missing) = &whole.undecided {
+            let products = match whole.undecided_products {
+                0 => String::new(),
+                1 => ", 1 of them a matrix product,".to_owned(),
+                count => format!(", {} of them matrix products,", group_thousands(count)),
+            };
+            flopgap_cli::warn(
+                PROGRAM,
+                format_args!(
+                    "{path}: {} of {} launches{products} may lie within {wanted} or not and are in no sum ({}): they \
+                     have no range and follow launches within it, and a CSV lists only the ranges of the launching \
+                     thread; the .ncu-rep lists those of all threads, and `ncu --nvtx-push-pop-scope process` prints \
+                     them",
+                    group_thousands(missing.launches),
+                    group_thousands(whole.launches),
+                    missing.describe()
+                ),
+            );
+        }
+        if self.is_whole() && whole.processes.len() > 1 {
+            let processes: Vec<String> = whole.processes.iter().take(4).map(u64::to_string).collect();
+            let more = if whole.processes.len() > processes.len() { ", …" } else { "" };
+            console.note(format_args!(
+                "{path}: launches of {} processes ({}{more}) are added up, and each process counts GPUs from 0; \
+                 --process PID selects one",
+                whole.processes.len(),
+                processes.join(", ")
+            ));
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.filter.by_process()
+    }
+
+    /// The selected ranges, for messages: `` `forward` or `layer:*` ``.
+    fn wanted_ranges(&self) -> String {
+        let phase = self.phase().map(|phase| format!("`{phase}`"));
+        let ranges = self.range.iter().map(|range| format!("`{range}`")).collect::<Vec<_>>().join(" or ");
+        match (phase, ranges.is_empty()) {
+            (Some(phase), true) => phase,
+            (Some(phase), false) => format!("{phase} and {ranges}"),
+            (None, _) => ranges,
+        }
     }
 
     /// Why there is no kernel.
-    fn nothing(&self, path: &Path) -> Failure {
+    fn nothing(&self, paths: &[PathBuf]) -> Failure {
+        let path = match paths {
+            [one] => one.display().to_string(),
+            several => format!("{} files", several.len()),
+        };
         let (what, hint) = match (self.phase(), &self.range[..]) {
             (Some(phase), []) => (
                 format!("no launch belongs to the {phase} phase"),
@@ -154,15 +334,15 @@ impl Selection {
                 )
             }
         };
-        Failure::new(format!("{}: {what}", path.display())).hint(hint).exit(Exit::Absent)
+        Failure::new(format!("{path}: {what}")).hint(hint).exit(Exit::Absent)
     }
 
-    /// Whether a launch lies within one of the ranges.
-    fn in_ranges(&self, launch: LaunchView<'_>) -> bool {
-        let text = |symbol| launch.strings.get(symbol);
+    /// Whether ranges have one of the selected ones among them.
+    fn in_ranges(&self, around: &[NvtxRange], strings: &Strings) -> bool {
         self.range.is_empty()
-            || launch.nvtx.iter().any(|range| {
-                self.range.iter().any(|pattern| pattern.matches(text(range.domain), text(range.name)))
+            || around.iter().any(|range| {
+                let (domain, name) = (strings.get(range.domain), strings.get(range.name));
+                self.range.iter().any(|pattern| pattern.matches(domain, name))
             })
     }
 
@@ -172,31 +352,46 @@ impl Selection {
         shorter: &Shorter<'_>,
         input: &Input,
         classifier: &Classifier,
+        met: &mut Met,
     ) -> Result<Profile, PhaseError> {
-        let Some(phase) = self.phase.map(Phase::from) else {
-            return Profile::read_where(input.open(path)?, path, classifier, |launch| {
-                Ok(self.in_ranges(launch))
-            });
+        let phase = self.phase.map(Phase::from);
+        let cut = phase.map(|phase| shorter.cut(phase, input)).transpose()?.flatten();
+        // A cut finds the phase by place, without ranges.
+        let by_range = phase.filter(|_| cut.is_none());
+        let matches = |around: &[NvtxRange], strings: &Strings| {
+            by_range.is_none_or(|phase| Phase::of_ranges(around, strings) == Some(phase))
+                && self.in_ranges(around, strings)
         };
-        let Some(cut) = shorter.cut(phase, input)? else {
-            return Profile::read_where(input.open(path)?, path, classifier, |launch| {
-                Ok(Phase::of_launch(launch) == Some(phase) && self.in_ranges(launch))
-            });
-        };
+        let within = (by_range.is_some() || !self.range.is_empty())
+            .then_some(&matches as &flopgap_phases::Matches<'_>);
         let mut index = 0;
-        let profile = Profile::read_where(input.open(path)?, path, classifier, |launch| {
-            cut.longest.check(index, path, launch)?;
-            let taken = (cut.begin..cut.end).contains(&index) && self.in_ranges(launch);
+        let profile = Profile::read_within(input.open(path)?, path, classifier, within, |launch| {
+            let mut taken = self.filter.takes(launch, classifier, met);
+            if let Some(cut) = &cut {
+                cut.longest.check(index, path, launch)?;
+                taken &= (cut.begin..cut.end).contains(&index);
+            }
             index += 1;
             Ok(taken)
         })?;
-        cut.longest.check_end(path, index, cut.ends_before)?;
+        if let Some(cut) = &cut {
+            cut.longest.check_end(path, index, cut.ends_before)?;
+        }
         Ok(profile)
     }
 
-    fn of_record(&self, record: &Record, classifier: &Classifier) -> Result<Profile, PhaseError> {
+    fn of_record(&self, record: &Record, classifier: &Classifier) -> Result<Profile, Failure> {
+        if self.filter.by_place() {
+            let message = "--device, --process and --stream go with reports: a record does not name them";
+            return Err(Failure::new(message).exit(Exit::Usage));
+        }
+        Ok(self.profile_of(record, classifier)?)
+    }
+
+    fn profile_of(&self, record: &Record, classifier: &Classifier) -> Result<Profile, PhaseError> {
         let wanted = |launch: &RecordedLaunch<'_>| {
             self.phase.is_none_or(|phase| launch.phase == Phase::from(phase))
+                && self.filter.takes_kernel(launch.kernel, classifier)
                 && (self.range.is_empty()
                     || self.range.iter().any(|pattern| pattern.matches("", launch.phase.name())))
         };
@@ -215,7 +410,12 @@ impl Selection {
         run: &Path,
         input: &Input,
         classifier: &Classifier,
+        met: &mut Met,
     ) -> Result<(Profile, usize), Failure> {
+        if self.filter.by_place() {
+            let message = "--device, --process and --stream go with reports, not with run directories";
+            return Err(Failure::new(message).exit(Exit::Usage));
+        }
         let raw = run.join("raw");
         if !raw.is_dir() {
             return Err(RunError::NotARun { path: run.to_owned() }.into());
@@ -233,7 +433,7 @@ impl Selection {
             {
                 continue;
             }
-            match self.of_configuration(&stages, input, classifier) {
+            match self.of_configuration(&stages, input, classifier, met) {
                 Ok(one) => {
                     profile.merge(one).map_err(PhaseError::from)?;
                     configurations += 1;
@@ -258,9 +458,10 @@ impl Selection {
         stages: &std::collections::BTreeMap<Stage, PathBuf>,
         input: &Input,
         classifier: &Classifier,
+        met: &mut Met,
     ) -> Result<Profile, ProblemKind> {
-        let of_report =
-            |path: &Path, shorter: &Shorter<'_>| Ok(self.of_report(path, shorter, input, classifier)?);
+        let mut of_report =
+            |path: &Path, shorter: &Shorter<'_>| Ok(self.of_report(path, shorter, input, classifier, met)?);
         if let Some(path) = stages.get(&Stage::Whole) {
             if !is_record(path) {
                 return of_report(path, &Shorter::default());
@@ -268,7 +469,7 @@ impl Selection {
             let record = Record::read(path)?;
             // What `hyper-profile analyze` refuses is in no sum here, either.
             record.analyze(path, classifier, Strictness::Strict)?;
-            return Ok(self.of_record(&record, classifier)?);
+            return Ok(self.profile_of(&record, classifier)?);
         }
         let of = |stage| stages.get(&stage).map(PathBuf::as_path);
         let (setup, forward) = (of(Stage::Setup), of(Stage::Forward));
@@ -287,56 +488,6 @@ impl Selection {
             written => Sizes::join(name, written).map(|sizes| Some(sizes.into_iter().collect())),
         };
         Ok([axis("n", &self.layers)?, axis("d", &self.width)?, axis("m", &self.columns)?])
-    }
-}
-
-/// Reports of the same program that end earlier.
-#[derive(Default)]
-struct Shorter<'a> {
-    setup: Option<&'a Path>,
-    forward: Option<&'a Path>,
-}
-
-/// Which launches of a run are a phase's, by their place.
-struct Cut {
-    begin: usize,
-    end: usize,
-    /// What the run must begin with.
-    longest: Sequence,
-    /// The phase behind which the longest shorter run ends.
-    ends_before: Phase,
-}
-
-impl Shorter<'_> {
-    /// Where a phase begins and ends; `None` where no shorter report is given.
-    fn cut(&self, phase: Phase, input: &Input) -> Result<Option<Cut>, PhaseError> {
-        let read = |path: &Path| Sequence::read(input.open(path), path);
-        let cut = match (phase, self.setup, self.forward) {
-            (_, None, None) => return Ok(None),
-            (Phase::Setup, Some(setup), _) => {
-                let longest = read(setup)?;
-                Cut { begin: 0, end: longest.len(), longest, ends_before: Phase::Setup }
-            }
-            (Phase::Forward, Some(setup), None) => {
-                let longest = read(setup)?;
-                Cut { begin: longest.len(), end: usize::MAX, longest, ends_before: Phase::Forward }
-            }
-            (Phase::Forward, Some(setup), Some(forward)) => {
-                let setup = read(setup)?;
-                let longest = read(forward)?;
-                setup.check_begins(&longest)?;
-                Cut { begin: setup.len(), end: longest.len(), longest, ends_before: Phase::Setup }
-            }
-            (Phase::Backward, _, Some(forward)) => {
-                let longest = read(forward)?;
-                Cut { begin: longest.len(), end: usize::MAX, longest, ends_before: Phase::Backward }
-            }
-            (phase, ..) => {
-                let run = self.setup.or(self.forward).unwrap_or(Path::new("-")).to_owned();
-                return Err(PhaseError::EmptyPhase { run, phase });
-            }
-        };
-        Ok(Some(cut))
     }
 }
 

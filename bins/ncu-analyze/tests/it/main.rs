@@ -1,5 +1,8 @@
 //! The built `ncu-analyze` on recorded reports.
 
+mod comparison;
+mod selection;
+
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
@@ -277,8 +280,12 @@ fn a_report_does_not_differ_from_itself() {
     let path = file.to_str().unwrap();
     let same = run(&["diff", path, path, "--format", "csv"]);
     assert_eq!((same.code, same.stderr.as_str()), (0, ""));
-    for line in same.stdout.lines().skip(1) {
-        assert!(line.contains(",0,"), "{line}");
+    for (name, row) in rows(&same.stdout) {
+        assert_eq!(
+            (row["launches_difference"].as_str(), row["flops_difference"].as_str()),
+            ("0", "0"),
+            "{name}"
+        );
     }
     let other = fixture("ncu/n10_d1024_m128_forward.csv.zst");
     let differs = run(&["diff", other.to_str().unwrap(), path]);
@@ -370,7 +377,10 @@ fn unknown_work_is_never_printed_as_zero() {
 
     let diff = run(&["diff", path, path, "--format", "csv"]);
     assert!(
-        diff.stdout.lines().any(|line| line.starts_with("nvjet") && line.ends_with(",,,,")),
+        rows(&diff.stdout).iter().any(|(name, row)| {
+            name.starts_with("nvjet")
+                && ["flops_a", "flops_b", "flops_change"].iter().all(|key| row[*key].is_empty())
+        }),
         "{}",
         diff.stdout
     );
@@ -502,41 +512,6 @@ fn the_notebook_by_phase_class_and_instruction() {
     let unmarked = run(&["kernels", &both, "--phase", "backward"]);
     assert_eq!((unmarked.code, unmarked.stdout.as_str()), (3, ""));
     assert!(unmarked.stderr.contains("no launch belongs to the backward phase"), "{}", unmarked.stderr);
-}
-
-/// A phase is the same launches whether three reports, one with ranges, or a range of that name
-/// selects it.
-#[test]
-fn phases_and_ranges_of_one_network_agree() {
-    let fixture = |name: &str| fixture(name).to_str().unwrap().to_owned();
-    let [setup, forward, both] = ["setup", "forward", "forward_backward"]
-        .map(|stage| fixture(&format!("runs/h200-pytorch/raw/n4_d512_m64_{stage}.csv.zst")));
-    let ranges = ["ncu/phases_nvtx_details.csv.zst", "ncu/phases_nvtx.ncu-rep.zst"].map(&fixture);
-    let run_directory = fixture("runs/h200-pytorch");
-    let of = |arguments: &[&str]| {
-        let output = run(&[&["kernels", "--by", "class", "--format", "csv"], arguments].concat());
-        assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{arguments:?}");
-        output.stdout
-    };
-    let expected = [
-        of(&[&forward, "--phase", "forward", "--setup", &setup]),
-        of(&[&both, "--phase", "backward", "--forward", &forward]),
-    ];
-    for (phase, expected) in ["forward", "backward"].into_iter().zip(&expected) {
-        for report in &ranges {
-            assert_eq!(of(&[report, "--phase", phase]), *expected, "{report}");
-            assert_eq!(of(&[report, "--range", phase]), *expected, "{report}");
-        }
-        let sizes = ["-n", "4", "-d", "512", "-m", "64"];
-        assert_eq!(of(&[&[run_directory.as_str(), "--phase", phase][..], &sizes].concat()), *expected);
-    }
-    let layers = rows(&of(&[&ranges[0], "--range", "layer:*"]));
-    assert_eq!(layers["matmul"]["launches"], "4");
-    let one = rows(&of(&[&ranges[0], "--range", "layer:0", "--phase", "forward"]));
-    assert_eq!(one["matmul"]["launches"], "1");
-    let none = run(&["kernels", &ranges[0], "--range", "layer"]);
-    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
-    assert!(none.stderr.contains("no launch lies within a range `layer`"), "{}", none.stderr);
 }
 
 /// A record is a report of its phases, and a run directory the sum over its networks.
