@@ -6,20 +6,17 @@ use std::fs;
 use super::flopgap;
 
 /// The name of a program on its own, by that as a command.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("nsys", "nsys-analyze"),
     ("ncu", "ncu-analyze"),
     ("profile", "hyper-profile"),
     ("validate", "mlp-validate"),
     ("bench", "mlp-bench"),
     ("calibrate", "model-calibrate"),
-    ("table", "run-table"),
 ];
 
-/// The program of which `flopgap` has no commands, since it is one of its own.
-const ELSEWHERE: &str = "table";
-
-/// What each command's help begins with; the first is that of `flopgap` itself.
+/// What each command's help begins with; the first is that of `flopgap` itself. `run-table`, which is
+/// another executable, has a test of its own.
 const HEADS: &[(&str, &str)] = &[
     ("flopgap", "Answer the likeliest question about any trace, report, run or model"),
     (
@@ -88,12 +85,6 @@ const HEADS: &[(&str, &str)] = &[
     ("calibrate estimate", "Estimate time, memory, energy and FLOPs of a model, with intervals"),
     ("calibrate compare", "Compare two calibrations of one machine, point by point"),
     ("calibrate flops", "Count FLOPs and bytes of a model, by layer or module"),
-    ("table", "Many reports, traces and runs as one Parquet data set, and questions to it"),
-    (
-        "table collect",
-        "Write runs, reports, traces and calibration files into a data set that any engine reads",
-    ),
-    ("table query", "Ask a data set: SQL, or one of the ready questions"),
     ("completions", "Print a script that completes the command lines of flopgap and its programs in a shell"),
     ("man", "Write the man pages of flopgap and its programs"),
 ];
@@ -122,10 +113,6 @@ fn every_help_begins_with_what_the_command_does() {
     let expected: BTreeMap<&str, &str> = HEADS.iter().copied().collect();
     assert_eq!(expected.len(), HEADS.len());
     for (command, expected) in HEADS {
-        if words(command).first() == Some(&ELSEWHERE) {
-            // A program of its own, which need not be built here.
-            continue;
-        }
         for help in ["--help", "-h"] {
             let printed = flopgap(&[&words(command)[..], &[help]].concat());
             printed.expect(0, &[], &[]);
@@ -142,7 +129,6 @@ fn every_help_begins_with_what_the_command_does() {
         mlp_validate::command().name("validate"),
         mlp_bench::command().name("bench"),
         model_calibrate::command().name("calibrate"),
-        run_table::command().name("table"),
     ] {
         collect(&command, command.get_name(), &mut found);
     }
@@ -160,9 +146,6 @@ fn every_man_page_is_named_by_what_the_command_does() {
     let mut pages = 0;
     for (command, expected) in HEADS {
         let words = words(command);
-        if words.first() == Some(&ELSEWHERE) {
-            continue;
-        }
         let within = [&["flopgap"][..], &words].concat().join("-");
         let alone = PROGRAMS.iter().find(|(subcommand, _)| words.first() == Some(subcommand));
         let alone = alone.map(|(_, program)| [&[*program][..], &words[1..]].concat().join("-"));

@@ -205,3 +205,18 @@ fn every_command_shows_examples_that_it_accepts() {
     }
     assert!(checked > 50, "{checked}");
 }
+
+#[test]
+fn help_begins_with_what_the_program_does() {
+    let command = run_table::command();
+    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    assert_eq!(about(&command), "Many reports, traces and runs as one Parquet data set, and questions to it");
+    let below: Vec<String> = command.get_subcommands().map(about).collect();
+    assert_eq!(
+        below,
+        [
+            "Write runs, reports, traces and calibration files into a data set that any engine reads",
+            "Ask a data set: SQL, or one of the ready questions"
+        ]
+    );
+}
