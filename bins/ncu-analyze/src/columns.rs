@@ -74,10 +74,12 @@ fn fields(groups: &Groups, whole: &Totals, for_readers: bool) -> Vec<Field> {
     let measured = |quantity: Quantity| quantity.is_measured(whole);
     if measured(Quantity::DramBytes) {
         fields.push(Field::quantity(Quantity::DramBytes, 10));
-        let column = Column::number("intensity", "intensity").unit("FLOP/byte");
-        fields.push(Field::new(column, 11, |group, _| {
-            Cell::optional(group.totals.intensity(), |intensity| Cell::float(intensity, 2))
-        }));
+        if !for_readers || measured(Quantity::Flops) {
+            let column = Column::number("intensity", "intensity").unit("FLOP/byte");
+            fields.push(Field::new(column, 11, |group, _| {
+                Cell::optional(group.totals.intensity(), |intensity| Cell::float(intensity, 2))
+            }));
+        }
     }
     if measured(Quantity::L2Bytes) {
         fields.push(Field::quantity(Quantity::L2Bytes, 15));

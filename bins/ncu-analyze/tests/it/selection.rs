@@ -108,6 +108,19 @@ fn filters_choose_by_kernel_device_process_and_stream_and_two_gpus_have_rows_of_
     assert!(title.starts_with("By class, GPU 1, 1 of 3 launches\n"), "{title}");
 }
 
+/// A report of traffic and time alone has no columns of dashes.
+#[test]
+fn what_was_not_recorded_has_no_column() {
+    let report = fixture("ncu/h200_kernels_graph_nvtx.ncu-rep");
+    let table = run(&["kernels", report.to_str().unwrap(), "--by", "class"]).stdout;
+    let heading = table.lines().nth(1).unwrap();
+    assert_eq!(
+        heading.split_whitespace().collect::<Vec<_>>().join(" "),
+        "class launches DRAM (byte) time (ns) of time GB/s"
+    );
+    assert!(!table.contains(" - "), "{table}");
+}
+
 #[test]
 fn several_files_and_directories_are_added_up_each_recording_once() {
     let folder = tempfile::tempdir().unwrap();
