@@ -8,7 +8,7 @@ use super::counters::{
     CLOCKS, COUNTERS, Clock, Counters, DADD, DFMA, DMUL, FADD, FFMA, FMUL, HADD, HFMA, HMUL, INSTRUCTIONS,
     Role, TENSOR, TRAFFIC, role, tensor_index,
 };
-use super::half::Half;
+use super::half::{Half, HalfOpcode, HalfOpcodes};
 use super::pipe::{Pipes, Proof, Spelling, is_matrix_opcode};
 use super::work::Evidence;
 use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Precision};
@@ -53,6 +53,7 @@ struct Known {
     is_time: bool,
     /// As an opcode: a product of matrices.
     is_matrix: bool,
+    half: Option<HalfOpcode>,
 }
 
 /// The counters found in one launch: bits mark the valid values.
@@ -66,6 +67,7 @@ struct Found {
     pipes: Pipes,
     /// Whether any instruction multiplied matrices, where all are listed by opcode.
     matrix_opcodes: Option<bool>,
+    half_opcodes: HalfOpcodes,
     traffic: [Option<Count>; TRAFFIC],
     duration: Option<Count>,
     /// Instructions for each elapsed cycle.
@@ -104,8 +106,11 @@ impl FlopCounter {
             }
         }
         for opcode in launch.opcodes.iter().filter(|opcode| opcode.count > 0) {
-            let is_matrix = self.known(opcode.name.index(), launch.strings).is_matrix;
-            found.matrix_opcodes = Some(found.matrix_opcodes == Some(true) || is_matrix);
+            let known = self.known(opcode.name.index(), launch.strings);
+            found.matrix_opcodes = Some(found.matrix_opcodes == Some(true) || known.is_matrix);
+            if let Some(half) = known.half {
+                found.half_opcodes.take(half, opcode.count);
+            }
         }
         // Averages over several launches cannot be multiplied to a sum.
         if launch.invocations == 1 {
@@ -162,10 +167,10 @@ impl FlopCounter {
     fn learn(&mut self, index: usize, strings: &Strings) -> Known {
         for text in strings.iter().skip(self.known.len()) {
             let (factor, base) = units::base_unit(text);
-            let is_matrix = is_matrix_opcode(text);
-            self.known.push(Known { role: role(text), factor, is_time: base == "ns", is_matrix });
+            let (is_matrix, half) = (is_matrix_opcode(text), HalfOpcode::new(text));
+            self.known.push(Known { role: role(text), factor, is_time: base == "ns", is_matrix, half });
         }
-        let unknown = Known { role: Role::None, factor: 1, is_time: false, is_matrix: false };
+        let unknown = Known { role: Role::None, factor: 1, is_time: false, is_matrix: false, half: None };
         self.known.get(index).copied().unwrap_or(unknown)
     }
 
@@ -250,14 +255,14 @@ impl FlopCounter {
         set(Precision::Fp32, self.instructions(found, fp32, &[1, 1, 2, 2, 2, 4]));
         set(Precision::Fp64, self.instructions(found, 0b111 << 6, &[0, 0, 0, 0, 0, 0, 1, 1, 2]));
         let value = |index: usize| self.value(found, index);
+        let single = [FADD, FMUL, FFMA].into_iter().map(value).sum::<Option<u64>>();
         let fp16 = match self.instructions(found, 0b111 << 9, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 4]) {
             Measurement::Counted(operations) => {
-                let single = [FADD, FMUL, FFMA].into_iter().map(value);
                 let half = Half {
                     hadd: value(HADD).unwrap_or_default(),
                     hmul: value(HMUL).unwrap_or_default(),
                     hfma: value(HFMA).unwrap_or_default(),
-                    single: single.sum::<Option<u64>>(),
+                    single,
                     operations,
                 };
                 half.judge(arithmetic)
@@ -295,6 +300,7 @@ impl FlopCounter {
                 .filter(|named| !(named.is_float() && found.pipes.only_integers(capability))),
             tensor_pipe_worked: proof == Proof::Perhaps,
             tensor_at_most: found.tensor_at_most,
+            half_at_most: found.half_opcodes.at_most(single),
             begun: self.begun(found, &by_precision),
             fused: value(FFMA).unwrap_or_default().saturating_add(value(DFMA).unwrap_or_default()),
             unfused: [FADD, FMUL, DADD, DMUL].into_iter().filter_map(value).fold(0, u64::saturating_add),

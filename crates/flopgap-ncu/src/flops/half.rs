@@ -18,6 +18,53 @@ const SINGLE_PER_CONSTANT: u64 = 4;
 /// HFMA for each HMUL and HADD up to which HFMA is taken for arithmetic.
 const HFMA_PER_OTHER: u64 = 16;
 
+/// Half-precision instructions of a warp by their opcodes, where no counter has their threads.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HalfOpcodes {
+    hadd: u64,
+    hmul: u64,
+    hfma: u64,
+}
+
+impl HalfOpcodes {
+    /// Adds instructions if their opcode is one of them; its modifiers do not matter.
+    pub(super) fn take(&mut self, opcode: HalfOpcode, count: u64) {
+        let sum = match opcode {
+            HalfOpcode::Hadd => &mut self.hadd,
+            HalfOpcode::Hmul => &mut self.hmul,
+            HalfOpcode::Hfma => &mut self.hfma,
+        };
+        *sum = sum.saturating_add(count);
+    }
+
+    /// The most operations that they can be, with all threads of a warp at work; 0 where they are
+    /// constants. `single`: FADD, FMUL and FFMA, if they were counted.
+    pub(super) fn at_most(self, single: Option<u64>) -> u64 {
+        let HalfOpcodes { hadd, hmul, hfma } = self;
+        let others = hadd.saturating_add(hmul);
+        let threads = |count: u64| count.saturating_mul(32);
+        if others == 0 && single.is_some_and(|single| threads(hfma) <= single / SINGLE_PER_CONSTANT) {
+            return 0;
+        }
+        threads(others.saturating_mul(2).saturating_add(hfma.saturating_mul(4)))
+    }
+}
+
+/// An opcode of half-precision arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HalfOpcode {
+    Hadd,
+    Hmul,
+    Hfma,
+}
+
+impl HalfOpcode {
+    pub(super) fn new(opcode: &str) -> Option<Self> {
+        let known = [("HADD2", HalfOpcode::Hadd), ("HMUL2", HalfOpcode::Hmul), ("HFMA2", HalfOpcode::Hfma)];
+        known.into_iter().find(|(name, _)| opcode.starts_with(name)).map(|(_, opcode)| opcode)
+    }
+}
+
 /// The thread instructions of one launch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Half {

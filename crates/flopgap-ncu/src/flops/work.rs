@@ -18,6 +18,8 @@ pub(super) struct Evidence<'a> {
     pub(super) tensor_pipe_worked: bool,
     /// The most operations that the tensor cores can have executed.
     pub(super) tensor_at_most: Option<u64>,
+    /// The most operations that the half-precision instructions can be that are listed by opcode.
+    pub(super) half_at_most: u64,
     /// By [`Precision`]: a counter is there and above 0 while others are missing.
     pub(super) begun: u32,
     /// Fused multiply-adds and other instructions of the shader cores, over all precisions.
@@ -63,6 +65,11 @@ impl Evidence<'_> {
         match self.get(Precision::Fp16) {
             // Less than half of all is left out; beyond that the number would not be the kernel's.
             Measurement::Undecided(count) if count.value > sum.value => Err(Unknown::HalfPrecision),
+            Measurement::NotMeasured
+                if self.half_at_most > sum.value && self.arithmetic.half_arithmetic != Some(false) =>
+            {
+                Err(Unknown::NotCounted(Precision::Fp16))
+            }
             _ => Ok(sum),
         }
     }

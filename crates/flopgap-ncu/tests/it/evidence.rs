@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flopgap_ncu::{Arithmetic, Count, FlopCounter, Precision, Unknown};
+use flopgap_ncu::{Arithmetic, Count, FlopCounter, Opcode, Precision, Unknown};
 
 use crate::corpus::corpus;
 use crate::flops::flops;
@@ -142,4 +142,39 @@ fn a_full_report_of_ncu_2023_3_has_exact_counts() {
     let counted = flops(&report);
     assert_eq!(counted[0].work(), Err(Unknown::TensorCores(None)), "IMMA at 5.7 %");
     assert_eq!(counted[1].work(), Ok(Count { value: 2 * 56_623_104, rounded: false }));
+}
+
+/// Opcodes show half-precision arithmetic that no counter of the report has.
+#[test]
+fn opcodes_decide_what_no_counter_says() {
+    let [fadd, fmul, ffma] = fp32(("0", "0", "1000")).map(|(name, ..)| name);
+    let text = format!(
+        "\"ID\",\"Kernel Name\",\"CC\",\"{fadd}\",\"{fmul}\",\"{ffma}\"\n\"0\",\"k\",\"8.0\",\"0\",\"0\",\"1000\"\n"
+    );
+    let of = |opcodes: &[(&str, u64)], arithmetic: &Arithmetic| {
+        let mut report = parse(text.clone()).unwrap();
+        let listed = opcodes.iter().map(|&(name, count)| Opcode { name: report.strings.intern(name), count });
+        report.launches[0].opcodes = listed.collect();
+        FlopCounter::new().count_as(report.iter().next().unwrap(), arithmetic).work()
+    };
+    let nothing = Arithmetic::default();
+    let known = Ok(Count { value: 2_000, rounded: false });
+    assert_eq!(of(&[("FFMA", 32)], &nothing), known);
+    // 32 threads of 7 warps are less than a fourth of the FFMA: constants.
+    assert_eq!(of(&[("FFMA", 32), ("HFMA2", 7)], &nothing), known);
+    let half = Err(Unknown::NotCounted(Precision::Fp16));
+    assert_eq!(of(&[("FFMA", 32), ("HFMA2", 32)], &nothing), half);
+    assert_eq!(of(&[("FFMA", 32), ("HMUL2", 32)], &nothing), half);
+    // 31 of them are at most 1,984 operations.
+    assert_eq!(of(&[("FFMA", 32), ("HADD2", 31)], &nothing), known);
+    let in_float = Arithmetic { half_arithmetic: Some(false), ..nothing };
+    assert_eq!(of(&[("FFMA", 32), ("HADD2", 3200)], &in_float), known, "conversions");
+    // Products on the tensor cores, whatever the name says.
+    let none = Arithmetic { tensor_cores: Some(false), ..nothing };
+    for opcode in ["HMMA", "HGMMA", "UTCHMMA", "DMMA"] {
+        assert_eq!(of(&[("FFMA", 32), (opcode, 1)], &none), Err(Unknown::TensorCores(None)), "{opcode}");
+        assert_eq!(of(&[("FFMA", 32), (opcode, 0)], &none), known, "{opcode}");
+    }
+    let product = Arithmetic { is_product: true, tensor_cores: Some(true), ..nothing };
+    assert_eq!(of(&[("FFMA", 32)], &product), known);
 }
