@@ -310,13 +310,13 @@ impl<'a> Comparison<'a> {
         format!("{document:#}")
     }
 
-    /// Fails if the total changes as a condition says, and differently if that cannot be told.
+    /// Fails if the total changes as a condition says, and with another code if that is not known.
     fn judge(&self, conditions: &[Condition]) -> Result<(), Failure> {
         let (mut failed, mut unknown) = (Vec::new(), Vec::new());
         for &condition in conditions {
             let [a, b] = self.amounts(self.sides.map(Some), condition.quantity);
             match (a, b) {
-                (Some(a), Some(b)) if condition.holds(a, b) => failed.push(self.told(condition, a, b)),
+                (Some(a), Some(b)) if condition.holds(a, b) => failed.push(self.describe(condition, a, b)),
                 (Some(_), Some(_)) => {}
                 (a, b) => {
                     let side = match (a, b) {
@@ -339,11 +339,11 @@ impl<'a> Comparison<'a> {
     }
 
     /// A change that fails, with the rows that changed most.
-    fn told(&self, condition: Condition, a: Amount, b: Amount) -> String {
+    fn describe(&self, condition: Condition, a: Amount, b: Amount) -> String {
         let quantity = condition.quantity;
         let unit = quantity.unit().map(|unit| format!(" {unit}")).unwrap_or_default();
         let side = |amount: Amount| format!("{}{unit}", quantity.cell(amount).display());
-        let mut told = format!("`{condition}`: {} is {} in A and {} in B", quantity.name(), side(a), side(b));
+        let mut text = format!("`{condition}`: {} is {} in A and {} in B", quantity.name(), side(a), side(b));
         let mut rows: Vec<(f64, &str)> = self
             .rows
             .iter()
@@ -356,14 +356,15 @@ impl<'a> Comparison<'a> {
         rows.sort_by(|(a, _), (b, _)| b.abs().total_cmp(&a.abs()));
         let named: Vec<String> = rows.iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
         if !named.is_empty() && quantity.adds_up() {
-            told.push_str(", most of it in ");
-            told.push_str(&named.join(", "));
+            text.push_str(", most of it in ");
+            text.push_str(&named.join(", "));
         }
-        told
+        text
     }
 }
 
-/// The ranks of a quantity's columns: its two sides, and its change. Higher ranks are left out first.
+/// The ranks of a quantity's columns: its two sides, and its change. Higher ranks are left out
+/// first.
 fn rank(quantity: Quantity) -> [u8; 2] {
     match quantity {
         Quantity::Time => [2, 1],

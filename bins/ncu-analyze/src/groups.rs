@@ -109,7 +109,8 @@ impl Gpus {
         self.several().then(|| self.name(gpu))
     }
 
-    /// `0`, and where another has this number what tells them apart: `0 (sm_90)`, `0 (PCI 0:26:00)`.
+    /// `0`, and where another has this number what distinguishes them: `0 (sm_90)`,
+    /// `0 (PCI 0:26:00)`.
     fn name(&self, gpu: Gpu) -> String {
         let number = gpu.device.map_or("unknown".to_owned(), |device| device.to_string());
         let alike: Vec<&Gpu> = self.0.iter().filter(|other| other.device == gpu.device).collect();

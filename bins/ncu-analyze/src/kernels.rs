@@ -87,8 +87,8 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
     }
 }
 
-/// `{"files", "phase", "ranges", "launches", "launches_in_files", "launches_undecided", "total": {…},
-/// "classes": […], "kernels": […]}`; what was not measured is null.
+/// `{"files", "phase", "ranges", "launches", "launches_in_files", "launches_undecided",
+/// "total": {…}, "classes": […], "kernels": […]}`; what was not measured is null.
 fn in_json(selected: &Selected, arguments: &Arguments) -> Result<String, FlopError> {
     let profile = &selected.profile;
     let rows = |by| -> Result<Vec<Value>, FlopError> {

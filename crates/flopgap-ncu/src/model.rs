@@ -192,9 +192,9 @@ pub struct Launch {
     pub name: Symbol,
     /// The ranges open at launch: push/pop ranges outermost first, then start/end ranges.
     pub nvtx: Vec<NvtxRange>,
-    /// The push/pop ranges that were open on other threads of the process, thread by thread. Only an
-    /// `.ncu-rep` has them: a CSV lists those of the launching thread alone. Empty where `nvtx` has
-    /// them already (`--nvtx-push-pop-scope process`).
+    /// The push/pop ranges that were open on other threads of the process, thread by thread. Only
+    /// an `.ncu-rep` has them: a CSV lists those of the launching thread alone. Empty where `nvtx`
+    /// has them already (`--nvtx-push-pop-scope process`).
     pub nvtx_of_others: Vec<NvtxRange>,
     /// How many launches this stands for: 1, or a summary row's `Invocations`.
     pub invocations: u64,

@@ -20,7 +20,7 @@ pub(crate) enum Verdict {
 }
 
 /// The launches that waited for the next one of a thread with ranges.
-pub(crate) struct Settled<T> {
+pub(crate) struct Decided<T> {
     pub(crate) waiting: Vec<T>,
     /// The range stayed open around them, so that another thread launched them meanwhile.
     pub(crate) inside: bool,
@@ -55,7 +55,7 @@ impl<'a, T> Attribution<'a, T> {
     }
 
     /// Decides about a launch, and about those before it that waited for it.
-    pub(crate) fn judge(&mut self, launch: LaunchView<'_>) -> (Verdict, Option<Settled<T>>) {
+    pub(crate) fn judge(&mut self, launch: LaunchView<'_>) -> (Verdict, Option<Decided<T>>) {
         let own = (self.matches)(&launch.nvtx, launch.strings);
         if launch.layout == Layout::Report {
             let of_main = || (self.matches)(&with_main_thread(launch), launch.strings);
@@ -87,11 +87,11 @@ impl<'a, T> Attribution<'a, T> {
         let path = (thread, stack.iter().map(|range| (range.domain, range.name)).collect());
         let met = process.order.len();
         let at = *process.order.entry(path).or_insert(met);
-        let settled = process.open.take().map(|open| open.settle(&stack, at, self.matches, launch.strings));
+        let decided = process.open.take().map(|open| open.decide(&stack, at, self.matches, launch.strings));
         if own {
             process.open = Some(Open { thread, stack, at, waiting: Vec::new() });
         }
-        (if own { Verdict::Own } else { Verdict::Outside }, settled)
+        (if own { Verdict::Own } else { Verdict::Outside }, decided)
     }
 
     /// Keeps a launch that [`Attribution::judge`] just called open.
@@ -115,20 +115,20 @@ impl<T> Open<T> {
     ///
     /// A backward pass within something that stayed open counts, too: its thread waits in it for
     /// the thread that launches.
-    fn settle(
+    fn decide(
         self,
         next: &[NvtxRange],
         next_at: usize,
         matches: &Matches<'_>,
         strings: &Strings,
-    ) -> Settled<T> {
+    ) -> Decided<T> {
         let same = |(a, b): &(&NvtxRange, &NvtxRange)| (a.domain, a.name) == (b.domain, b.name);
         let common = self.stack.iter().zip(next).take_while(same).count();
         let waits = |range: &NvtxRange| strings.get(range.name).to_ascii_lowercase().contains("backward");
         let backward = self.stack.iter().position(waits).map_or(0, |at| at + 1);
         let stayed = &self.stack[..common.max(backward)];
         let inside = common > 0 && next_at > self.at && matches(stayed, strings);
-        Settled { waiting: self.waiting, inside }
+        Decided { waiting: self.waiting, inside }
     }
 }
 

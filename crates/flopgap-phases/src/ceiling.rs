@@ -3,8 +3,8 @@
 use flopgap_ncu::{Flops, LaunchView, Measurement, Precision, Strings, Symbol};
 use rustc_hash::FxHashMap;
 
-/// A GPU of a report: its number, and what tells it from another of the same number, where the
-/// report says so.
+/// A GPU of a report: its number, and what distinguishes it from another of the same number, where
+/// the report says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Gpu {
     /// The CUDA device index, which each process counts for itself.

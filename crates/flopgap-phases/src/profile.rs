@@ -15,7 +15,7 @@ use flopgap_ncu::{
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::arithmetic::arithmetic;
-use crate::attribution::{Attribution, Matches, Settled, Verdict};
+use crate::attribution::{Attribution, Decided, Matches, Verdict};
 use crate::ceiling::{FactReader, Facts, Gpu};
 use crate::gap::{Gap, Lacking, Missing, Place};
 use crate::repeat::SeenLaunches;
@@ -159,10 +159,10 @@ impl Profile {
             let kernel = kernels.entry(launch.name).or_insert_with(|| Named::of(launch, classifier));
             sums.note(launch, kernel);
             let wanted = takes(launch)?;
-            let (verdict, settled) =
+            let (verdict, decided) =
                 attribution.as_mut().map_or((Verdict::Own, None), |ranges| ranges.judge(launch));
-            if let Some(settled) = settled {
-                sums.settle(&settled)?;
+            if let Some(decided) = decided {
+                sums.decide(&decided)?;
             }
             if !wanted || verdict == Verdict::Outside {
                 continue;
@@ -396,9 +396,9 @@ impl Sums {
     }
 
     /// Adds the launches that waited, or names them.
-    fn settle(&mut self, settled: &Settled<Counted>) -> Result<(), FlopError> {
-        for counted in &settled.waiting {
-            if settled.inside {
+    fn decide(&mut self, decided: &Decided<Counted>) -> Result<(), FlopError> {
+        for counted in &decided.waiting {
+            if decided.inside {
                 self.add_by_process(counted)?;
             } else {
                 self.leave_undecided(counted);

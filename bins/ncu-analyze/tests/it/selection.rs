@@ -21,7 +21,8 @@ fn a_phase_says_how_much_of_the_report_it_is_and_what_is_in_it_by_process() {
     assert_eq!(json["launches_undecided"], 0);
 }
 
-/// The same without a range around the passes: `backward` may have ended before autograd's launches.
+/// The same without a range around the passes: `backward` may have ended before autograd's
+/// launches.
 #[test]
 fn launches_that_may_lie_in_a_range_are_named() {
     let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
