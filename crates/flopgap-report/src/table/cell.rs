@@ -13,6 +13,8 @@ pub enum Cell {
     Unsigned(u128),
     /// An integer that may be negative.
     Signed(i128),
+    /// A number that is a name, such as that of a process: it has no thousands.
+    Id(i64),
     /// A measured or derived real number.
     Float {
         /// The value, in the unit of the column.
@@ -72,6 +74,7 @@ impl Cell {
             Self::Text(text) => text.clone(),
             Self::Unsigned(value) => numbers::group_thousands_u128(*value),
             Self::Signed(value) => numbers::group_thousands(*value),
+            Self::Id(value) => value.to_string(),
             Self::Float { value, decimals } => numbers::float(*value, *decimals),
             Self::Percent { fraction, decimals, plus: true } => numbers::signed_percent(*fraction, *decimals),
             Self::Percent { fraction, decimals, plus: false } => numbers::percent(*fraction, *decimals),
@@ -86,6 +89,7 @@ impl Cell {
             Self::Text(text) => text.clone(),
             Self::Unsigned(value) => value.to_string(),
             Self::Signed(value) => value.to_string(),
+            Self::Id(value) => value.to_string(),
             Self::Float { value, .. } => raw_float(*value),
             Self::Percent { fraction, .. } => raw_float(*fraction),
             Self::Absent => String::new(),
@@ -116,6 +120,7 @@ impl serde::Serialize for Cell {
                 Ok(small) => serializer.serialize_i64(small),
                 Err(_) => serializer.serialize_i128(*value),
             },
+            Self::Id(value) => serializer.serialize_i64(*value),
             Self::Float { value, .. } | Self::Percent { fraction: value, .. } if value.is_finite() => {
                 serializer.serialize_f64(*value)
             }
