@@ -40,9 +40,13 @@ class Place:
 
     process: int | None
     gpu: int | None
+    #: The rank of the process in its job; None where a recording does not say it.
+    rank: int | None = None
 
     def __str__(self) -> str:
         words = [f"process {self.process}"] if self.process is not None else []
+        if self.rank is not None:
+            words = [f"rank {self.rank}"]
         words += [f"GPU {self.gpu}"] if self.gpu is not None else []
         return ", ".join(words) or "all"
 
@@ -56,6 +60,8 @@ class Spread:
     median_ns: float
     max_ns: float
     slowest: Place
+    #: Whether the slowest is slower than every other place by more than their scatter.
+    is_distinct: bool
 
 
 @dataclass(frozen=True)
@@ -199,6 +205,9 @@ class InstanceWork:
     start_ns: int
     end_ns: int
     busy_ns: int
+    #: The rest of the time from the first to the last operation.
+    gaps_ns: int
+    #: Of the range's time on the host, that in which its GPU ran nothing at all.
     idle_ns: int
     overlap_ns: int
     kernels: int
@@ -211,7 +220,7 @@ class Instance:
 
     start_ns: int
     end_ns: int
-    #: For how long its thread waited for the GPU; None without CUDA API data.
+    #: For how long its thread was blocked by calls; None without CUDA API data.
     waiting_ns: int | None
     #: The work that was launched within it; None when there was none.
     gpu: InstanceWork | None
@@ -225,14 +234,31 @@ class GpuTimes:
     projected: Times
     #: The part of it in which at least one operation ran.
     busy: Times
+    #: The rest of it, in which other work may run.
+    gaps: Times
+    #: Of the ranges that launched work, from beginning to end on the host.
+    host: Times
+    #: The part of it in which the GPU ran nothing at all, of any origin.
     idle: Times
     overlap: Times
     #: How long after the range began its first operation did.
     lead: Times
     #: How long after the range ended its last operation did.
     tail: Times
+    #: On how many GPUs.
+    gpus: int
     operations_mean: float
     kernels_mean: float
+
+
+@dataclass(frozen=True)
+class WaitingFor:
+    """For how long the thread of a pass was blocked by calls of one kind."""
+
+    #: ``synchronization``, ``copy``, ``memory``.
+    by: str
+    #: The sum over all instances.
+    total_ns: int
 
 
 @dataclass(frozen=True)
@@ -262,12 +288,16 @@ class Pass:
     #: ``step``, ``forward``, ``backward``, ``optimizer``, ``prefill``, ``decode``, ``named``.
     kind: str
     process: int | None
+    #: Its rank in its job; None where the recording does not say it.
+    rank: int | None
     instances: list[Instance]
     left_out: LeftOut
     #: From the beginning to the end of the range, on the host.
     host: Times
-    #: The part of it in which its thread waited for the GPU; None without CUDA API data.
+    #: The part of it in which its thread was blocked by calls; None without CUDA API data.
     waiting: Times | None
+    #: The sum of it by what blocked; None where nothing did.
+    waiting_for: list[WaitingFor] | None
     #: What its work did on its GPUs together; None when it launched none.
     gpu: GpuTimes | None
     gpus: list[PassGpu]
@@ -335,6 +365,10 @@ class Shares:
     total_ns: int
     busy_ns: int
     extent_ns: int
+    #: For each GPU the time on the clock: of each range, or of a whole trace from its first to its last operation.
+    clock_ns: int
+    #: The part of it in which the GPU ran anything, of any origin.
+    gpu_busy_ns: int
     places: list[Shares]
 
 

@@ -136,7 +136,7 @@ fn busy(found: &Comparison) -> Result<Table, ReportError> {
         ],
     )?;
     let mut row = |name: &str, of: &dyn Fn(&Shares) -> i128| {
-        let share = |side: &Shares| (side.extent_ns > 0).then(|| of(side) as f64 / side.extent_ns as f64);
+        let share = |side: &Shares| (side.clock_ns > 0).then(|| of(side) as f64 / side.clock_ns as f64);
         table.push([
             Cell::text(name),
             ms(found.a.each(of(&found.a))),
@@ -145,8 +145,9 @@ fn busy(found: &Comparison) -> Result<Table, ReportError> {
             Cell::optional(share(&found.b), |share| Cell::percent(share, 2)),
         ])
     };
-    row("busy", &|side| side.busy_ns)?;
+    row("busy", &|side| side.gpu_busy_ns)?;
     row("idle", &Shares::idle_ns)?;
-    row("first to last operation", &|side| side.extent_ns)?;
+    let whole = found.a.instances.is_none() && found.b.instances.is_none();
+    row(if whole { "first to last operation" } else { "on the clock" }, &|side| side.clock_ns)?;
     Ok(table)
 }

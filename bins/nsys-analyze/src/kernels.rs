@@ -177,7 +177,7 @@ pub(crate) fn titled(
             Cell::float(spread.median_ns, usize::from(spread.median_ns.fract() != 0.0)),
             Cell::float(spread.max_ns, 0),
             Cell::percent(kernel.share, 2),
-            Cell::text(spread.slowest.to_string()),
+            Cell::optional(spread.straggler(), |place| Cell::text(place.to_string())),
         ])?;
     }
     Ok(table)

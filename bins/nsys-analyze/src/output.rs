@@ -249,6 +249,24 @@ impl<'a> Output<'a> {
 }
 
 /// A report as a table.
+/// Columns of numbers that are names.
+const IDS: [&str; 14] = [
+    "PID",
+    "TID",
+    "Pid",
+    "Tid",
+    "DevId",
+    "CorrId",
+    "CorrID",
+    "RangeId",
+    "ParentId",
+    "Ctx",
+    "Strm",
+    "Device ID",
+    "Context ID",
+    "Stream ID",
+];
+
 pub(crate) fn table(title: &str, report: &ReportTable, units: Units) -> Result<Table, ReportError> {
     let headings = report.columns.iter().enumerate().map(|(at, column)| {
         let heading = column.heading(units);
@@ -262,7 +280,12 @@ pub(crate) fn table(title: &str, report: &ReportTable, units: Units) -> Result<T
     let mut table = Table::new(title, headings)?;
     for row in &report.rows {
         let cells = report.columns.iter().zip(row);
-        table.push(cells.map(|(column, value)| cell(units, column.unit, value)))?;
+        table.push(cells.map(|(column, value)| match value {
+            Value::Int(value) if IDS.contains(&column.title) => {
+                i64::try_from(*value).map_or_else(|_| Cell::from(*value), Cell::Id)
+            }
+            value => cell(units, column.unit, value),
+        }))?;
     }
     Ok(table)
 }

@@ -232,7 +232,7 @@ fn spreads(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
             ms(found.spread.min_ns),
             ms(found.spread.median_ns),
             ms(found.spread.max_ns),
-            Cell::text(found.spread.slowest.to_string()),
+            Cell::optional(found.spread.straggler(), |place| Cell::text(place.to_string())),
         ])?;
     }
     Ok(table)
@@ -249,8 +249,9 @@ fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
         Column::number("gpu_begins_after_ms", "GPU begins after").unit("ms"),
         Column::number("gpu_ends_after_ms", "GPU ends after").unit("ms"),
         Column::number("gpu_projected_ms", "projected").unit("ms"),
-        Column::number("gpu_idle_ms", "idle within").unit("ms"),
-        Column::number("host_waits_ms", "host waits").unit("ms"),
+        Column::number("gaps_ms", "own gaps").unit("ms"),
+        Column::number("gpu_idle_ms", "GPU idle").unit("ms"),
+        Column::number("host_blocked_ms", "host blocked").unit("ms"),
         Column::number("kernels", "kernels"),
         Column::number("gpu_ops", "GPU ops"),
     ]);
@@ -266,6 +267,7 @@ fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
                 ms(gpu.lead.mean_ns),
                 ms(gpu.tail.mean_ns),
                 ms(gpu.projected.mean_ns),
+                ms(gpu.gaps.mean_ns),
                 ms(gpu.idle.mean_ns),
                 Cell::optional(pass.waiting, |waiting| ms(waiting.mean_ns)),
                 Cell::float(gpu.kernels_mean, 1),

@@ -44,7 +44,7 @@ impl OwnerArguments {
 #[derive(Clone, Debug, clap::Args)]
 struct WarmUpArguments {
     /// Leave out the first N instances of each range [default: 0 if warm-up is marked, otherwise
-    /// 1].
+    /// the first step, or without steps the first instance of each pass].
     #[arg(long, value_name = "N")]
     warmup: Option<u64>,
     /// Leave out these ranges with everything within them; those named `warmup` are always left

@@ -223,6 +223,10 @@ pub(crate) struct Launched<'a> {
     pub(crate) shared_memory: Scalar<'a>,
     pub(crate) bytes: Scalar<'a>,
     pub(crate) graph_node: Scalar<'a>,
+    /// The group of ranks of a collective: its name, and its ranks as a text.
+    pub(crate) group_name: Scalar<'a>,
+    pub(crate) group_ranks: Scalar<'a>,
+    pub(crate) collective: Scalar<'a>,
     pub(crate) grid: Option<Vec<u64>>,
     pub(crate) block: Option<Vec<u64>>,
 }
@@ -241,6 +245,9 @@ impl<'a> Launched<'a> {
                 b"shared memory" => launched.shared_memory = cursor.scalar()?,
                 b"bytes" => launched.bytes = cursor.scalar()?,
                 b"graph node id" => launched.graph_node = cursor.scalar()?,
+                b"Process Group Name" => launched.group_name = cursor.scalar()?,
+                b"Collective name" => launched.collective = cursor.scalar()?,
+                b"Process Group Ranks" => launched.group_ranks = cursor.scalar()?,
                 b"grid" => launched.grid = shape(cursor)?,
                 b"block" => launched.block = shape(cursor)?,
                 _ => drop(cursor.skip()?),

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, StreamId};
+use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, RankGroup, StreamId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Error;
 use crate::event::{Called, Category, Event, Launched};
 use crate::formula::{self, Inputs, Kind};
 use crate::host::Threads;
-use crate::json::{Raw, Stop};
+use crate::json::{Raw, Scalar, Stop};
 use crate::part::{self, Part, Place, Range};
 use crate::trace::{
     Annotation, AnnotationKind, Call, GpuKind, GpuWork, Operator, Source, Trace, Warning, WarningKind,
@@ -28,6 +28,8 @@ const MODULE: &[u8] = b"nn.Module: ";
 pub(crate) struct Recorded {
     seen: u64,
     names: FxHashMap<Box<[u8]>, Arc<str>>,
+    /// Groups of ranks by their names, ranks and collectives as they are written.
+    groups: FxHashMap<[Box<[u8]>; 3], Arc<RankGroup>>,
     threads: Threads,
     operators: Vec<Operator>,
     /// Of each operator, the part that it opens.
@@ -64,7 +66,7 @@ impl Recorded {
                 }
             }
             b'M' if event.name.bytes == b"thread_name" => {
-                if let crate::json::Scalar::Text(name) = event.argument(b"name") {
+                if let Scalar::Text(name) = event.argument(b"name") {
                     self.threads.name(event.process, event.thread, &name.text());
                 }
             }
@@ -127,6 +129,7 @@ impl Recorded {
     fn push_work(&mut self, event: &Event<'_>, kind: GpuKind) {
         let Some((start, duration)) = self.times(event) else { return };
         let launched = self.arguments(Launched::read(event));
+        let group = self.group(&launched);
         let extents = [launched.grid, launched.block].map(|sizes| sizes.filter(|sizes| !sizes.is_empty()));
         let shape = |sizes: &Vec<u64>| Dim3::checked(<[u64; 3]>::try_from(&sizes[..]).ok()?);
         let [grid, block] = extents.each_ref().map(|sizes| sizes.as_ref().and_then(shape));
@@ -150,6 +153,7 @@ impl Recorded {
             registers: launched.registers.count(),
             shared_bytes: launched.shared_memory.count(),
             bytes: launched.bytes.count(),
+            group,
         };
         self.gpu_work.push(work);
     }
@@ -207,6 +211,23 @@ impl Recorded {
                 None
             }
         }
+    }
+
+    /// The group of ranks of a collective, each kept once.
+    fn group(&mut self, launched: &Launched<'_>) -> Option<Arc<RankGroup>> {
+        let text = |scalar| if let Scalar::Text(text) = scalar { text } else { Raw::default() };
+        let Scalar::Text(name) = launched.group_name else { return None };
+        let (ranks, collective) = (text(launched.group_ranks), text(launched.collective));
+        let key = [name, ranks, collective].map(|text| Box::from(text.bytes));
+        let known = self.groups.entry(key).or_insert_with(|| {
+            let ranks = ranks.text();
+            let ranks = ranks.trim().strip_prefix('[').and_then(|ranks| ranks.strip_suffix(']'));
+            // A long list is cut off in the trace: then not all of its items are numbers.
+            let ranks = ranks.unwrap_or_default().split(',').map(|rank| rank.trim().parse());
+            let ranks = ranks.collect::<Result<Vec<u64>, _>>().unwrap_or_default();
+            Arc::new(RankGroup { name: name.text().into(), ranks, collective: collective.text().into() })
+        });
+        Some(known.clone())
     }
 
     /// A name, each kept once.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, StreamId};
+use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, RankGroup, StreamId};
 
 use crate::formula::{FormulaError, Kind};
 use crate::{Error, Part};
@@ -85,6 +85,8 @@ pub struct GpuWork {
     pub shared_bytes: Option<u64>,
     /// Bytes copied or set.
     pub bytes: Option<u64>,
+    /// The group of ranks that it communicates in; of a collective kernel.
+    pub group: Option<Arc<RankGroup>>,
 }
 
 /// A call of a GPU's runtime or driver: `cudaLaunchKernel`.

@@ -1,16 +1,17 @@
 //! An export as any recording.
 
+use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_trace::{GpuNumber, Operation, ReadError, Recording, Work, WorkKind};
+use flopgap_trace::{ApiCall, Copied, GpuNumber, Memory, Operation, ReadError, Recording, Work, WorkKind};
 use rustc_hash::FxHashMap;
 
 use crate::gpu_work::{graph_name, recorded};
 use crate::tables::gpu::{Kind, kernel_places};
 use crate::{
-    Attribution, Error, GpuActivity, Launched, NvtxRanges, OperationTimes, Placement, StringId, ThreadId,
-    Trace,
+    Attribution, CopyKind, Error, GpuActivity, Launched, MemoryCopy, MemoryKind, NvtxRanges, OperationTimes,
+    Placement, StringId, Trace,
 };
 
 impl Recording for Trace {
@@ -49,9 +50,13 @@ impl Recording for Trace {
     fn each_call(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(ThreadId, i64, i64),
+        visit: &mut dyn FnMut(&ApiCall<'_>),
     ) -> Result<(), ReadError> {
         self.visit_calls(wanted, visit).map_err(ReadError::new)
+    }
+
+    fn each_copy(&self, visit: &mut dyn FnMut(&Copied)) -> Result<(), ReadError> {
+        self.visit_copies(visit).map_err(ReadError::new)
     }
 
     fn span(&self) -> Result<Option<(i64, i64)>, ReadError> {
@@ -83,7 +88,7 @@ impl Trace {
             // As in every answer, what ends before it starts is left out; the warnings count it.
             if start <= end {
                 let work = Work { kind, start, end, device, process, correlation };
-                visit(&Operation { work, stream, name_id, name, bytes });
+                visit(&Operation { work, stream, name_id, name, bytes, group: None });
             }
         };
         recorded(Kind::all(whole_graphs), |kind| {
@@ -129,23 +134,63 @@ impl Trace {
     fn visit_calls(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(ThreadId, i64, i64),
+        visit: &mut dyn FnMut(&ApiCall<'_>),
     ) -> Result<(), Error> {
-        let mut known: FxHashMap<StringId, bool> = FxHashMap::default();
+        let mut known: FxHashMap<StringId, Option<Arc<str>>> = FxHashMap::default();
         for call in self.api_calls()? {
             let call = call?;
             let Some(thread) = call.thread else { continue };
-            let is_wanted = if let Some(is_wanted) = known.get(&call.name) {
-                *is_wanted
-            } else {
-                let is_wanted = self.string(call.name)?.is_some_and(|name| wanted(&name));
-                known.insert(call.name, is_wanted);
-                is_wanted
+            let name = match known.entry(call.name) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.string(call.name)?.filter(|name| wanted(name))),
             };
-            if is_wanted {
-                visit(thread, call.start, call.end);
+            if let Some(name) = name {
+                let crate::ApiCall { start, end, correlation, .. } = call;
+                visit(&ApiCall { thread, start, end, name, correlation });
             }
         }
         Ok(())
     }
+
+    fn visit_copies(&self, visit: &mut dyn FnMut(&Copied)) -> Result<(), Error> {
+        let copies = match self.copies() {
+            Err(error) if error.is_no_table() => return Ok(()),
+            copies => copies?,
+        };
+        for copy in copies {
+            let copy = copy?;
+            let Placement { start, end, device, process, correlation, .. } = copy.at;
+            // As in every answer, what ends before it starts is left out; the warnings count it.
+            if start <= end {
+                let work = Work { kind: WorkKind::Copy, start, end, device, process, correlation };
+                let [from, to] = memories(&copy);
+                visit(&Copied { work, from, to, bytes: Some(copy.bytes) });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Between which memories a copy moves data; where an export does not say their kinds, by its own
+/// kind.
+fn memories(copy: &MemoryCopy) -> [Memory; 2] {
+    let of_kind = match copy.kind {
+        CopyKind::HostToDevice | CopyKind::HostToArray => [Memory::Host, Memory::Device],
+        CopyKind::DeviceToHost | CopyKind::ArrayToHost => [Memory::Device, Memory::Host],
+        CopyKind::HostToHost => [Memory::Host, Memory::Host],
+        CopyKind::DeviceToDevice
+        | CopyKind::ArrayToArray
+        | CopyKind::ArrayToDevice
+        | CopyKind::DeviceToArray
+        | CopyKind::PeerToPeer => [Memory::Device, Memory::Device],
+        _ => [Memory::Unknown, Memory::Unknown],
+    };
+    let memory = |kind: Option<MemoryKind>, otherwise: Memory| match kind {
+        Some(MemoryKind::Pageable) => Memory::Pageable,
+        Some(MemoryKind::Pinned) => Memory::Pinned,
+        Some(MemoryKind::Device | MemoryKind::DeviceStatic | MemoryKind::Array) => Memory::Device,
+        Some(MemoryKind::Managed | MemoryKind::ManagedStatic) => Memory::Unknown,
+        _ => otherwise,
+    };
+    [memory(copy.source, of_kind[0]), memory(copy.destination, of_kind[1])]
 }

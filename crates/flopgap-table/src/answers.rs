@@ -73,7 +73,7 @@ pub fn passes(path: &Path, found: &Passes) -> Table {
         float("host_median_ns", "The same: the middle.", |pass: &Of| pass.host.median_ns),
         maybe_float(
             "waiting_mean_ns",
-            "The part of it in which its thread waited for the GPU.",
+            "The part of it in which its thread was blocked by calls that wait or copy.",
             |pass: &Of| Some(pass.waiting?.mean_ns),
         ),
         on_gpu(
@@ -82,7 +82,12 @@ pub fn passes(path: &Path, found: &Passes) -> Table {
             |gpu| gpu.projected,
         ),
         on_gpu("gpu_busy_mean_ns", "The part of it in which at least one operation ran.", |gpu| gpu.busy),
-        on_gpu("gpu_idle_mean_ns", "The rest of it.", |gpu| gpu.idle),
+        on_gpu("gpu_gaps_mean_ns", "The rest of it, between its operations.", |gpu| gpu.gaps),
+        on_gpu(
+            "gpu_idle_mean_ns",
+            "The part of its time on the host in which the GPU ran nothing at all.",
+            |gpu| gpu.idle,
+        ),
         maybe_float("kernels_mean", "Kernels of one instance.", |pass: &Of| {
             Some(pass.gpu.as_ref()?.kernels_mean)
         }),

@@ -7,6 +7,7 @@ use flopgap_trace::{DeviceId, ProcessId, Recording, WorkKind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use crate::collectives::{Calls, Collectives};
 use crate::error::Error;
 use crate::place::{Gpus, Place, Spread};
 
@@ -15,6 +16,8 @@ use crate::place::{Gpus, Place, Spread};
 pub struct Communication {
     /// By rank, process and GPU.
     pub places: Vec<PlaceCommunication>,
+    /// How the time in collectives divides into waiting and transfer.
+    pub collectives: Collectives,
 }
 
 /// Communication and computation of one process on one GPU.
@@ -27,7 +30,7 @@ pub struct PlaceCommunication {
     pub place: Place,
     /// How many kernels communicate: those of NCCL and their like.
     pub communication_kernels: u64,
-    /// In which any of them ran, waiting for other GPUs included.
+    /// In which any of them ran, waiting for other GPUs included ([`Communication::collectives`]).
     pub communication_ns: i128,
     /// In which any other kernel ran.
     pub computation_ns: i128,
@@ -45,11 +48,6 @@ impl PlaceCommunication {
     /// The share of communication that other kernels hide; `None` without communication.
     pub fn hidden(&self) -> Option<f64> {
         (self.communication_ns > 0).then(|| self.overlap_ns as f64 / self.communication_ns as f64)
-    }
-
-    /// In which nothing ran.
-    pub fn idle_ns(&self) -> i128 {
-        self.extent_ns - self.busy_ns
     }
 }
 
@@ -81,6 +79,8 @@ struct Intervals {
 pub fn communication(trace: &dyn Recording, classifier: &Classifier) -> Result<Communication, Error> {
     let mut places: BTreeMap<(Option<ProcessId>, DeviceId), Intervals> = BTreeMap::new();
     let mut known: FxHashMap<i64, bool> = FxHashMap::default();
+    let gpus = Gpus::read(trace)?;
+    let mut calls = Calls::default();
     trace.each_operation(true, &mut |operation| {
         let work = operation.work;
         let own = places.entry((work.process, work.device)).or_default();
@@ -91,16 +91,22 @@ pub fn communication(trace: &dyn Recording, classifier: &Classifier) -> Result<C
                 let communicates = *known
                     .entry(operation.name_id)
                     .or_insert_with(|| classifier.get(operation.name).class == KernelClass::Communication);
-                if communicates { &mut own.communication } else { &mut own.computation }
+                if communicates {
+                    calls.add(gpus.place(work.process, work.device), operation);
+                    &mut own.communication
+                } else {
+                    &mut own.computation
+                }
             }
         };
         list.push((work.start, work.end));
     })?;
-    let gpus = Gpus::read(trace)?;
+    let ran: Vec<Place> = places.keys().map(|(process, device)| gpus.place(*process, *device)).collect();
+    let collectives = calls.split(&ran, trace.world_size());
     let mut places: Vec<PlaceCommunication> =
         places.into_iter().map(|((process, device), own)| own.times(gpus.place(process, device))).collect();
     places.sort_by_key(|own| own.place);
-    Ok(Communication { places })
+    Ok(Communication { places, collectives })
 }
 
 impl Intervals {

@@ -24,6 +24,11 @@ impl Intervals {
         self.0.is_empty()
     }
 
+    /// Whether a thread has any.
+    pub(crate) fn is_of(&self, thread: ThreadId) -> bool {
+        self.0.contains_key(&thread)
+    }
+
     /// Joins intervals that touch, so that no instant counts twice.
     pub(crate) fn join(&mut self) {
         for intervals in self.0.values_mut() {
@@ -58,14 +63,6 @@ impl Intervals {
         let around = after.checked_sub(1).map(|at| intervals[at].1);
         around.is_some_and(|latest| range.end.is_some_and(|end| end <= latest))
     }
-
-    /// How much of the time between two instants they cover, once they are joined.
-    pub(crate) fn overlap(&self, thread: ThreadId, start: i64, end: i64) -> i64 {
-        let Some(intervals) = self.0.get(&thread) else { return 0 };
-        let first = intervals.partition_point(|&(_, ended)| ended <= start);
-        let inside = intervals[first..].iter().take_while(|&&(began, _)| began < end);
-        inside.map(|&(began, ended)| ended.min(end) - began.max(start)).sum()
-    }
 }
 
 #[cfg(test)]
@@ -85,8 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// The time within a window is what counting instant by instant gives, and a range lies in
-        /// a set when comparing it with each interval says so.
+        /// A range lies in a set when comparing it with each interval says so.
         #[test]
         fn sets_are_what_their_intervals_are(
             raw in prop::collection::vec((0_i64..50, 1_i64..10), 0..20),
@@ -100,9 +96,6 @@ mod tests {
             }
             joined.join();
             apart.keep_apart();
-            let covered = |at: &i64| raw.iter().any(|(began, length)| began <= at && *at < began + length);
-            let expected = i64::try_from((start..end).filter(covered).count()).unwrap();
-            prop_assert_eq!(joined.overlap(THREAD, start, end), expected);
             let within = raw.iter().any(|(began, length)| *began <= start && end <= began + length);
             prop_assert_eq!(apart.contains(&range(start, end)), within);
             prop_assert!(!within || joined.contains(&range(start, end)));

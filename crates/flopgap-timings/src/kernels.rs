@@ -112,19 +112,28 @@ fn classified(kernels: Vec<(Arc<str>, Summary)>, classifier: &Classifier) -> (Ve
 }
 
 impl Kernels {
-    /// How far the places are apart in the time of a kernel, or of all; `None` for fewer than two.
+    /// How far the places are apart in the time of a kernel, or of all that do not communicate;
+    /// `None` for fewer than two.
     /// Places where it did not run count with nothing.
     pub fn spread(&self, name: Option<&str>) -> Option<Spread> {
-        Spread::of(self.places.iter().map(|own| {
+        let communicates = |kernel: &KernelTimes| kernel.class == KernelClass::Communication;
+        let is_communication =
+            name.is_some_and(|name| self.kernels.iter().any(|own| own.name == name && communicates(own)));
+        let spread = Spread::of(self.places.iter().map(|own| {
             let total = match name {
-                None => own.total_ns,
+                None => {
+                    let computing = own.kernels.iter().filter(|kernel| !communicates(kernel));
+                    computing.map(|kernel| kernel.times.total_ns).sum()
+                }
                 Some(name) => {
                     let found = own.kernels.iter().find(|kernel| kernel.name == name);
                     found.map_or(0, |kernel| kernel.times.total_ns)
                 }
             };
             (own.place, total as f64)
-        }))
+        }))?;
+        // Who waits for others in a kernel that communicates is not slow.
+        Some(Spread { is_distinct: spread.is_distinct && !is_communication, ..spread })
     }
 }
 

@@ -1,21 +1,21 @@
 //! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
 use flopgap_hint::Hint as _;
-use flopgap_trace::{
-    Attribution, DeviceId, GpuId, GpuWork, ProcessId, Range as NvtxRange, Ranges as NvtxRanges, Recording,
-};
+use flopgap_trace::{Attribution, DeviceId, GpuId, GpuWork, ProcessId, Ranges as NvtxRanges, Recording};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::computing::Computing;
 use crate::error::Error;
 use crate::kind::PassKind;
+use crate::occupancy::Occupancy;
 use crate::pattern::RangePattern;
 use crate::place::{Gpus, Place, Spread};
 use crate::select::{Group, LeftOut, Named, WarmUp};
 use crate::selection::{Owner, Selection};
 use crate::times::{Times, change};
 use crate::unlaunched::Unlaunched;
-use crate::waits::Waits;
+use crate::waits::{Waited, WaitingFor, Waits};
 
 /// What to look at.
 #[derive(Clone, Debug, Default)]
@@ -72,9 +72,10 @@ pub enum SpreadTime {
     /// The means of processes on the host.
     #[serde(rename = "host")]
     Host,
-    /// The mean busy times of each GPU of each process.
-    #[serde(rename = "GPU busy")]
-    GpuBusy,
+    /// The mean times in which each GPU of each process ran anything but communication: who waits
+    /// for others in a collective kernel is not slow.
+    #[serde(rename = "GPU without communication")]
+    Computation,
 }
 
 impl SpreadTime {
@@ -82,7 +83,7 @@ impl SpreadTime {
     pub const fn as_str(self) -> &'static str {
         match self {
             SpreadTime::Host => "host",
-            SpreadTime::GpuBusy => "GPU busy",
+            SpreadTime::Computation => "GPU without communication",
         }
     }
 }
@@ -105,9 +106,12 @@ pub struct Pass {
     pub left_out: LeftOut,
     /// From the beginning to the end of the range, on the host.
     pub host: Times,
-    /// The part of [`host`](Self::host) in which the range's own thread waited for the GPU in a
-    /// synchronizing call or a blocking copy. Absent without CUDA API data.
+    /// The part of [`host`](Self::host) in which the range's own thread was blocked by a call
+    /// ([`Blocking`]). Absent without CUDA API data.
     pub waiting: Option<Times>,
+    /// The sum of it by what blocked, without what did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting_for: Vec<WaitingFor>,
     /// What its work did on its GPUs together; absent when it launched none.
     pub gpu: Option<GpuTimes>,
     /// The same on each GPU separately; empty where it used but one, or when all were requested as
@@ -133,7 +137,7 @@ pub struct Instance {
     pub start_ns: i64,
     /// When it ended on the host.
     pub end_ns: i64,
-    /// For how long its thread waited for the GPU; absent without CUDA API data.
+    /// For how long its thread was blocked; absent without CUDA API data.
     pub waiting_ns: Option<i64>,
     /// The work that was launched within it; absent when there was none.
     pub gpu: Option<InstanceWork>,
@@ -149,7 +153,11 @@ pub struct InstanceWork {
     /// The time between in which at least one of its operations ran; on several GPUs the sum over
     /// them.
     pub busy_ns: i64,
-    /// The rest of the time from its first to its last operation on each GPU.
+    /// The rest of the time from its first to its last operation on each GPU: between its
+    /// operations, whether other work ran or not.
+    pub gaps_ns: i64,
+    /// The time from the beginning to the end of the range on the host in which its GPU ran
+    /// nothing at all, of any origin; on several GPUs the sum over those with its work.
     pub idle_ns: i64,
     /// By how much the durations of its operations are more than the busy time: what ran at the
     /// same time.
@@ -167,9 +175,16 @@ pub struct InstanceWork {
 pub struct GpuTimes {
     /// From the first operation's beginning to the last one's end.
     pub projected: Times,
-    /// The part of it in which at least one operation ran; on several GPUs the sum over them.
+    /// From the beginning to the end of the ranges that launched work, on the host.
+    pub host: Times,
+    /// The part of [`projected`](Self::projected) in which at least one operation ran; on several
+    /// GPUs the sum over them.
     pub busy: Times,
-    /// The rest of it, each GPU from its own first to its own last operation.
+    /// The rest of it, each GPU from its own first to its own last operation: other work may run
+    /// in these gaps.
+    pub gaps: Times,
+    /// The part of [`host`](Self::host) in which the GPU ran nothing at all, of any origin;
+    /// on several GPUs the sum over them.
     pub idle: Times,
     /// By how much the durations of its operations are more than the busy time: what ran at the
     /// same time.
@@ -179,6 +194,8 @@ pub struct GpuTimes {
     /// How long after the range ended its last operation did: positive when the host launched ahead
     /// of the GPU, negative when it waited until its work was done.
     pub tail: Times,
+    /// On how many GPUs.
+    pub gpus: u64,
     /// Operations of one instance.
     pub operations_mean: f64,
     /// Kernels of one instance.
@@ -223,11 +240,22 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
     let named = Named::new(&nvtx);
     let gpus = Gpus::read(trace)?;
     let mut groups = groups(trace, &named, options)?;
+    let selection = named.selection(&options.warm_up, &groups);
     if !options.pool {
         groups = by_process(groups, &nvtx, &gpus);
     }
     let measured = Times::of(options.measured.iter().copied());
+    let occupancy = match &launched {
+        Some(launched) => Occupancy::of_launched(trace, launched, options.attribution)?,
+        None => Occupancy::default(),
+    };
+    let computing = match &launched {
+        Some(launched) if !options.no_instances => Computing::read(trace, launched)?,
+        _ => None,
+    };
+    let around = Around { nvtx: &nvtx, gpus: &gpus, occupancy: &occupancy, waits: waits.as_ref() };
     let mut passes: Vec<Pass> = Vec::new();
+    let mut computed: Vec<(String, Place, Times)> = Vec::new();
     let mut groups = groups.into_iter().peekable();
     while groups.peek().is_some() {
         let mut instances: Vec<usize> = Vec::new();
@@ -243,6 +271,9 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
             ([], _) | (_, None) => vec![None; instances.len()],
             (_, Some(launched)) => launched.work_of(&instances),
         };
+        let quiet = computing.as_ref().zip(launched.as_ref());
+        let quiet = quiet.map(|(computing, launched)| computing.work(launched, &instances));
+        let quiet = quiet.unwrap_or_default();
         let mut from = 0;
         for group in some {
             let own = from..from + group.instances.len();
@@ -251,7 +282,13 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
                 together: &together[own.clone()],
                 gpus: of_gpus.iter().map(|(device, work)| (*device, &work[own.clone()])).collect(),
             };
-            let Some(mut pass) = pass(group, &nvtx, &work, &gpus, waits.as_ref(), measured.as_ref()) else {
+            let process = around.process(&group);
+            for (device, work) in &quiet {
+                let busy = work[own.clone()].iter().flatten().map(|work| work.busy);
+                let place = gpus.place(process, *device);
+                computed.extend(Times::of(busy).map(|times| (group.name.clone(), place, times)));
+            }
+            let Some(mut pass) = pass(group, &around, &work, measured.as_ref()) else {
                 continue;
             };
             if options.pool {
@@ -266,9 +303,9 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
     let nearest = measured.and_then(|measured| nearest(&passes, &measured));
     Ok(Passes {
         unlaunched: launched.map(|launched| launched.unlaunched().into()),
-        spreads: spreads(&passes),
+        spreads: if options.pool { Vec::new() } else { spreads(&passes, &computed) },
         passes,
-        selection: named.selection(&options.warm_up),
+        selection,
         attribution: options.attribution.by.into(),
         no_gpu,
         measured,
@@ -345,7 +382,7 @@ fn by_process(groups: Vec<Group>, nvtx: &NvtxRanges, gpus: &Gpus) -> Vec<Group> 
 }
 
 /// How far the places of each pass are apart.
-fn spreads(passes: &[Pass]) -> Vec<PassSpread> {
+fn spreads(passes: &[Pass], computed: &[(String, Place, Times)]) -> Vec<PassSpread> {
     let mut names: Vec<&str> = Vec::new();
     for pass in passes {
         if !names.contains(&pass.name.as_str()) {
@@ -356,15 +393,14 @@ fn spreads(passes: &[Pass]) -> Vec<PassSpread> {
     for name in names {
         let own = || passes.iter().filter(|pass| pass.name == name);
         let host = own().filter_map(|pass| {
-            Some((Place { rank: pass.rank, process: Some(pass.process?), gpu: None }, pass.host.mean_ns))
+            Some((Place { rank: pass.rank, process: Some(pass.process?), gpu: None }, &pass.host))
         });
-        let busy = own().flat_map(|pass| {
-            let place = |gpu| Place { rank: pass.rank, process: pass.process, gpu };
-            let alone = pass.gpu.iter().filter(|_| pass.gpus.is_empty());
-            let alone = alone.map(move |gpu| (place(None), gpu.busy.mean_ns));
-            alone.chain(pass.gpus.iter().map(move |own| (place(Some(own.gpu)), own.times.busy.mean_ns)))
-        });
-        let found = [(SpreadTime::Host, Spread::of(host)), (SpreadTime::GpuBusy, Spread::of(busy))];
+        let computed = computed.iter().filter(|(of, ..)| of == name);
+        let computed = computed.map(|(_, place, times)| (*place, times));
+        let found = [
+            (SpreadTime::Host, Spread::of_means(host)),
+            (SpreadTime::Computation, Spread::of_means(computed)),
+        ];
         spreads.extend(
             found.into_iter().filter_map(|(time, spread)| {
                 Some(PassSpread { name: name.to_owned(), time, spread: spread? })
@@ -381,30 +417,65 @@ struct Work<'a> {
     gpus: Vec<(DeviceId, &'a [Option<GpuWork>])>,
 }
 
-fn pass(
-    group: Group,
-    nvtx: &NvtxRanges,
-    work: &Work<'_>,
-    gpus: &Gpus,
-    waits: Option<&Waits>,
-    measured: Option<&Times>,
-) -> Option<Pass> {
-    let of = |work: &[Option<GpuWork>], waits: Option<&Waits>| -> Vec<Instance> {
-        let all = group.instances.iter().zip(work);
-        all.filter_map(|(&at, work)| instance(&nvtx.ranges[at], *work, waits)).collect()
-    };
-    let instances = of(work.together, waits);
+/// What the passes of a trace are among.
+struct Around<'a> {
+    nvtx: &'a NvtxRanges,
+    gpus: &'a Gpus,
+    occupancy: &'a Occupancy,
+    waits: Option<&'a Waits>,
+}
+
+impl Around<'_> {
+    fn process(&self, group: &Group) -> Option<ProcessId> {
+        group.instances.first().map(|&at| self.nvtx.ranges[at].thread.process())
+    }
+
+    /// The instances of a group with their work on some GPUs.
+    fn instances(
+        &self,
+        group: &Group,
+        work: &[Option<GpuWork>],
+        gpus: &[(DeviceId, &[Option<GpuWork>])],
+    ) -> Vec<Instance> {
+        let all = group.instances.iter().zip(work).enumerate();
+        let instances = all.filter_map(|(place, (&at, work))| {
+            let range = &self.nvtx.ranges[at];
+            let end = range.end?;
+            let used = gpus.iter().filter(|(_, work)| work[place].is_some());
+            let process = Some(range.thread.process());
+            let idle =
+                used.map(|(device, _)| self.occupancy.idle_ns(process, *device, range.start, end)).sum();
+            let waiting_ns = self.waits.map(|waits| waits.within(range.thread, range.start, end).total());
+            Some(instance(range.start..end, *work, idle, waiting_ns))
+        });
+        instances.collect()
+    }
+
+    /// For how long the instances of a group were blocked, by what.
+    fn waiting_for(&self, group: &Group) -> Vec<WaitingFor> {
+        let Some(waits) = self.waits else { return Vec::new() };
+        let own = group.instances.iter().map(|&at| {
+            let range = &self.nvtx.ranges[at];
+            waits.within(range.thread, range.start, range.end.unwrap_or(range.start))
+        });
+        Waited::sum(own)
+    }
+}
+
+fn pass(group: Group, around: &Around<'_>, work: &Work<'_>, measured: Option<&Times>) -> Option<Pass> {
+    let instances = around.instances(&group, work.together, &work.gpus);
     let used = work.gpus.iter().filter(|(_, work)| work.iter().any(Option::is_some));
-    let used: Vec<_> = used.collect();
-    let process = group.instances.first().map(|&at| nvtx.ranges[at].thread.process());
-    let own = used.iter().filter(|_| used.len() > 1).filter_map(|(device, work)| {
-        let gpu = gpus.place(process, *device).gpu.unwrap_or(GpuId(device.0));
-        Some(PassGpu { gpu, times: gpu_times(&of(work, None))? })
+    let used: Vec<_> = used.copied().collect();
+    let process = around.process(&group);
+    let own = used.iter().filter(|_| used.len() > 1).filter_map(|one @ (device, work)| {
+        let gpu = around.gpus.place(process, *device).gpu.unwrap_or(GpuId(device.0));
+        let instances = around.instances(&group, work, std::slice::from_ref(one));
+        Some(PassGpu { gpu, times: gpu_times(&instances, 1)? })
     });
     let own: Vec<PassGpu> = own.collect();
     let host = Times::of(instances.iter().map(Instance::host_ns))?;
-    let waiting = waits.and_then(|_| Times::of(instances.iter().filter_map(|instance| instance.waiting_ns)));
-    let gpu = gpu_times(&instances);
+    let waiting = Times::of(instances.iter().filter_map(|instance| instance.waiting_ns));
+    let gpu = gpu_times(&instances, used.len() as u64);
     let against = measured.map(|measured| {
         let difference = |times: &Times| times.mean_ns - measured.mean_ns;
         Against {
@@ -415,6 +486,7 @@ fn pass(
         }
     });
     Some(Pass {
+        waiting_for: around.waiting_for(&group),
         name: group.name,
         kind: group.kind,
         process: group.process,
@@ -429,19 +501,23 @@ fn pass(
     })
 }
 
-fn instance(range: &NvtxRange, work: Option<GpuWork>, waits: Option<&Waits>) -> Option<Instance> {
-    let end = range.end?;
+fn instance(
+    range: std::ops::Range<i64>,
+    work: Option<GpuWork>,
+    idle_ns: i64,
+    waiting_ns: Option<i64>,
+) -> Instance {
     let gpu = work.map(|work| InstanceWork {
         start_ns: work.start,
         end_ns: work.end,
         busy_ns: work.busy,
-        idle_ns: work.extent.saturating_sub(work.busy),
+        gaps_ns: work.extent.saturating_sub(work.busy),
+        idle_ns,
         overlap_ns: i64::try_from(work.total - i128::from(work.busy)).unwrap_or(i64::MAX),
         kernels: work.kernels,
         operations: work.operations,
     });
-    let waiting_ns = waits.map(|waits| waits.within(range.thread, range.start, end));
-    Some(Instance { start_ns: range.start, end_ns: end, waiting_ns, gpu })
+    Instance { start_ns: range.start, end_ns: range.end, waiting_ns, gpu }
 }
 
 impl Instance {
@@ -458,7 +534,7 @@ impl InstanceWork {
     }
 }
 
-fn gpu_times(instances: &[Instance]) -> Option<GpuTimes> {
+fn gpu_times(instances: &[Instance], gpus: u64) -> Option<GpuTimes> {
     let worked: Vec<(&Instance, &InstanceWork)> =
         instances.iter().filter_map(|instance| Some((instance, instance.gpu.as_ref()?))).collect();
     let times = |of: &dyn Fn(&Instance, &InstanceWork) -> i64| {
@@ -467,11 +543,14 @@ fn gpu_times(instances: &[Instance]) -> Option<GpuTimes> {
     let n = worked.len() as f64;
     Some(GpuTimes {
         projected: times(&|_, work| work.projected_ns())?,
+        host: times(&|instance, _| instance.host_ns())?,
         busy: times(&|_, work| work.busy_ns)?,
+        gaps: times(&|_, work| work.gaps_ns)?,
         idle: times(&|_, work| work.idle_ns)?,
         overlap: times(&|_, work| work.overlap_ns)?,
         lead: times(&|instance, work| work.start_ns.saturating_sub(instance.start_ns))?,
         tail: times(&|instance, work| work.end_ns.saturating_sub(instance.end_ns))?,
+        gpus,
         operations_mean: worked.iter().map(|(_, work)| work.operations).sum::<u64>() as f64 / n,
         kernels_mean: worked.iter().map(|(_, work)| work.kernels).sum::<u64>() as f64 / n,
     })

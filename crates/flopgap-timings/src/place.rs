@@ -6,6 +6,7 @@ use flopgap_trace::{DeviceId, GpuId, GpuNumber, ProcessId, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::times::Times;
 
 /// A process on a GPU: a rank of a distributed program, or one of the GPUs of a single process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -36,14 +37,39 @@ impl fmt::Display for Place {
 
 /// The GPUs of a machine by the numbers that its processes give them, and the ranks of these.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gpus {
-    numbers: Vec<GpuNumber>,
-    ranks: Vec<(ProcessId, u64)>,
+pub struct Gpus {
+    pub(crate) numbers: Vec<GpuNumber>,
+    pub(crate) ranks: Vec<(ProcessId, u64)>,
+    /// Whether several processes did GPU work.
+    pub(crate) several: bool,
 }
 
 impl Gpus {
-    pub(crate) fn read(trace: &dyn Recording) -> Result<Gpus, Error> {
-        Ok(Gpus { numbers: trace.gpu_numbers()?, ranks: trace.ranks() })
+    /// Reads what a recording says of them.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    pub fn read(trace: &dyn Recording) -> Result<Gpus, Error> {
+        Ok(Gpus { numbers: trace.gpu_numbers()?, ranks: trace.ranks(), several: false })
+    }
+
+    /// With the processes that did GPU work.
+    #[must_use]
+    pub fn with_processes(self, processes: impl Iterator<Item = Option<ProcessId>>) -> Gpus {
+        let mut first = None;
+        let several = processes.flatten().any(|process| *first.get_or_insert(process) != process);
+        Gpus { several, ..self }
+    }
+
+    /// The GPU that a process calls `device`, the same for all processes that use it. Where the
+    /// recording does not say which of the machine's it is, and several processes did GPU work, it
+    /// is a GPU of that process or rank.
+    pub fn gpu(&self, process: Option<ProcessId>, device: DeviceId) -> Place {
+        let own = self.place(process, device);
+        let is_known = process.is_some_and(|process| {
+            self.numbers.iter().any(|known| known.pid == process.pid() && known.device == device)
+        });
+        if is_known || !self.several { Place { rank: None, process: None, ..own } } else { own }
     }
 
     pub(crate) fn place(&self, process: Option<ProcessId>, device: DeviceId) -> Place {
@@ -58,6 +84,13 @@ impl Gpus {
     }
 }
 
+/// Without measured scatter, times that differ by less than this fraction are about the same.
+const ABOUT_THE_SAME: f64 = 0.05;
+/// With it, times that differ by less than this fraction of the larger are, too.
+const AT_LEAST: f64 = 0.01;
+/// How many standard errors two means have to be apart to be different.
+const STANDARD_ERRORS: f64 = 3.0;
+
 /// The spread of a time over several places, and the slowest of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -69,24 +102,53 @@ pub struct Spread {
     pub median_ns: f64,
     /// The largest.
     pub max_ns: f64,
-    /// The straggler: the place with the largest time.
+    /// The place with the largest time.
     pub slowest: Place,
+    /// Whether it is a straggler: its time is larger than that of every other place by more than
+    /// their scatter, or where one time of each is known, by more than 5 %.
+    pub is_distinct: bool,
 }
 
 impl Spread {
     /// The spread of the times of several places; `None` for fewer than two.
     pub fn of(times: impl IntoIterator<Item = (Place, f64)>) -> Option<Spread> {
-        let mut times: Vec<(Place, f64)> = times.into_iter().collect();
+        Spread::with_errors(times.into_iter().map(|(place, time)| (place, time, None)))
+    }
+
+    /// The spread of means over several places; `None` for fewer than two.
+    pub fn of_means<'a>(times: impl IntoIterator<Item = (Place, &'a Times)>) -> Option<Spread> {
+        Spread::with_errors(times.into_iter().map(|(place, times)| {
+            let error = (times.count > 1).then(|| times.stddev_ns / (times.count as f64).sqrt());
+            (place, times.mean_ns, error)
+        }))
+    }
+
+    /// The spread of times with their standard errors, where these are known.
+    fn with_errors(times: impl Iterator<Item = (Place, f64, Option<f64>)>) -> Option<Spread> {
+        let mut times: Vec<(Place, f64, Option<f64>)> = times.collect();
         times.sort_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)));
         let (first, last) = (times.first()?, times.last()?);
         let middle = f64::midpoint(times[(times.len() - 1) / 2].1, times[times.len() / 2].1);
+        let is_distinct = times.iter().rev().skip(1).all(|other| {
+            let (difference, larger) = (last.1 - other.1, last.1.abs());
+            let errors = last.2.zip(other.2);
+            errors.map_or(difference > ABOUT_THE_SAME * larger, |(one, other)| {
+                difference > STANDARD_ERRORS * one.hypot(other) && difference > AT_LEAST * larger
+            })
+        });
         (times.len() > 1).then_some(Spread {
             places: times.len() as u64,
             min_ns: first.1,
             median_ns: middle,
             max_ns: last.1,
             slowest: last.0,
+            is_distinct,
         })
+    }
+
+    /// The straggler; `None` where the places do not differ by more than their scatter.
+    pub fn straggler(&self) -> Option<Place> {
+        self.is_distinct.then_some(self.slowest)
     }
 }
 
@@ -142,7 +204,27 @@ mod tests {
         let spread = Spread::of(times).unwrap();
         assert_eq!((spread.min_ns, spread.median_ns, spread.max_ns, spread.places), (4.0, 5.5, 9.0, 4));
         assert_eq!(spread.slowest.to_string(), "process 8, GPU 1");
+        assert_eq!(spread.straggler(), Some(spread.slowest));
         assert_eq!(Spread::of([(place(7, 0), 4.0)]), None);
-        assert_eq!(Spread::of([(place(7, 0), 4.0), (place(8, 0), 4.0)]).unwrap().slowest, place(7, 0));
+        let same = Spread::of([(place(7, 0), 4.0), (place(8, 0), 4.0)]).unwrap();
+        assert_eq!((same.slowest, same.straggler()), (place(7, 0), None));
+    }
+
+    /// The same means, once with much scatter and once with little.
+    #[test]
+    fn what_differs_by_its_scatter_has_no_straggler() {
+        let place = |gpu: i64| Place { rank: None, process: None, gpu: Some(GpuId(gpu)) };
+        let found = |one: [i64; 4], other: [i64; 4]| {
+            let [one, other] = [one, other].map(|times| Times::of(times).unwrap());
+            Spread::of_means([(place(0), &one), (place(1), &other)]).unwrap().straggler()
+        };
+        assert_eq!(found([80, 120, 90, 110], [90, 130, 95, 115]), None);
+        assert_eq!(found([999, 1001, 1000, 1000], [1074, 1076, 1075, 1075]), Some(place(1)));
+        // Not worth a word, however sure.
+        assert_eq!(found([10_000; 4], [10_001; 4]), None);
+        // Two of three are equally slow.
+        let (slow, fast) = (Times::of([90, 90, 91]).unwrap(), Times::of([10, 11, 10]).unwrap());
+        let three = [(place(0), &slow), (place(1), &fast), (place(2), &slow)];
+        assert_eq!(Spread::of_means(three).unwrap().straggler(), None);
     }
 }

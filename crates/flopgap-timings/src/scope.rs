@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use flopgap_hint::Hint as _;
 use flopgap_trace::{
-    Attribution, DeviceId, GpuActivity, OperationTimes, PlaceTimes, ProcessId, Range as NvtxRange,
+    Attribution, DeviceId, GpuActivity, GpuWork, OperationTimes, PlaceTimes, ProcessId, Range as NvtxRange,
     Ranges as NvtxRanges, Recording, Summary, WorkSum,
 };
 
 use crate::error::Error;
 use crate::intervals::Intervals;
 use crate::kind::PassKind;
+use crate::occupancy::{GpuOccupancy, Occupancy};
 use crate::passes::called;
 use crate::pattern::RangePattern;
 use crate::place::{Gpus, Place};
@@ -90,6 +91,11 @@ pub(crate) struct Part {
     pub(crate) busy_ns: i128,
     /// The sum over GPUs of the times from the first to the last operation.
     pub(crate) extent_ns: i128,
+    /// For each GPU on which its work ran the time on the clock: from the beginning to the end of
+    /// each instance, or of a whole trace from the GPU's first to its last operation.
+    pub(crate) clock_ns: i128,
+    /// The part of it in which the GPU ran anything, of any origin.
+    pub(crate) gpu_busy_ns: i128,
 }
 
 impl Part {
@@ -106,6 +112,8 @@ impl Part {
             projected_ns: 0,
             busy_ns: 0,
             extent_ns: 0,
+            clock_ns: 0,
+            gpu_busy_ns: 0,
         }
     }
 
@@ -176,7 +184,7 @@ impl Scope {
     /// The instances of the ranges.
     fn select(&self, trace: &dyn Recording, nvtx: &NvtxRanges) -> Result<Selected, Error> {
         let named = Named::new(nvtx);
-        let mut selection = named.selection(&self.warm_up);
+        let mut steps_chosen = None;
         let groups: Vec<Group> = match &self.ranges {
             Ranges::All => Vec::new(),
             Ranges::Named(patterns) => called(trace, &named, patterns, &self.warm_up)?,
@@ -203,8 +211,7 @@ impl Scope {
                         instances: group.instances.len() as u64,
                         name: group.name,
                     });
-                    selection.steps =
-                        Some(ChosenSteps { name: steps.name.clone(), others: others.collect() });
+                    steps_chosen = Some(ChosenSteps { name: steps.name.clone(), others: others.collect() });
                 }
                 vec![steps]
             }
@@ -212,6 +219,8 @@ impl Scope {
         let shown: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
         let mut instances: Vec<usize> =
             groups.iter().flat_map(|group| group.instances.iter().copied()).collect();
+        let mut selection = named.selection(&self.warm_up, &groups);
+        selection.steps = steps_chosen;
         let all = instances.len();
         outermost(nvtx, &mut instances);
         selection.nested = (all - instances.len()) as u64;
@@ -220,8 +229,17 @@ impl Scope {
 
     /// The GPU work of the scope.
     pub(crate) fn times(&self, trace: &dyn Recording) -> Result<Scoped, Error> {
+        self.times_by(trace, false)
+    }
+
+    /// The same with the times on the clock, for which all work of a whole trace is read once more.
+    pub(crate) fn times_by_clock(&self, trace: &dyn Recording) -> Result<Scoped, Error> {
+        self.times_by(trace, true)
+    }
+
+    fn times_by(&self, trace: &dyn Recording, by_clock: bool) -> Result<Scoped, Error> {
         if self.ranges == Ranges::All {
-            return self.all_times(trace);
+            return self.all_times(trace, by_clock);
         }
         let launched = trace.launched(self.attribution)?;
         let nvtx = launched.nvtx();
@@ -232,10 +250,15 @@ impl Scope {
             return Err(Error::NoWork { path, ranges: scope, unlaunched: launched.unlaunched().into() });
         }
         let optimizer = self.optimizer(trace, nvtx, Some(&instances))?;
+        let occupancy = Occupancy::of_launched(trace, &launched, self.attribution)?;
+        let work = launched.work_by_gpu(&instances);
+        let clock = |device: Option<DeviceId>, process: Option<ProcessId>| {
+            clock(nvtx, &occupancy, &instances, &work, device, process)
+        };
         let apart = std::mem::take(&mut times.places);
         let (optimizer, in_optimizer) = optimizer.unzip();
         let in_optimizer = in_optimizer.unwrap_or_default();
-        let part = |times: OperationTimes, instances: &[usize], sum: WorkSum| {
+        let part = |times: OperationTimes, instances: &[usize], sum: WorkSum, clock: Clock| {
             let length = |at: &usize| {
                 let range = &nvtx.ranges[*at];
                 range.end.map_or(0, |end| i128::from(end) - i128::from(range.start))
@@ -245,6 +268,8 @@ impl Scope {
                 projected_ns: sum.projected,
                 busy_ns: sum.busy,
                 extent_ns: sum.extent,
+                clock_ns: clock.all,
+                gpu_busy_ns: clock.busy,
                 ..Part::new(Some(instances.len() as u64), times)
             }
         };
@@ -264,12 +289,13 @@ impl Scope {
                 let sum = sums.iter().find(|(known, _)| *known == device);
                 if let (Some(at), Some((_, sums))) = (at, sum) {
                     let optimizer = kernels_at(&in_optimizer, process, device);
-                    let part = Part { optimizer, ..part(times, groups[at], sums[at]) };
+                    let clock = clock(Some(device), process);
+                    let part = Part { optimizer, ..part(times, groups[at], sums[at], clock) };
                     places.push((gpus.place(process, device), part));
                 }
             }
         }
-        let whole = part(times, &instances, launched.sums_of(&[&instances])[0]);
+        let whole = part(times, &instances, launched.sums_of(&[&instances])[0], clock(None, None));
         let whole = Part { optimizer: in_optimizer.kernels, ..whole };
         let attribution = Some(self.attribution.by.into());
         let unlaunched = Some(launched.unlaunched().into());
@@ -277,7 +303,7 @@ impl Scope {
     }
 
     /// The GPU work of a whole trace.
-    fn all_times(&self, trace: &dyn Recording) -> Result<Scoped, Error> {
+    fn all_times(&self, trace: &dyn Recording, by_clock: bool) -> Result<Scoped, Error> {
         // First what holds the ranges: where there are optimizer passes the rest is answered from
         // it.
         let nvtx = match trace.ranges() {
@@ -294,6 +320,8 @@ impl Scope {
         let in_optimizer = in_optimizer.unwrap_or_default();
         let mut times = trace.operation_times(None, self.attribution)?;
         let apart = std::mem::take(&mut times.places);
+        let occupancy = if by_clock { Occupancy::read_all(trace)? } else { Occupancy::default() };
+        let of_gpu = |gpu: &GpuOccupancy| i128::from(gpu.end_ns) - i128::from(gpu.start_ns);
         let extent = |gpu: &GpuActivity| i128::from(gpu.end) - i128::from(gpu.start);
         let mut places = Vec::new();
         if !self.pool && apart.len() > 1 {
@@ -301,11 +329,14 @@ impl Scope {
             for PlaceTimes { process, device, times } in apart {
                 let found = activity.iter().find(|gpu| (gpu.process, gpu.device) == (process, device));
                 let Some(gpu) = found else { continue };
+                let whole = occupancy.gpu(process, device);
                 let part = Part {
                     optimizer: kernels_at(&in_optimizer, process, device),
                     projected_ns: extent(gpu),
                     busy_ns: i128::from(gpu.busy),
                     extent_ns: extent(gpu),
+                    clock_ns: whole.as_ref().map_or(0, of_gpu),
+                    gpu_busy_ns: whole.map_or(0, |gpu| i128::from(gpu.busy_ns)),
                     ..Part::new(None, times)
                 };
                 places.push((gpus.place(process, device), part));
@@ -319,6 +350,8 @@ impl Scope {
             projected_ns: first.zip(last).map_or(0, |(first, last)| i128::from(last) - i128::from(first)),
             busy_ns: activity.iter().map(|gpu| i128::from(gpu.busy)).sum(),
             extent_ns: activity.iter().map(extent).sum(),
+            clock_ns: occupancy.gpus().iter().map(of_gpu).sum(),
+            gpu_busy_ns: occupancy.gpus().iter().map(|gpu| i128::from(gpu.busy_ns)).sum(),
             optimizer: in_optimizer.kernels,
             ..Part::new(None, times)
         };
@@ -357,6 +390,40 @@ impl Scope {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Time on the clock, and the part of it in which GPUs ran anything.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    all: i128,
+    busy: i128,
+}
+
+/// The work of ranges on each GPU.
+type WorkByGpu = [(DeviceId, Vec<Option<GpuWork>>)];
+
+/// The clock of the ranges on each GPU on which their work ran, or on one GPU for one process.
+fn clock(
+    nvtx: &NvtxRanges,
+    occupancy: &Occupancy,
+    instances: &[usize],
+    work: &WorkByGpu,
+    device: Option<DeviceId>,
+    process: Option<ProcessId>,
+) -> Clock {
+    let mut clock = Clock::default();
+    for (own, work) in work.iter().filter(|(own, _)| device.is_none_or(|device| device == *own)) {
+        for (&at, _) in instances.iter().zip(work).filter(|(_, work)| work.is_some()) {
+            let range = &nvtx.ranges[at];
+            let of = range.thread.process();
+            let Some(end) = range.end.filter(|_| process.is_none_or(|process| process == of)) else {
+                continue;
+            };
+            clock.all += i128::from(end) - i128::from(range.start);
+            clock.busy += i128::from(occupancy.busy_ns(Some(of), *own, range.start, end));
+        }
+    }
+    clock
 }
 
 /// The kernels of one process on one GPU.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_trace::{Name, ProcessId, Range as NvtxRange, RangeName, RangeStyle, Ranges as NvtxRanges};
+use flopgap_trace::{
+    Name, ProcessId, Range as NvtxRange, RangeName, RangeStyle, Ranges as NvtxRanges, ThreadId,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +21,10 @@ use crate::selection::{LeftOutFirst, Selection};
 /// each pass in each process are left out, too.
 ///
 /// Without a number, nothing more is left out of a trace that marks its warm-up. Of one that does
-/// not, the first step of each process is left out, and with it the passes within it and those
-/// outside of any step; where there are no steps around a pass, its first instance in each process,
-/// unless it is the only one.
+/// not, the first step of each process is left out if it has several, and with it all that lies
+/// within it and the passes outside of any step. Only of a trace without steps is the first
+/// instance of each pass left out, unless it is the only one, and with it all that lies within it.
+/// The first call of a range that is neither in them nor a pass is never left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// More ranges that mark warm-up.
@@ -203,16 +206,23 @@ impl<'a> Named<'a> {
         marked.flat_map(|called| called.instances.iter().map(|&at| (called.folded(), at))).collect()
     }
 
-    /// Which instances are left out.
-    pub(crate) fn selection(&self, warm_up: &WarmUp) -> Selection {
+    /// Which instances of some groups are left out.
+    pub(crate) fn selection(&self, warm_up: &WarmUp, groups: &[Group]) -> Selection {
         let marked: Vec<String> = self.marks(warm_up).map(Called::shown).collect();
+        let is_any = |count: fn(&LeftOut) -> u64| groups.iter().any(|group| count(&group.left_out) > 0);
         let first = match (marked.is_empty(), warm_up.skip) {
             _ if warm_up.keep => None,
             (_, Some(0)) | (false, None) => None,
-            (true, None) => Some(match self.steps(warm_up, &Intervals::default()) {
-                Some(steps) => LeftOutFirst::Step(steps.name),
-                None => LeftOutFirst::Instances(1),
-            }),
+            (true, None) => match self.units(warm_up, &Intervals::default()) {
+                Some(Units { steps: Some(steps), first, .. }) if !first.is_empty() => {
+                    Some(LeftOutFirst::Step(steps))
+                }
+                // It is said only where it happened.
+                _ if is_any(|left_out| left_out.first + left_out.in_warm_up) => {
+                    Some(LeftOutFirst::Instances(1))
+                }
+                _ => None,
+            },
             (_, Some(skip)) => Some(LeftOutFirst::Instances(skip)),
         };
         Selection { warm_up: marked, first, ..Selection::default() }
@@ -269,7 +279,7 @@ impl<'a> Named<'a> {
         'a: 'b,
     {
         let (marked, nothing) = (self.marked(warm_up), Intervals::default());
-        let steps = self.steps(warm_up, &marked);
+        let units = self.units(warm_up, &marked);
         let mut groups: BTreeMap<(String, PassKind), Vec<&Called<'_>>> = BTreeMap::new();
         for (called, name) in ranges {
             groups.entry((name, called.kind.unwrap_or(PassKind::Named))).or_default().push(called);
@@ -277,7 +287,7 @@ impl<'a> Named<'a> {
         let groups = groups.into_iter().map(|((name, kind), called)| {
             // What the user asks for by a name of warm-up is not left out for being it.
             let marked = if kind == PassKind::WarmUp { &nothing } else { &marked };
-            self.without_warm_up(name, kind, &called, marked, steps.as_ref(), warm_up)
+            self.without_warm_up(name, kind, &called, marked, units.as_ref(), warm_up)
         });
         let mut groups: Vec<Group> = groups.collect();
         let first = |group: &Group| group.instances.first().map(|&at| self.nvtx.ranges[at].start);
@@ -332,12 +342,55 @@ impl<'a> Named<'a> {
         skipped
     }
 
-    /// The steps that stand for the warm-up of a trace that does not mark it: when some process has
-    /// several of them.
-    fn steps(&self, warm_up: &WarmUp, marked: &Intervals) -> Option<Steps> {
+    /// What the warm-up of a trace that does not mark it is the first of: its steps, or its passes
+    /// where it has no steps.
+    fn units(&self, warm_up: &WarmUp, marked: &Intervals) -> Option<Units> {
         if warm_up.keep || warm_up.skip.is_some() || !marked.is_empty() {
             return None;
         }
+        let Some((name, instances)) = self.steps() else { return Some(self.first_passes()) };
+        let mut units = Units { steps: Some(name), ..Units::default() };
+        self.part(&mut units, instances);
+        units.first.join();
+        units.kept.join();
+        Some(units)
+    }
+
+    /// Without steps, the passes of each name on its own.
+    fn first_passes(&self) -> Units {
+        let mut units = Units::default();
+        let is_pass = |called: &&Called<'_>| {
+            called.kind.is_some_and(|kind| !matches!(kind, PassKind::WarmUp | PassKind::Named))
+        };
+        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for called in self.called.iter().filter(is_pass) {
+            by_name.entry(called.folded()).or_default().extend(&called.instances);
+        }
+        for instances in by_name.into_values() {
+            self.part(&mut units, instances);
+        }
+        units.first.join();
+        units.kept.join();
+        units
+    }
+
+    /// Adds instances of one name to those that are the first of their process, and the rest.
+    fn part(&self, units: &mut Units, mut instances: Vec<usize>) {
+        instances.sort_by_key(|&at| (self.nvtx.ranges[at].start, self.nvtx.ranges[at].id));
+        let all = instances.clone();
+        self.skip(&mut instances, Skip::FirstOfSeveral, |_| 0);
+        let kept: FxHashSet<usize> = instances.into_iter().collect();
+        for at in all {
+            let side = if kept.contains(&at) { &mut units.kept } else { &mut units.first };
+            let range = &self.nvtx.ranges[at];
+            side.add_range(range);
+            // For threads without any, such as that of autograd.
+            side.add_range(&NvtxRange { thread: of_process(range), ..*range });
+        }
+    }
+
+    /// The name and the instances of the steps by which the trace is measured.
+    fn steps(&self) -> Option<(String, Vec<usize>)> {
         let mut by_name: BTreeMap<String, Group> = BTreeMap::new();
         for called in self.called.iter().filter(|called| called.kind == Some(PassKind::Step)) {
             let name = called.folded();
@@ -352,21 +405,8 @@ impl<'a> Named<'a> {
             });
             group.instances.extend(&called.instances);
         }
-        let (Group { name, mut instances, .. }, _) = self.principal(by_name.into_values().collect())?;
-        instances.sort_by_key(|&at| (self.nvtx.ranges[at].start, self.nvtx.ranges[at].id));
-        let mut steps = Steps { name, first: Intervals::default(), kept: Intervals::default() };
-        let all = instances.clone();
-        if self.skip(&mut instances, Skip::FirstOfSeveral, |_| 0) == 0 {
-            return None;
-        }
-        let kept: FxHashSet<usize> = instances.into_iter().collect();
-        for at in all {
-            let side = if kept.contains(&at) { &mut steps.kept } else { &mut steps.first };
-            side.add_range(&self.nvtx.ranges[at]);
-        }
-        steps.first.join();
-        steps.kept.join();
-        Some(steps)
+        let (Group { name, instances, .. }, _) = self.principal(by_name.into_values().collect())?;
+        Some((name, instances))
     }
 
     fn without_warm_up(
@@ -375,7 +415,7 @@ impl<'a> Named<'a> {
         kind: PassKind,
         called: &[&Called<'_>],
         marked: &Intervals,
-        steps: Option<&Steps>,
+        units: Option<&Units>,
         warm_up: &WarmUp,
     ) -> Group {
         let ranges = &self.nvtx.ranges;
@@ -405,14 +445,19 @@ impl<'a> Named<'a> {
         left_out.in_warm_up = (before - instances.len()) as u64;
 
         let before = instances.len();
-        let mut has_steps = false;
-        if let Some(steps) = steps.filter(|steps| {
-            kind != PassKind::WarmUp && called.iter().all(|called| called.folded() != steps.name)
-        }) {
-            let is_pass = kind != PassKind::Named;
-            has_steps = instances.iter().any(|&at| steps.kept.contains(&ranges[at]));
-            let outside = |at: usize| is_pass && has_steps && !steps.kept.contains(&ranges[at]);
-            instances.retain(|&at| !steps.first.contains(&ranges[at]) && !outside(at));
+        let is_step = |units: &Units| {
+            units.steps.as_ref().is_some_and(|steps| called.iter().all(|called| called.folded() == *steps))
+        };
+        let mut among = false;
+        // The first of the units itself goes by its number.
+        let is_pass = !matches!(kind, PassKind::Named | PassKind::WarmUp);
+        let is_unit = units.is_some_and(|units| is_step(units) || (units.steps.is_none() && is_pass));
+        if let Some(units) = units.filter(|_| kind != PassKind::WarmUp && !is_unit) {
+            let has_first = !units.first.is_empty();
+            let is_kept = |at: usize| units.holds(&units.kept, &ranges[at]);
+            among = instances.iter().any(|&at| is_kept(at));
+            let outside = |at: usize| is_pass && has_first && among && !is_kept(at);
+            instances.retain(|&at| !units.holds(&units.first, &ranges[at]) && !outside(at));
         }
         left_out.in_warm_up += (before - instances.len()) as u64;
 
@@ -420,7 +465,9 @@ impl<'a> Named<'a> {
         let skip = match warm_up.skip {
             _ if warm_up.keep => Skip::Nothing,
             Some(skip) => Skip::First(skip),
-            None if marked.is_empty() && !has_steps && kind != PassKind::WarmUp => Skip::FirstOfSeveral,
+            None if is_unit => Skip::FirstOfSeveral,
+            // Steps of another name beside those by which the trace is measured.
+            None if units.is_some() && kind == PassKind::Step && !among => Skip::FirstOfSeveral,
             None => Skip::Nothing,
         };
         // Layers are combined, but each has its own first instance.
@@ -447,14 +494,30 @@ enum Skip {
     FirstOfSeveral,
 }
 
-/// The steps of a trace that does not mark its warm-up.
-struct Steps {
-    /// Of their group.
-    name: String,
-    /// The first of each process.
+/// The steps, or the passes, of a trace that does not mark its warm-up.
+#[derive(Default)]
+struct Units {
+    /// The name of the steps; absent where there are none.
+    steps: Option<String>,
+    /// The first of each process, if it has several.
     first: Intervals,
     /// All others.
     kept: Intervals,
+}
+
+impl Units {
+    /// Whether a range lies in some of them: in those of its own thread, or where that has none, in
+    /// those of its process.
+    fn holds(&self, some: &Intervals, range: &NvtxRange) -> bool {
+        let thread = range.thread;
+        let own = self.first.is_of(thread) || self.kept.is_of(thread);
+        some.contains(&NvtxRange { thread: if own { thread } else { of_process(range) }, ..*range })
+    }
+}
+
+/// Stands for all threads of a range's process.
+fn of_process(range: &NvtxRange) -> ThreadId {
+    ThreadId(range.thread.process().0)
 }
 
 /// Whether one range lies in another on the same thread.
@@ -465,145 +528,4 @@ fn contains(outer: &NvtxRange, inner: &NvtxRange) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use flopgap_trace::{RangeId, ThreadId};
-
-    use super::*;
-
-    /// Ranges by name, start, end and thread.
-    fn recorded(ranges: &[(&str, i64, i64, i64)]) -> NvtxRanges {
-        let mut nvtx = NvtxRanges { last_event: 1000, last_range: 1000, ..NvtxRanges::default() };
-        for (id, &(name, start, end, thread)) in (1..).zip(ranges) {
-            let name = nvtx.names.intern(RangeName { domain: None, text: name.into() });
-            nvtx.ranges.push(NvtxRange {
-                id: RangeId(id),
-                start,
-                end: (end > 0).then_some(end),
-                thread: ThreadId(thread),
-                name,
-                style: RangeStyle::PushPop,
-                crosses_threads: false,
-            });
-        }
-        nvtx
-    }
-
-    /// The starts of the instances of each pass.
-    fn starts(nvtx: &NvtxRanges, warm_up: &WarmUp) -> Vec<(String, Vec<i64>)> {
-        let groups = Named::new(nvtx).passes(warm_up).into_iter();
-        let starts = |group: &Group| group.instances.iter().map(|&at| nvtx.ranges[at].start).collect();
-        groups.map(|group| (group.name.clone(), starts(&group))).collect()
-    }
-
-    fn expected(groups: &[(&str, &[i64])]) -> Vec<(String, Vec<i64>)> {
-        groups.iter().map(|(name, starts)| ((*name).to_owned(), starts.to_vec())).collect()
-    }
-
-    const MAIN: i64 = 0x100_0001;
-    const OTHER: i64 = 0x200_0001;
-
-    #[test]
-    fn the_first_step_of_each_process_is_warming_up_and_what_lies_outside() {
-        let nvtx = recorded(&[
-            ("forward", 0, 5, MAIN),
-            ("step_0", 10, 20, MAIN),
-            ("forward", 11, 15, MAIN),
-            ("step_1", 30, 40, MAIN),
-            ("forward", 31, 35, MAIN),
-            ("step_0", 12, 22, OTHER),
-            ("forward", 13, 14, OTHER),
-            ("step_1", 32, 42, OTHER),
-            ("forward", 33, 34, OTHER),
-        ]);
-        let found = starts(&nvtx, &WarmUp::default());
-        assert_eq!(found, expected(&[("step_*", &[30, 32]), ("forward", &[31, 33])]));
-        let first = Named::new(&nvtx).selection(&WarmUp::default()).first;
-        assert_eq!(first, Some(LeftOutFirst::Step("step_*".to_owned())));
-        let two = WarmUp { skip: Some(1), ..WarmUp::default() };
-        assert_eq!(starts(&nvtx, &two), expected(&[("step_*", &[30, 32]), ("forward", &[11, 31, 33])]));
-        let all = WarmUp { keep: true, ..WarmUp::default() };
-        assert_eq!(
-            starts(&nvtx, &all),
-            expected(&[("step_*", &[10, 12, 30, 32]), ("forward", &[0, 11, 13, 31, 33])])
-        );
-        assert_eq!(Named::new(&nvtx).selection(&all), Selection::default());
-    }
-
-    #[test]
-    fn without_steps_the_first_instance_goes_unless_it_is_the_only_one() {
-        let nvtx = recorded(&[("forward", 0, 5, MAIN), ("forward", 6, 9, MAIN), ("backward", 10, 12, MAIN)]);
-        assert_eq!(starts(&nvtx, &WarmUp::default()), expected(&[("forward", &[6]), ("backward", &[10])]));
-    }
-
-    #[test]
-    fn nested_and_open_instances_do_not_count() {
-        let nvtx = recorded(&[
-            ("warmup 1", 0, 5, MAIN),
-            ("forward", 1, 4, MAIN),
-            ("forward", 10, 20, MAIN),
-            ("forward", 11, 19, MAIN),
-            ("forward", 30, 0, MAIN),
-        ]);
-        let groups = Named::new(&nvtx).passes(&WarmUp::default());
-        assert_eq!(starts(&nvtx, &WarmUp::default()), expected(&[("forward", &[10])]));
-        assert_eq!(groups[0].left_out, LeftOut { in_warm_up: 1, first: 0, nested: 1, open: 1 });
-    }
-
-    /// A first step is warm-up with all within it, whatever is a step of its own there.
-    #[test]
-    fn parts_of_steps_and_checks_are_no_steps_of_their_own() {
-        let nvtx = recorded(&[
-            ("global_step_0", 0, 20, MAIN),
-            ("micro_step", 1, 9, MAIN),
-            ("micro_step", 10, 19, MAIN),
-            ("global_step_1", 30, 50, MAIN),
-            ("micro_step", 31, 39, MAIN),
-            ("micro_step", 40, 49, MAIN),
-            ("validation_step", 60, 65, MAIN),
-            ("validation_step", 66, 69, MAIN),
-        ]);
-        let named = Named::new(&nvtx);
-        let found = starts(&nvtx, &WarmUp::default());
-        assert_eq!(
-            found,
-            expected(&[("global_step_*", &[30]), ("micro_step", &[31, 40]), ("validation_step", &[66])])
-        );
-        let (steps, others) = named.principal(named.passes(&WarmUp::default())).unwrap();
-        assert_eq!(steps.name, "global_step_*");
-        let others: Vec<&str> = others.iter().map(|group| group.name.as_str()).collect();
-        assert_eq!(others, ["validation_step"]);
-    }
-
-    #[test]
-    fn patterns_find_ranges_of_all_domains_and_layers_together() {
-        let mut nvtx = recorded(&[
-            ("blocks.0", 0, 5, MAIN),
-            ("blocks.1", 6, 9, MAIN),
-            ("blocks.0", 10, 15, MAIN),
-            ("blocks.1", 16, 19, MAIN),
-            ("a, b", 20, 21, MAIN),
-            ("warmup_0", 22, 23, OTHER),
-        ]);
-        nvtx.ranges[4].name =
-            nvtx.names.intern(RangeName { domain: Some("model".into()), text: "a, b".into() });
-        let named = Named::new(&nvtx);
-        let found = |pattern: &str, warm_up: &WarmUp| -> Vec<(String, Vec<usize>)> {
-            let groups = named.matching(&pattern.parse().unwrap(), warm_up).into_iter();
-            groups.map(|group| (group.name, group.instances)).collect()
-        };
-        let all = WarmUp { keep: true, ..WarmUp::default() };
-        assert_eq!(found("blocks.*", &all), [("blocks.*".to_owned(), vec![0, 1, 2, 3])]);
-        assert_eq!(found("blocks.1", &all), [("blocks.1".to_owned(), vec![1, 3])]);
-        // Each layer has a first instance.
-        let first = WarmUp { skip: Some(1), ..WarmUp::default() };
-        assert_eq!(found("blocks.*", &first), [("blocks.*".to_owned(), vec![2, 3])]);
-        for pattern in ["a, b", "model:a, b", "model:*", "*, b"] {
-            assert_eq!(found(pattern, &all), [("model:a, b".to_owned(), vec![4])], "{pattern}");
-        }
-        for pattern in [":a, b", "a", "b", "blocks"] {
-            assert_eq!(found(pattern, &all), [], "{pattern}");
-        }
-        assert_eq!(found("*", &all).len(), 2, "warming up is asked for by name alone");
-        assert_eq!(found("warm*", &all).len(), 1);
-    }
-}
+mod tests;

@@ -109,15 +109,25 @@ pub struct Shares {
     /// From the first operation's beginning to the last one's end, each GPU and each range
     /// separately.
     pub extent_ns: i128,
+    /// For each GPU on which its work ran the time on the clock: from the beginning to the end of
+    /// each range on the host, or of a whole trace from the GPU's first to its last operation.
+    pub clock_ns: i128,
+    /// The part of it in which the GPU ran anything, of any origin.
+    pub gpu_busy_ns: i128,
     /// Each process on each GPU separately; empty where there is one alone, or when all were
     /// requested as one.
     pub places: Vec<Shares>,
 }
 
 impl Shares {
-    /// The part of the extent in which nothing ran.
+    /// The part of the clock's time in which the GPU ran nothing at all.
     pub fn idle_ns(&self) -> i128 {
-        self.extent_ns - self.busy_ns
+        self.clock_ns - self.gpu_busy_ns
+    }
+
+    /// The share of the clock's time in which the GPU ran anything; `None` over no time.
+    pub fn gpu_busy_share(&self) -> Option<f64> {
+        share(self.gpu_busy_ns, self.clock_ns)
     }
 
     /// The share of one kind of work; 0 when there was none of it.
@@ -125,10 +135,16 @@ impl Shares {
         self.shares.iter().find(|share| share.work == work).map_or(0.0, |share| share.share)
     }
 
-    /// How far the places are apart in the durations of their operations, for one instance; `None`
-    /// for fewer than two.
+    /// How far the places are apart in the durations of their operations but for communication, for
+    /// one instance; `None` for fewer than two.
     pub fn spread(&self) -> Option<Spread> {
-        Spread::of(self.places.iter().filter_map(|own| Some((own.place?, own.each(own.total_ns)))))
+        let communication = |own: &Shares| {
+            let found =
+                own.shares.iter().find(|share| share.work == Work::Kernels(KernelClass::Communication));
+            found.map_or(0, |share| share.total_ns)
+        };
+        let time = |own: &Shares| own.each(own.total_ns - communication(own));
+        Spread::of(self.places.iter().filter_map(|own| Some((own.place?, time(own)))))
     }
 
     /// What times of one instance are means of; nothing for a whole trace.
@@ -148,7 +164,7 @@ impl Shares {
 /// [`Error::NoWork`] when the ranges launched none; when there are no kernels, or no range of a
 /// name.
 pub fn shares(trace: &dyn Recording, scope: &Scope, classifier: &Classifier) -> Result<Shares, Error> {
-    Ok(classified(&scope.times(trace)?, classifier))
+    Ok(classified(&scope.times_by_clock(trace)?, classifier))
 }
 
 fn classified(scoped: &Scoped, classifier: &Classifier) -> Shares {
@@ -210,6 +226,8 @@ fn of_part(scoped: &Scoped, place: Option<Place>, part: &Part, classifier: &Clas
         total_ns,
         busy_ns: part.busy_ns,
         extent_ns: part.extent_ns,
+        clock_ns: part.clock_ns,
+        gpu_busy_ns: part.gpu_busy_ns,
         places: Vec::new(),
     }
 }

@@ -178,7 +178,7 @@ impl Launched {
     pub fn work_of(&self, ranges: &[usize]) -> Vec<Option<GpuWork>> {
         let slots = Slots::of(self.nvtx.ranges.len(), ranges.iter().copied());
         let mut work: Vec<Option<GpuWork>> = vec![None; slots.count];
-        self.each_within(&slots, |slot, share| share.add_to(&mut work[slot]));
+        self.each_within(&slots, |_| true, |slot, share| share.add_to(&mut work[slot]));
         ranges.iter().map(|range| work[slots.of_range[*range] as usize]).collect()
     }
 
@@ -188,9 +188,21 @@ impl Launched {
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
     pub fn work_by_gpu(&self, ranges: &[usize]) -> Vec<(DeviceId, Vec<Option<GpuWork>>)> {
+        self.work_by_gpu_of(ranges, |_| true)
+    }
+
+    /// The same for the work of some kinds alone, by their places among the kinds.
+    ///
+    /// # Panics
+    /// When a range is not one of [`Launched::nvtx`].
+    pub fn work_by_gpu_of(
+        &self,
+        ranges: &[usize],
+        kind: impl Fn(u32) -> bool,
+    ) -> Vec<(DeviceId, Vec<Option<GpuWork>>)> {
         let slots = Slots::of(self.nvtx.ranges.len(), ranges.iter().copied());
         let mut gpus: Vec<(DeviceId, Vec<Option<GpuWork>>)> = Vec::new();
-        self.each_within(&slots, |slot, share| {
+        self.each_within(&slots, kind, |slot, share| {
             if gpus.last().is_none_or(|(device, _)| *device != share.device) {
                 gpus.push((share.device, vec![None; slots.count]));
             }
@@ -212,7 +224,7 @@ impl Launched {
     pub fn sums_of(&self, groups: &[&[usize]]) -> Vec<WorkSum> {
         let slots = Grouped::of(self.nvtx.ranges.len(), groups);
         let mut sums = Sums::new(&slots);
-        self.each_within(&slots.slots, |slot, share| sums.add(slot, &share));
+        self.each_within(&slots.slots, |_| true, |slot, share| sums.add(slot, &share));
         sums.end()
     }
 
@@ -225,15 +237,19 @@ impl Launched {
         let slots = Grouped::of(self.nvtx.ranges.len(), groups);
         let mut gpus: Vec<(DeviceId, Vec<WorkSum>)> = Vec::new();
         let mut current: Option<(DeviceId, Sums<'_>)> = None;
-        self.each_within(&slots.slots, |slot, share| {
-            if current.as_ref().is_none_or(|(device, _)| *device != share.device) {
-                let before = current.replace((share.device, Sums::new(&slots)));
-                gpus.extend(before.map(|(device, sums)| (device, sums.end())));
-            }
-            if let Some((_, sums)) = &mut current {
-                sums.add(slot, &share);
-            }
-        });
+        self.each_within(
+            &slots.slots,
+            |_| true,
+            |slot, share| {
+                if current.as_ref().is_none_or(|(device, _)| *device != share.device) {
+                    let before = current.replace((share.device, Sums::new(&slots)));
+                    gpus.extend(before.map(|(device, sums)| (device, sums.end())));
+                }
+                if let Some((_, sums)) = &mut current {
+                    sums.add(slot, &share);
+                }
+            },
+        );
         gpus.extend(current.map(|(device, sums)| (device, sums.end())));
         gpus
     }
@@ -269,9 +285,9 @@ impl Launched {
         self.kinds.all()[piece.kind as usize].0
     }
 
-    /// Calls `add` with every range that has a slot and every piece of work that was launched
-    /// within it.
-    fn each_within(&self, slots: &Slots, mut add: impl FnMut(usize, Share)) {
+    /// Calls `add` with every range that has a slot and every piece of work of a kind that was
+    /// launched within it.
+    fn each_within(&self, slots: &Slots, kind: impl Fn(u32) -> bool, mut add: impl FnMut(usize, Share)) {
         let nesting = &self.nesting;
         // For each node the nearest one, itself or around it, of a range that has a slot.
         let mut nearest = vec![NONE; nesting.len()];
@@ -287,7 +303,7 @@ impl Launched {
             covered.fill(Covered::NOTHING);
             let device = lanes[0].device;
             for piece in in_time(lanes) {
-                let Some(node) = piece.node() else { continue };
+                let Some(node) = piece.node().filter(|_| kind(piece.kind)) else { continue };
                 let is_kernel = kernels[piece.kind as usize];
                 let mut next = nearest[node];
                 while next != NONE {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::{
-    Attribution, DeviceId, GpuActivity, GpuId, Launched, OperationTimes, ProcessId, Ranges, StreamId,
-    ThreadId, Work,
+    Attribution, CorrelationId, DeviceId, GpuActivity, GpuId, Launched, OperationTimes, ProcessId, Ranges,
+    StreamId, ThreadId, Work,
 };
 
 /// What a profiler recorded, whichever it was: what questions about time are asked of.
@@ -61,16 +61,21 @@ pub trait Recording: Send + Sync {
         visit: &mut dyn FnMut(&Operation<'_>),
     ) -> Result<(), ReadError>;
 
-    /// Calls `visit` with the thread, the start and the end of every call of a GPU's runtime or
-    /// driver whose name is `wanted`.
+    /// Calls `visit` with every call of a GPU's runtime or driver whose name is `wanted`.
     ///
     /// # Errors
     /// An absence when calls were not recorded; what keeps them from being read.
     fn each_call(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(ThreadId, i64, i64),
+        visit: &mut dyn FnMut(&ApiCall<'_>),
     ) -> Result<(), ReadError>;
+
+    /// Calls `visit` with every copy; with none where none was recorded.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn each_copy(&self, visit: &mut dyn FnMut(&Copied)) -> Result<(), ReadError>;
 
     /// From when to when it was recorded, where that is known.
     ///
@@ -89,6 +94,65 @@ pub trait Recording: Send + Sync {
     fn ranks(&self) -> Vec<(ProcessId, u64)> {
         Vec::new()
     }
+
+    /// How many ranks the job has, recorded or not, where the recording says it.
+    fn world_size(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A call of a GPU's runtime or driver.
+#[derive(Clone, Copy, Debug)]
+pub struct ApiCall<'a> {
+    /// The calling thread.
+    pub thread: ThreadId,
+    /// When it began, in nanoseconds since the recording began.
+    pub start: i64,
+    /// When it returned.
+    pub end: i64,
+    /// Its name as it was recorded.
+    pub name: &'a str,
+    /// Ties it to the GPU work that it launched, within its process.
+    pub correlation: Option<CorrelationId>,
+}
+
+/// A copy, and between which memories it moved data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// When and where it ran.
+    pub work: Work,
+    /// The memory of the source.
+    pub from: Memory,
+    /// The memory of the destination.
+    pub to: Memory,
+    /// How much was copied; absent where it is not recorded.
+    pub bytes: Option<i64>,
+}
+
+/// A kind of memory, as far as it decides whether a copy blocks its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Of a GPU.
+    Device,
+    /// Of the host, which the system may page out.
+    Pageable,
+    /// Of the host, locked.
+    Pinned,
+    /// Of the host, and it is not recorded which.
+    Host,
+    /// Anything else, such as managed memory, or not recorded.
+    Unknown,
+}
+
+/// What a kernel that communicates does, and the group of ranks that it does it in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RankGroup {
+    /// Its name in the job; groups of the same ranks may have several.
+    pub name: Arc<str>,
+    /// Its ranks; empty where they are not recorded completely.
+    pub ranks: Vec<u64>,
+    /// What is done in it, as the framework calls it: `allreduce`; empty where it is not recorded.
+    pub collective: Arc<str>,
 }
 
 /// A GPU by the number that a process gives it, and by that of the machine.
@@ -115,6 +179,8 @@ pub struct Operation<'a> {
     pub name: &'a str,
     /// How much was copied or set.
     pub bytes: Option<i64>,
+    /// The group of ranks of a collective; absent where it is not recorded.
+    pub group: Option<&'a RankGroup>,
 }
 
 /// Why a recording could not be read, as its reader says it.

@@ -4,7 +4,7 @@ use flopgap_kernels::KernelClass;
 use flopgap_timings::compare::{Comparison, Row};
 use flopgap_timings::shares::{Shares, Work};
 
-use super::{mean_of, owner, percent, selection, time, unlaunched};
+use super::{mean_of, owner, percent, selection, unlaunched};
 
 /// Half a point.
 const NOTABLE_POINTS: f64 = 0.005;
@@ -42,15 +42,18 @@ pub(crate) fn of_times(found: &Comparison) -> Vec<String> {
     }
     let sides = [(&found.a, "A"), (&found.b, "B")];
     if found.a.places.is_empty() && found.b.places.is_empty() {
-        sentences.push(format!("The GPU is busy for {} in A and {} in B.", busy(&found.a), busy(&found.b)));
+        let (busy_a, busy_b) = (super::busy(&found.a), super::busy(&found.b));
+        sentences.push(format!("The GPU is busy for {busy_a} in A and {busy_b} in B."));
     }
     for (side, letter) in sides {
         for own in &side.places {
             let place = own.place.map(|place| place.to_string()).unwrap_or_default();
-            sentences.push(format!("{letter}, {place}: busy for {}.", busy(own)));
+            sentences.push(format!("{letter}, {place}: busy for {}.", super::busy(own)));
         }
         let spread = side.spread();
-        sentences.extend(spread.map(|spread| format!("{letter}: {} of GPU work.", super::spread(&spread))));
+        sentences.extend(spread.map(|spread| {
+            format!("{letter}: {}, of GPU work but for communication.", super::spread(&spread))
+        }));
     }
     let counts = [&found.a, &found.b].map(|side| side.places.len().max(1));
     if counts[0] != counts[1] {
@@ -63,11 +66,6 @@ pub(crate) fn of_times(found: &Comparison) -> Vec<String> {
         sentences.extend(unlaunched(side.unlaunched).map(|sentence| format!("{letter}: {sentence}")));
     }
     sentences
-}
-
-fn busy(side: &Shares) -> String {
-    let share = if side.extent_ns > 0 { side.busy_ns as f64 / side.extent_ns as f64 } else { 0.0 };
-    format!("{} of {} ({})", time(side.each(side.busy_ns)), time(side.each(side.extent_ns)), percent(share))
 }
 
 /// How the shares change: matrix products, and the largest other changes.

@@ -186,7 +186,11 @@ fn difference(difference: &WorkDifference) -> String {
     } else {
         String::new()
     };
-    format!("{what} {} before, {} after{change}", count(*before), count(*after))
+    // Means of bytes are not whole, bytes are.
+    let shown = |value: f64| {
+        if what.ends_with("bytes") { numbers::float(value, 0) } else { count(value) }
+    };
+    format!("{what} {} before, {} after{change}", shown(*before), shown(*after))
 }
 
 /// A count in one instance, which may be no whole number: `1,888`, `12.5`.

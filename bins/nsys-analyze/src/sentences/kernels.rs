@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use flopgap_timings::kernels::{Kernels, tops};
+use flopgap_kernels::KernelClass;
+use flopgap_timings::kernels::{KernelTimes, Kernels, tops};
 
-use super::{owner, percent, selection, time, unlaunched};
+use super::{owner, percent, selection, time, times, unlaunched};
 
 /// What the kernels of a scope say: the one with the most time, how far places are apart, and what
 /// was looked at.
@@ -46,12 +47,12 @@ fn looked_at(found: &Kernels) -> impl Iterator<Item = String> {
 pub(crate) fn top(found: &Kernels) -> Option<String> {
     let top = found.kernels.first()?;
     let mut text = format!(
-        "The kernel with the most cumulative GPU time is {}: {} of {} ({}), invoked {} times",
+        "The kernel with the most cumulative GPU time is {}: {} of {} ({}), invoked {}",
         top.short,
         time(top.times.total_ns as f64),
         time(found.total_ns as f64),
         percent(top.share),
-        top.times.count
+        times(top.times.count)
     );
     if !found.places.is_empty() {
         let _ = write!(text, " in all {} places", found.places.len());
@@ -74,7 +75,9 @@ fn each(count: u64, instances: u64) -> String {
 
 /// How far the places are apart in the time of all kernels.
 pub(crate) fn spread(found: &Kernels) -> Option<String> {
-    found.spread(None).map(|spread| format!("Of the time of all kernels, {}.", super::spread(&spread)))
+    let communicates = |kernel: &KernelTimes| kernel.class == KernelClass::Communication;
+    let of = if found.kernels.iter().any(communicates) { "kernels that compute" } else { "all kernels" };
+    found.spread(None).map(|spread| format!("Of the time of {of}, {}.", super::spread(&spread)))
 }
 
 /// How much of the time of all kernels these are, for kernels from which some were taken away.

@@ -13,6 +13,7 @@ mod selection;
 
 use flopgap_report::numbers;
 pub(crate) use flopgap_report::numbers::precise_duration as time;
+use flopgap_timings::shares::Shares;
 use flopgap_timings::{MeanOf, Spread, Unlaunched};
 
 pub use attention::attention;
@@ -31,6 +32,12 @@ pub(crate) use selection::{owner, selection};
 /// A share of a whole: `86.6%`.
 pub(crate) fn percent(share: f64) -> String {
     numbers::percent(share, 1)
+}
+
+/// For how long GPUs ran anything, of the time on the clock: `12 ms of 40 ms (30.0%)`.
+pub(crate) fn busy(found: &Shares) -> String {
+    let share = found.gpu_busy_share().map(|share| format!(" ({})", percent(share))).unwrap_or_default();
+    format!("{} of {}{share}", time(found.each(found.gpu_busy_ns)), time(found.each(found.clock_ns)))
 }
 
 /// A list as it is spoken: `a, b and c`.
@@ -52,16 +59,30 @@ pub(crate) fn lower_first(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// `process 12, GPU 1 takes longest of 4: 5.300 ms (median 5.100 ms, least 4.900 ms)`.
+/// `process 12, GPU 1 takes longest of 4: 5.300 ms (median 5.100 ms, least 4.900 ms)`; without a
+/// longest where the places differ by no more than their scatter.
 fn spread(spread: &Spread) -> String {
-    format!(
-        "{} takes longest of {}: {} (median {}, least {})",
-        spread.slowest,
-        spread.places,
-        time(spread.max_ns),
-        time(spread.median_ns),
-        time(spread.min_ns)
-    )
+    match spread.straggler() {
+        Some(slowest) => format!(
+            "{slowest} takes longest of {}: {} (median {}, least {})",
+            spread.places,
+            time(spread.max_ns),
+            time(spread.median_ns),
+            time(spread.min_ns)
+        ),
+        None => format!(
+            "none of {} stands out: {} to {} (median {})",
+            spread.places,
+            time(spread.min_ns),
+            time(spread.max_ns),
+            time(spread.median_ns)
+        ),
+    }
+}
+
+/// How often: `once`, `12 times`.
+pub(crate) fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{} times", numbers::group_thousands(count)) }
 }
 
 /// `mean of 6`, or where places have their own, `means of 3 in each of 2 places`.

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use flopgap_kernels::KernelClass;
-use flopgap_nsys::GpuActivity;
+use flopgap_timings::BlockedThread;
 use flopgap_timings::kernels::{KernelTimes, Kernels};
+use flopgap_timings::occupancy::GpuOccupancy;
 use flopgap_timings::passes::Passes;
 use flopgap_timings::shares::{Shares, Work};
 
@@ -68,15 +69,25 @@ pub(crate) fn shares(all: &Shares) -> Option<String> {
     let word = |share: &flopgap_timings::shares::Share| format!("{} {}", share.work, percent(share.share));
     let mut text = within(&found.scope, found.instances);
     if let Some(spread) = spread {
-        let _ = write!(
-            text,
-            "{} has the most work of {} places, {} (median {}, least {}). There: ",
-            upper_first(&spread.slowest.to_string()),
-            spread.places,
-            time(spread.max_ns),
-            time(spread.median_ns),
-            time(spread.min_ns)
-        );
+        let _ = match spread.straggler() {
+            Some(most) => write!(
+                text,
+                "{} has the most work of {} places but for communication, {} (median {}, least {}). There: ",
+                upper_first(&most.to_string()),
+                spread.places,
+                time(spread.max_ns),
+                time(spread.median_ns),
+                time(spread.min_ns)
+            ),
+            None => write!(
+                text,
+                "Of {} places none stands out by its work but for communication, {} to {}. On {}: ",
+                spread.places,
+                time(spread.min_ns),
+                time(spread.max_ns),
+                spread.slowest
+            ),
+        };
     }
     if products > 0.0 {
         let others = found.shares.iter().filter(|share| share.work != Work::Kernels(KernelClass::Matmul));
@@ -92,36 +103,46 @@ pub(crate) fn shares(all: &Shares) -> Option<String> {
             word(largest)
         );
     }
-    let busy = |own: &Shares| {
-        let (busy, extent) = (own.each(own.busy_ns), own.each(own.extent_ns));
-        format!("busy for {} of {} ({})", time(busy), time(extent), percent(busy / extent))
-    };
-    if all.places.is_empty() && found.extent_ns > 0 {
-        let _ = write!(text, ". The GPU was {}", busy(found));
+    // Of a whole trace that is said of every GPU.
+    let in_ranges = found.instances.is_some();
+    if all.places.is_empty() && in_ranges && found.clock_ns > 0 {
+        let _ = write!(text, ". The GPU was busy for {}", super::busy(found));
     }
-    for own in all.places.iter().filter(|own| own.extent_ns > 0) {
+    for own in all.places.iter().filter(|own| in_ranges && own.clock_ns > 0) {
         let place = own.place.map(|place| place.to_string()).unwrap_or_default();
-        let _ = write!(text, ". {} was {}", upper_first(&place), busy(own));
+        let _ = write!(text, ". {} was busy for {}", upper_first(&place), super::busy(own));
     }
     Some(text + ".")
 }
 
 /// How busy a GPU was over the whole recording, and its longest rest.
-pub(crate) fn busy(gpu: &GpuActivity, longest: Option<i64>) -> String {
-    let extent = gpu.end.saturating_sub(gpu.start);
+pub(crate) fn busy(gpu: &GpuOccupancy, longest: Option<i64>) -> String {
+    let extent = gpu.end_ns.saturating_sub(gpu.start_ns);
     let mut text = format!(
-        "Over the whole recording, GPU {} was busy for {} of the {} between its first and last operation",
-        gpu.device,
-        time(gpu.busy as f64),
+        "Over the whole recording, {} was busy for {} of the {} between its first and last operation",
+        gpu.place,
+        time(gpu.busy_ns as f64),
         time(extent as f64)
     );
     if extent > 0 {
-        let _ = write!(text, " ({})", percent(gpu.busy as f64 / extent as f64));
+        let _ = write!(text, " ({})", percent(gpu.busy_ns as f64 / extent as f64));
     }
     if let Some(rest) = longest {
         let _ = write!(text, "; its longest rest took {}", time(rest as f64));
     }
     text + "."
+}
+
+/// For how long the thread that is blocked longest is, where no step says it.
+pub(crate) fn blocked(found: &BlockedThread) -> String {
+    let total: i128 = found.waiting_for.iter().map(|own| own.total_ns).sum();
+    format!(
+        "Over the whole recording, thread {} of process {} is blocked longest, for {} {}.",
+        found.thread,
+        found.process,
+        time(total as f64),
+        super::passes::causes(&found.waiting_for, 1)
+    )
 }
 
 /// How attention's parts compare by time alone, in the order scores, softmax, weighted sum.

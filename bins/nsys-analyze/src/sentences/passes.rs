@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use flopgap_report::numbers;
-use flopgap_timings::Times;
-use flopgap_timings::passes::{Pass, Passes, SpreadTime};
+use flopgap_timings::passes::{GpuTimes, Pass, Passes, SpreadTime};
+use flopgap_timings::{Blocking, Times, WaitingFor};
 
 use super::{owner, percent, selection, time, unlaunched};
 
@@ -40,7 +40,7 @@ pub(crate) fn of_times(found: &Passes) -> Vec<String> {
     for apart in &found.spreads {
         let mean = match apart.time {
             SpreadTime::Host => "mean time on the host",
-            SpreadTime::GpuBusy => "mean GPU busy time",
+            SpreadTime::Computation => "mean time on the GPU without communication",
         };
         sentences.push(format!("`{}`, {mean}: {}.", apart.name, super::spread(&apart.spread)));
     }
@@ -66,17 +66,23 @@ fn against_measured(pass: &Pass, measured: &Times) -> String {
 /// Where host and GPU time differ, why; nothing when the pass launched no work.
 fn host_and_gpu(pass: &Pass) -> Option<String> {
     let gpu = pass.gpu.as_ref()?;
-    let (host, projected) = (pass.host.mean_ns, gpu.projected.mean_ns);
+    let host = pass.host.mean_ns;
     let mut text = format!(
-        "`{}`{} takes {} on the host and {} on the GPU",
+        "`{}`{} takes {} on the host; its work spans {} on {}",
         pass.name,
         pass.rank
             .map(|rank| format!(" of rank {rank}"))
             .or_else(|| pass.process.map(|process| format!(" of process {process}")))
             .unwrap_or_default(),
         time(host),
-        time(projected)
+        time(gpu.projected.mean_ns),
+        if gpu.gpus > 1 { format!("{} GPUs", gpu.gpus) } else { "the GPU".to_owned() },
     );
+    let together = if gpu.gpus > 1 { ", the sum over them" } else { "" };
+    let _ = write!(text, " and runs for {}{together}", time(gpu.busy.mean_ns));
+    if gpu.host.count < pass.host.count {
+        let _ = write!(text, " (in {} of {} that launch work)", gpu.host.count, pass.host.count);
+    }
     if gpu.tail.mean_ns > NOTABLE * host {
         let _ = write!(
             text,
@@ -84,25 +90,58 @@ fn host_and_gpu(pass: &Pass) -> Option<String> {
             time(gpu.lead.mean_ns),
             time(gpu.tail.mean_ns)
         );
-    } else if gpu.tail.mean_ns <= 0.0 {
+    } else if gpu.tail.max_ns <= 0 {
         text += ": its work is done when the range ends";
     }
-    if let Some(waiting) = pass.waiting.filter(|waiting| waiting.mean_ns > NOTABLE * host) {
-        let _ = write!(
-            text,
-            "; for {} ({} of the host time) it waits for the GPU in synchronizing calls",
-            time(waiting.mean_ns),
-            percent(waiting.mean_ns / host)
-        );
-    }
-    // Of several GPUs the rests add up to more than the time from the first operation to the last.
-    if pass.gpus.is_empty() && gpu.idle.mean_ns > NOTABLE * projected {
-        let _ = write!(
-            text,
-            "; the GPU is idle for {} of it ({})",
-            time(gpu.idle.mean_ns),
-            percent(gpu.idle.mean_ns / projected)
-        );
-    }
+    text += &blocked(pass).unwrap_or_default();
+    text += &idle(pass, gpu);
     Some(text + ".")
+}
+
+/// For how long its thread was blocked, by what.
+fn blocked(pass: &Pass) -> Option<String> {
+    let host = pass.host.mean_ns;
+    let waiting = pass.waiting.filter(|waiting| waiting.mean_ns > NOTABLE * host)?;
+    Some(format!(
+        "; for {} ({} of the host time) its thread is blocked {}",
+        time(waiting.mean_ns),
+        percent(waiting.mean_ns / host),
+        causes(&pass.waiting_for, pass.host.count),
+    ))
+}
+
+/// By what a thread is blocked: the mean of each where there are several.
+pub(super) fn causes(waiting_for: &[WaitingFor], instances: u64) -> String {
+    let causes = waiting_for.iter().map(|own| {
+        let what = match own.by {
+            Blocking::Synchronization => "synchronizing calls",
+            Blocking::Copy => "copies that block",
+            Blocking::Memory => "allocating and freeing memory",
+        };
+        (what, own.total_ns as f64 / instances as f64)
+    });
+    let mut causes: Vec<(&str, f64)> = causes.collect();
+    causes.sort_by(|one, other| other.1.total_cmp(&one.1));
+    match causes.as_slice() {
+        [(what, _)] => format!("in {what}"),
+        several => {
+            let each = several.iter().map(|(what, each)| format!("{} in {what}", time(*each)));
+            format!("({})", super::list(&each.collect::<Vec<_>>()))
+        }
+    }
+}
+
+/// For how long the GPU ran nothing at all while the range lasted.
+fn idle(pass: &Pass, gpu: &GpuTimes) -> String {
+    let share = |gpu: &GpuTimes| {
+        let host = gpu.host.total_ns as f64;
+        if host > 0.0 { gpu.idle.total_ns as f64 / host } else { 0.0 }
+    };
+    if gpu.gpus <= 1 {
+        let idle = time(gpu.idle.mean_ns);
+        return format!("; the GPU is idle for {idle} of the host time ({})", percent(share(gpu)));
+    }
+    let own = pass.gpus.iter().map(|own| format!("GPU {} {}", own.gpu, percent(share(&own.times))));
+    let own: Vec<String> = own.collect();
+    if own.is_empty() { String::new() } else { format!("; of the host time is idle: {}", super::list(&own)) }
 }

@@ -35,7 +35,8 @@ pub(super) fn section(
     page.table(table(&found))?;
     page.text(
         "Of everything recorded, the time in which such kernels ran: communication is kernels of NCCL and their like, \
-         waiting for other GPUs included; exposed is the part of it beside which no other kernel ran.",
+         waiting for other GPUs included; exposed is the part of it beside which no other kernel ran. Waiting is the time in collectives until the last rank \
+         arrived, transfer the rest of them; both add up the durations of kernels.",
     );
     Ok(())
 }
@@ -52,10 +53,13 @@ fn table(found: &Communication) -> Result<Table, ReportError> {
             Column::number("overlap_ms", "both").unit("ms"),
             Column::number("exposed_ms", "exposed").unit("ms"),
             Column::number("hidden_share", "hidden"),
-            Column::number("idle_ms", "idle").unit("ms"),
+            Column::number("waiting_ms", "waiting").unit("ms"),
+            Column::number("transfer_ms", "transfer").unit("ms"),
+            Column::number("last", "arrives last"),
         ],
     )?;
     for own in &found.places {
+        let divided = found.collectives.places.iter().find(|divided| divided.place == own.place);
         table.push([
             Cell::text(own.place.to_string()),
             ms(own.extent_ns as f64),
@@ -65,7 +69,9 @@ fn table(found: &Communication) -> Result<Table, ReportError> {
             ms(own.overlap_ns as f64),
             ms(own.exposed_ns as f64),
             Cell::optional(own.hidden(), |share| Cell::percent(share, 1)),
-            ms(own.idle_ns() as f64),
+            Cell::optional(divided, |divided| ms(divided.waiting_ns as f64)),
+            Cell::optional(divided, |divided| ms(divided.transfer_ns as f64)),
+            Cell::optional(divided, |divided| Cell::from(divided.last)),
         ])?;
     }
     Ok(table)

@@ -8,6 +8,7 @@ use flopgap_kineto::{Device, Job};
 use flopgap_nsys::{Error, Report, ReportKind, ReportOptions, ReportTable, Trace, Value};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
+use flopgap_timings::occupancy::Occupancy;
 use flopgap_trace::{Attribution, GpuActivity, Recording as _};
 
 use super::page::OfTrace;
@@ -20,6 +21,7 @@ pub(super) fn section(
     page: &mut OfTrace,
     opened: &Opened,
     activity: &[GpuActivity],
+    occupancy: &Occupancy,
     calls: Option<i128>,
 ) -> Result<(), Failure> {
     let trace = opened.recording();
@@ -32,7 +34,11 @@ pub(super) fn section(
     let mut facts = vec![("file".to_owned(), recording.files)];
     let mut fact =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
-    let gpus: Vec<String> = recording.gpus.iter().map(|(id, name)| format!("{name} ({id})")).collect();
+    let mut gpus: Vec<String> = recording.gpus.iter().map(|(id, name)| format!("{name} ({id})")).collect();
+    // What worked is there, whether its name was recorded or not.
+    let used: BTreeSet<i64> = occupancy.gpus().iter().filter_map(|gpu| Some(gpu.place.gpu?.0)).collect();
+    let unnamed = used.iter().filter(|id| recording.gpus.iter().all(|(known, _)| known != *id));
+    gpus.extend(unnamed.map(|id| format!("name not recorded ({id})")));
     fact("GPU", (!gpus.is_empty()).then(|| gpus.join(", ")));
     fact("exported by nsys", recording.product.clone());
     fact("schema", recording.schema);

@@ -13,9 +13,10 @@ use flopgap_report::{ReportError, numbers};
 use flopgap_timings::attention::{self, Names, Options as AttentionOptions};
 use flopgap_timings::compare::{Comparison, compare, scopes};
 use flopgap_timings::kernels::{Kernels, kernels};
+use flopgap_timings::occupancy::{GpuOccupancy, Occupancy};
 use flopgap_timings::passes::{self, Options, Pass, Passes};
 use flopgap_timings::shares::{Shares, Work, shares};
-use flopgap_timings::{PassKind, RangePattern, Ranges, Scope};
+use flopgap_timings::{PassKind, Place, RangePattern, Ranges, Scope};
 use flopgap_trace::{GpuActivity, Recording};
 
 use super::memory::Calls;
@@ -68,9 +69,21 @@ pub(super) fn all(
         Opened::Nsys(trace) => Calls::Report(recorded::report(trace, ReportKind::CudaApiSum)?),
         Opened::Kineto(job) => Calls::Times(job.call_times()),
     };
-    recorded::section(page, opened, &activity, calls.count())?;
+    let occupancy = if activity.is_empty() {
+        Occupancy::default()
+    } else {
+        Occupancy::read(trace, look.scope.attribution()).map_err(|error| unanswered(&error))?
+    };
+    recorded::section(page, opened, &activity, &occupancy, calls.count())?;
     let passes = passes_section(page, trace, look, measured)?;
-    ranges_section(page, trace, look)?;
+    if passes.is_none() {
+        match flopgap_timings::blocked_longest(trace) {
+            Ok(blocked) => page.answers.extend(blocked.as_ref().map(page_sentences::blocked)),
+            Err(error) if error.is_absence() => {}
+            Err(error) => return Err(Failure::of(&error)),
+        }
+    }
+    ranges_section(page, trace, look, passes.as_ref())?;
     if !activity.is_empty() {
         kernels_section(page, trace, look, passes.as_ref(), classifier)?;
         shares_section(page, trace, look, passes.as_ref(), classifier)?;
@@ -83,7 +96,7 @@ pub(super) fn all(
     }
     calls.section(page, look)?;
     if !activity.is_empty() {
-        busy_section(page, &activity, &gaps)?;
+        busy_section(page, &activity, &occupancy, &gaps)?;
     }
     Ok(())
 }
@@ -142,7 +155,12 @@ fn passes_section(
 }
 
 /// All ranges of the trace, whatever their names say.
-fn ranges_section(page: &mut OfTrace, trace: &dyn Recording, look: &Look) -> Result<(), Failure> {
+fn ranges_section(
+    page: &mut OfTrace,
+    trace: &dyn Recording,
+    look: &Look,
+    passes: Option<&Passes>,
+) -> Result<(), Failure> {
     let all = Options {
         ranges: vec![RangePattern::any()],
         warm_up: look.scope.warm_up(),
@@ -151,8 +169,8 @@ fn ranges_section(page: &mut OfTrace, trace: &dyn Recording, look: &Look) -> Res
         no_instances: true,
         pool: look.scope.pool(),
     };
-    let mut found = match passes::passes(trace, &all) {
-        Ok(found) => found.passes,
+    let (mut found, selection) = match passes::passes(trace, &all) {
+        Ok(found) => (found.passes, found.selection),
         // That there are no ranges is said of the passes.
         Err(error) if error.is_absence() => return Ok(()),
         Err(error) => return Err(unanswered(&error)),
@@ -164,6 +182,9 @@ fn ranges_section(page: &mut OfTrace, trace: &dyn Recording, look: &Look) -> Res
     page.table(ranges_table(&found))?;
     let rest = if more > 0 { format!(" {more} more are not shown.") } else { String::new() };
     page.text(format!("Those with the most time on the host, numbers of instances and layers folded.{rest} --range measures any of them."));
+    if passes.is_none_or(|passes| passes.selection != selection) {
+        page.text(sentences::selection(&selection));
+    }
     Ok(())
 }
 
@@ -394,8 +415,19 @@ fn attention_section(
         }
         return Ok(());
     }
+    // A program that marks none of these ranges lacks nothing.
+    let guide = [names.scores, names.softmax, names.weighted_sum];
+    let nvtx = match trace.ranges() {
+        Ok(nvtx) => nvtx,
+        Err(error) if error.is_absence() => return Ok(()),
+        Err(error) => return Err(Failure::of(&error)),
+    };
+    let is_marked = |range: &RangePattern| nvtx.names.iter().any(|(_, name)| range.to_string() == *name.text);
+    if !guide.iter().any(is_marked) {
+        return Ok(());
+    }
     let mut parts = Vec::new();
-    for range in [names.scores, names.softmax, names.weighted_sum] {
+    for range in guide {
         match shares(trace, &look.scope.scope(Ranges::Named(vec![range])), classifier) {
             Ok(found) => parts.push(found),
             Err(error) if error.is_absence() => {
@@ -442,17 +474,19 @@ const GAPS: usize = 5;
 fn busy_section(
     page: &mut OfTrace,
     activity: &[GpuActivity],
+    occupancy: &Occupancy,
     gaps: &[work::Described],
 ) -> Result<(), Failure> {
-    let extent = |gpu: &GpuActivity| i128::from(gpu.end) - i128::from(gpu.start);
+    let gpus = occupancy.gpus();
+    let extent = |gpu: &GpuOccupancy| i128::from(gpu.end_ns) - i128::from(gpu.start_ns);
     page.overview.gpu_ns =
-        Some((activity.iter().map(|gpu| i128::from(gpu.busy)).sum(), activity.iter().map(extent).sum()));
-    for gpu in activity {
-        let longest = gaps.iter().map(|described| described.gap).find(|gap| gap.device == gpu.device);
+        Some((gpus.iter().map(|gpu| i128::from(gpu.busy_ns)).sum(), gpus.iter().map(extent).sum()));
+    for gpu in &gpus {
+        let longest = gaps.iter().map(|described| described.gap).find(|gap| gap.gpu == gpu.place);
         page.answers.push(page_sentences::busy(gpu, longest.as_ref().map(work::Gap::length)));
     }
     page.heading("GPU busy and idle");
-    page.table(activity_table(activity))?;
+    page.table(activity_table(activity, occupancy))?;
     if gaps.is_empty() {
         return Ok(());
     }
@@ -469,7 +503,7 @@ fn busy_section(
     .map_err(|error| report(&error))?;
     for work::Described { gap, before, after } in gaps {
         let row = [
-            Cell::from(gap.device.0),
+            gpu_cell(&gap.gpu),
             ms(gap.start as f64),
             ms(gap.length() as f64),
             Cell::text(before),
@@ -480,7 +514,15 @@ fn busy_section(
     page.table(Ok(table))
 }
 
-fn activity_table(activity: &[GpuActivity]) -> Result<Table, ReportError> {
+/// The number of a GPU; with its process where the recording does not say which GPU it is.
+fn gpu_cell(gpu: &Place) -> Cell {
+    match gpu.gpu {
+        Some(number) if gpu.process.is_none() => Cell::Id(number.0),
+        _ => Cell::text(gpu.to_string()),
+    }
+}
+
+fn activity_table(activity: &[GpuActivity], occupancy: &Occupancy) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "From the first operation to the last",
         [
@@ -495,18 +537,28 @@ fn activity_table(activity: &[GpuActivity]) -> Result<Table, ReportError> {
             Column::number("sets_ms", "sets").unit("ms"),
         ],
     )?;
-    for gpu in activity {
-        let extent = gpu.end.saturating_sub(gpu.start);
+    for gpu in occupancy.gpus() {
+        let extent = gpu.end_ns.saturating_sub(gpu.start_ns);
+        // A GPU may have worked for several processes.
+        let is_of = |own: &&GpuActivity| occupancy.place(own.process, own.device) == gpu.place;
+        let processes: Vec<i64> =
+            activity.iter().filter(is_of).filter_map(|own| Some(own.process?.pid())).collect();
+        let sum =
+            |time: fn(&GpuActivity) -> i128| ms(activity.iter().filter(is_of).map(time).sum::<i128>() as f64);
         table.push([
-            Cell::optional(gpu.process, |process| Cell::from(process.pid())),
-            Cell::from(gpu.device.0),
+            match processes.as_slice() {
+                [] => Cell::Absent,
+                [one] => Cell::Id(*one),
+                several => Cell::text(several.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")),
+            },
+            gpu.place.gpu.map_or(Cell::Absent, |gpu| Cell::Id(gpu.0)),
             ms(extent as f64),
-            ms(gpu.busy as f64),
-            ms(extent.saturating_sub(gpu.busy) as f64),
-            Cell::percent(gpu.busy as f64 / extent as f64, 2),
-            ms(gpu.kernel_time as f64),
-            ms(gpu.copy_time as f64),
-            ms(gpu.set_time as f64),
+            ms(gpu.busy_ns as f64),
+            ms(extent.saturating_sub(gpu.busy_ns) as f64),
+            Cell::percent(gpu.busy_ns as f64 / extent as f64, 2),
+            sum(|own| own.kernel_time),
+            sum(|own| own.copy_time),
+            sum(|own| own.set_time),
         ])?;
     }
     Ok(table)

@@ -18,6 +18,7 @@ use flopgap_trace::{Ranges, Recording, ThreadId, fold_name};
 use super::page::OfTrace;
 use super::work::{self, Devices, Names, Operation, Stream, What, color};
 use crate::answer::report;
+use crate::sentences;
 
 /// What kernels of an optimizer are shown as.
 const OPTIMIZER: Work = Work::Kernels(KernelClass::Optimizer);
@@ -112,11 +113,12 @@ fn gpu_rows(
         let next = optimizer.partition_point(|(start, _)| *start <= operation.start);
         next > 0 && operation.end <= optimizer[next - 1].1
     };
-    for (device, operations) in &devices.operations {
+    for (gpu, operations) in &devices.operations {
         let streams: BTreeSet<Stream> =
             within(operations, window).map(|operation| devices.stream(*operation)).collect();
         let processes = streams.iter().map(|stream| stream.process).collect::<BTreeSet<_>>().len();
-        let row = timeline.row_of_work(format!("GPU {device}: what ran, by stream and kind of work"));
+        let gpu = sentences::upper_first(&gpu.to_string());
+        let row = timeline.row_of_work(format!("{gpu}: what ran, by stream and kind of work"));
         let lanes = streams.into_iter().map(|stream| {
             let mut label = format!("stream {}", stream.stream);
             if processes > 1 {

@@ -9,7 +9,10 @@ use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::chart::Color;
 use flopgap_timings::shares::Work as Kind;
-use flopgap_trace::{DeviceId, Recording, Work, WorkKind};
+use flopgap_timings::{Gpus, Place};
+use flopgap_trace::{DeviceId, ProcessId, Recording, Work, WorkKind};
+
+use crate::answer::unanswered;
 
 /// The color of a kind of work, the same on every page.
 pub(super) fn color(work: Kind) -> Color {
@@ -54,8 +57,8 @@ pub(super) struct Operation {
 /// What ran on each device.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
-    /// The operations of each device, by start.
-    pub(super) operations: BTreeMap<DeviceId, Vec<Operation>>,
+    /// The operations of each GPU of the machine, by start.
+    pub(super) operations: BTreeMap<Place, Vec<Operation>>,
     whats: Places<What>,
     streams: Places<Stream>,
     /// What kernels are called.
@@ -102,10 +105,10 @@ impl<T: Copy + Ord> Places<T> {
     }
 }
 
-/// A interval in which a device did nothing.
+/// An interval in which a device did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
-    pub(super) device: DeviceId,
+    pub(super) gpu: Place,
     pub(super) start: i64,
     pub(super) end: i64,
     /// What ended before it, and what began after it.
@@ -119,15 +122,17 @@ impl Gap {
     }
 }
 
-/// Reads all operations, or those of a interval of time.
+/// Reads all operations, or those of an interval of time.
 pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result<Devices, Failure> {
     let mut devices = Devices::default();
+    let mut of_processes: BTreeMap<(Option<ProcessId>, DeviceId), Vec<Operation>> = BTreeMap::new();
     let read = trace.each_operation(true, &mut |operation| {
         let Work { start, end, device, process, kind, .. } = operation.work;
         let within = window.is_none_or(|window| start < window.end && end > window.start);
         if end >= start && within {
-            let process = process.map_or(0, |process| u32::try_from(process.pid()).unwrap_or_default());
-            let stream = Stream { process, stream: i32::try_from(operation.stream.0).unwrap_or(i32::MAX) };
+            let pid = process.map_or(0, |process| u32::try_from(process.pid()).unwrap_or_default());
+            let stream =
+                Stream { process: pid, stream: i32::try_from(operation.stream.0).unwrap_or(i32::MAX) };
             let what = match kind {
                 WorkKind::Kernel => What::Kernel(operation.name_id),
                 WorkKind::Copy => What::Copy,
@@ -139,12 +144,17 @@ pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result
             }
             let (what, stream) = (devices.whats.number(what), devices.streams.number(stream));
             let operation = Operation { start, end, what, stream };
-            devices.operations.entry(device).or_default().push(operation);
+            of_processes.entry((process, device)).or_default().push(operation);
         }
     });
     match read {
         Err(error) if error.is_absence() => {}
         read => read.map_err(|error| Failure::of(&error))?,
+    }
+    let gpus = Gpus::read(trace).map_err(|error| unanswered(&error))?;
+    let gpus = gpus.with_processes(of_processes.keys().map(|(process, _)| *process));
+    for ((process, device), mut operations) in of_processes {
+        devices.operations.entry(gpus.gpu(process, device)).or_default().append(&mut operations);
     }
     for operations in devices.operations.values_mut() {
         operations.sort_unstable_by_key(|operation| (operation.start, operation.end));
@@ -155,18 +165,12 @@ pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result
 /// The longest intervals in which a device did nothing, longest first.
 pub(super) fn gaps(devices: &Devices, count: usize) -> Vec<Gap> {
     let mut gaps = Vec::new();
-    for (&device, operations) in &devices.operations {
+    for (&gpu, operations) in &devices.operations {
         let Some(mut before) = operations.first().copied() else { continue };
         for &after in operations {
             if after.start > before.end {
                 let (start, end) = (before.end, after.start);
-                gaps.push(Gap {
-                    device,
-                    start,
-                    end,
-                    before: devices.what(before),
-                    after: devices.what(after),
-                });
+                gaps.push(Gap { gpu, start, end, before: devices.what(before), after: devices.what(after) });
                 if gaps.len() > 1000 + 2 * count {
                     longest(&mut gaps, count);
                 }
@@ -181,7 +185,7 @@ pub(super) fn gaps(devices: &Devices, count: usize) -> Vec<Gap> {
 }
 
 fn longest(gaps: &mut Vec<Gap>, count: usize) {
-    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.length()), gap.device, gap.start));
+    gaps.sort_by_key(|gap| (std::cmp::Reverse(gap.length()), gap.gpu, gap.start));
     gaps.truncate(count);
 }
 
@@ -241,7 +245,8 @@ mod tests {
         let (what, stream) = (What::Set, Stream { process: 0, stream: 7 });
         let (what, stream) = (devices.whats.number(what), devices.streams.number(stream));
         let operations = spans.iter().map(|&(start, end)| Operation { start, end, what, stream });
-        devices.operations.insert(DeviceId(0), operations.collect());
+        let gpu = Place { rank: None, process: None, gpu: None };
+        devices.operations.insert(gpu, operations.collect());
         devices
     }
 

@@ -10,6 +10,7 @@ mod export;
 mod hostile;
 mod kineto;
 mod messages;
+mod sentences;
 mod summary;
 
 use std::fs;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use flopgap_trace::{
     CorrelationId, DeviceId, ExternalId, Interval, Name, ProcessId, Range, RangeId, RangeName, RangeNames,
-    RangeStyle, Ranges, StreamId, ThreadId, Work, WorkKind,
+    RangeStyle, Ranges, RankGroup, StreamId, ThreadId, Work, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -87,6 +87,8 @@ struct Together {
     call_names: Texts,
     work: Vec<Piece>,
     work_names: Texts,
+    groups: Vec<Arc<RankGroup>>,
+    group_places: BTreeMap<Arc<RankGroup>, u32>,
     span: Option<(i64, i64)>,
 }
 
@@ -121,6 +123,7 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
         call_names: together.call_names.all,
         work: together.work,
         work_names: together.work_names.all,
+        groups: together.groups,
         span: together.span,
         launched: Mutex::default(),
     }
@@ -204,11 +207,13 @@ impl Together {
                 GpuKind::Memset => WorkKind::Set,
             };
             let device = work.device.unwrap_or(DeviceId(0));
+            let group = work.group.as_ref().map(|group| self.group(group));
             self.work.push(Piece {
                 work: Work { kind, start, end, device, process: Some(id), correlation },
                 stream: work.stream.unwrap_or(StreamId(0)),
                 name: self.work_names.place(&work.name),
                 bytes: work.bytes.and_then(|bytes| i64::try_from(bytes).ok()),
+                group,
             });
             self.extend_span(start, end);
         }
@@ -227,6 +232,15 @@ impl Together {
             )
         });
         Process { path, id, distributed, devices, warnings }
+    }
+
+    /// The place of a group of ranks.
+    fn group(&mut self, group: &Arc<RankGroup>) -> u32 {
+        let groups = &mut self.groups;
+        *self.group_places.entry(group.clone()).or_insert_with(|| {
+            groups.push(group.clone());
+            u32::try_from(groups.len() - 1).unwrap_or(u32::MAX)
+        })
     }
 
     fn push_range(

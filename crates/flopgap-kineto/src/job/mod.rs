@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flopgap_trace::{
-    Activities, AttributeBy, Attribution, CorrelationId, GpuActivity, GpuNumber, Interval, Kinds,
-    LaunchCalls, Launched, Nesting, Operation, OperationSums, OperationTimes, Owners, OwnersByThread,
-    ProcessId, Ranges, ReadError, Recording, StreamId, Summary, ThreadId, Values, Work, WorkKind,
+    Activities, ApiCall, AttributeBy, Attribution, Copied, CorrelationId, GpuActivity, GpuNumber, Interval,
+    Kinds, LaunchCalls, Launched, Memory, Nesting, Operation, OperationSums, OperationTimes, Owners,
+    OwnersByThread, ProcessId, Ranges, RankGroup, ReadError, Recording, StreamId, Summary, ThreadId, Values,
+    Work, WorkKind,
 };
 
 use crate::{Device, Distributed, Error, Trace, Warning, WarningKind};
@@ -54,6 +55,8 @@ pub struct Job {
     work: Vec<Piece>,
     /// What kernels, copies and memsets are called.
     work_names: Vec<Arc<str>>,
+    /// In which collectives communicate.
+    groups: Vec<Arc<RankGroup>>,
     span: Option<(i64, i64)>,
     launched: Mutex<Vec<(AttributeBy, Arc<Launched>)>>,
 }
@@ -90,6 +93,8 @@ struct Piece {
     stream: StreamId,
     name: u32,
     bytes: Option<i64>,
+    /// Its place among the groups of ranks.
+    group: Option<u32>,
 }
 
 impl Piece {
@@ -277,9 +282,10 @@ impl Recording for Job {
 
     fn each_operation(&self, _: bool, visit: &mut dyn FnMut(&Operation<'_>)) -> Result<(), ReadError> {
         self.require_work().map_err(ReadError::new)?;
-        for Piece { work, stream, name, bytes } in &self.work {
+        for Piece { work, stream, name, bytes, group } in &self.work {
             let (name_id, name) = (i64::from(*name), &self.work_names[*name as usize]);
-            visit(&Operation { work: *work, stream: *stream, name_id, name, bytes: *bytes });
+            let group = group.map(|group| &*self.groups[group as usize]);
+            visit(&Operation { work: *work, stream: *stream, name_id, name, bytes: *bytes, group });
         }
         Ok(())
     }
@@ -287,15 +293,30 @@ impl Recording for Job {
     fn each_call(
         &self,
         wanted: &dyn Fn(&str) -> bool,
-        visit: &mut dyn FnMut(ThreadId, i64, i64),
+        visit: &mut dyn FnMut(&ApiCall<'_>),
     ) -> Result<(), ReadError> {
         if self.call_names.is_empty() {
             return Err(ReadError::new(Error::NoCalls { path: self.path().to_owned() }));
         }
         let wanted: Vec<bool> = self.call_names.iter().map(|name| wanted(name)).collect();
         for call in &self.calls {
-            if call.name.is_some_and(|name| wanted[name as usize]) {
-                visit(call.thread, call.interval.start, call.interval.end);
+            let Some(name) = call.name.filter(|name| wanted[*name as usize]) else { continue };
+            visit(&ApiCall {
+                thread: call.thread,
+                start: call.interval.start,
+                end: call.interval.end,
+                name: &self.call_names[name as usize],
+                correlation: call.correlation,
+            });
+        }
+        Ok(())
+    }
+
+    fn each_copy(&self, visit: &mut dyn FnMut(&Copied)) -> Result<(), ReadError> {
+        for Piece { work, name, bytes, .. } in &self.work {
+            if work.kind == WorkKind::Copy {
+                let [from, to] = memories(&self.work_names[*name as usize]);
+                visit(&Copied { work: *work, from, to, bytes: *bytes });
             }
         }
         Ok(())
@@ -314,5 +335,43 @@ impl Recording for Job {
         let rank = |process: &Process| Some((process.id, process.distributed.as_ref()?.rank?));
         let ranks: Vec<_> = self.processes.iter().filter_map(rank).collect();
         if self.processes.len() > 1 && ranks.len() == self.processes.len() { ranks } else { Vec::new() }
+    }
+
+    fn world_size(&self) -> Option<u64> {
+        self.processes.iter().filter_map(|process| process.distributed.as_ref()?.world_size).max()
+    }
+}
+
+/// Between which memories a copy of this name moves data: `Memcpy DtoH (Device -> Pageable)`.
+fn memories(name: &str) -> [Memory; 2] {
+    let memory = |text: &str| match text {
+        "Device" | "Array" => Memory::Device,
+        "Pageable" => Memory::Pageable,
+        "Pinned" => Memory::Pinned,
+        "Host" => Memory::Host,
+        _ => Memory::Unknown,
+    };
+    let inside = name.split_once('(').and_then(|(_, inside)| inside.split_once(')'));
+    let ends = inside.and_then(|(inside, _)| inside.split_once(" -> "));
+    ends.map_or([Memory::Unknown; 2], |(from, to)| [memory(from), memory(to)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_copies_say_between_which_memories() {
+        for (name, expected) in [
+            ("Memcpy DtoH (Device -> Pageable)", [Memory::Device, Memory::Pageable]),
+            ("Memcpy HtoD (Pinned -> Device)", [Memory::Pinned, Memory::Device]),
+            ("Memcpy HtoD (Host -> Device)", [Memory::Host, Memory::Device]),
+            ("Memcpy PtoP (Device -> Device)", [Memory::Device, Memory::Device]),
+            ("Memcpy (Managed -> Device)", [Memory::Unknown, Memory::Device]),
+            ("CopyDeviceToHost", [Memory::Unknown; 2]),
+            ("", [Memory::Unknown; 2]),
+        ] {
+            assert_eq!(memories(name), expected, "{name}");
+        }
     }
 }

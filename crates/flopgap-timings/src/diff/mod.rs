@@ -291,7 +291,10 @@ fn one(
     let ranges = nvtx.as_deref().map(|nvtx| ranges::Ranges::read(nvtx, launched.as_deref(), scope, options));
     let selection = match &scoped.selection {
         Some(selection) => Some(selection.clone()),
-        None => nvtx.as_deref().map(|nvtx| Named::new(nvtx).selection(&scope.warm_up)),
+        None => nvtx.as_deref().map(|nvtx| {
+            let named = Named::new(nvtx);
+            named.selection(&scope.warm_up, &named.passes(&scope.warm_up))
+        }),
     };
     Ok((scoped, ranges.unwrap_or_default(), selection))
 }

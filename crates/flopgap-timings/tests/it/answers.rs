@@ -79,6 +79,16 @@ fn shares_of_training_are_what_sql_gives() {
     assert_eq!(i64::try_from(found.kernel_ns).unwrap(), 37_833_595 + 37_830_647);
     // One stream: nothing overlaps.
     assert_eq!(found.busy_ns, found.total_ns);
+    let [[clock, busy]] = recorded.rows(
+        "SELECT sum(length), sum(busy) FROM (
+             SELECT range.end - range.start AS length,
+                    sum(max(min(op.end, range.end) - max(op.start, range.start), 0)) AS busy
+             FROM range JOIN op WHERE range.name LIKE 'step%'
+             AND range.start > (SELECT end FROM range WHERE name = 'warmup') GROUP BY range.id)",
+    )[..] else {
+        panic!("one row")
+    };
+    assert_eq!((found.clock_ns, found.gpu_busy_ns), (i128::from(clock), i128::from(busy)));
     let all: f64 = found.shares.iter().map(|share| share.share).sum();
     assert!((all - 1.0).abs() < 1e-12);
     assert_eq!(found.shares.iter().map(|share| share.total_ns).sum::<i128>(), found.total_ns);
