@@ -1,5 +1,6 @@
 //! `nsys-analyze summary TRACE…`: everything that the traces answer, on one page.
 
+mod busy;
 mod memory;
 mod page;
 mod ranks;

@@ -62,8 +62,8 @@ fn recorded_passes_are_what_sql_gives() {
             assert_eq!(ours, idle, "{name} {}", pass.name);
             assert_identity(pass);
         }
-        // Synchronizing at the end of each step, and allocating where a pass first needs memory; the
-        // copies are within the device.
+        // Synchronizing at the end of each step, and allocating where a pass first needs memory;
+        // the copies are within the device.
         for pass in &found.passes {
             let like = pass.name.replace('*', "%");
             let waits: Vec<[i64; 1]> = recorded.rows(&format!(
