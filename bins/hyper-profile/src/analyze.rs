@@ -118,7 +118,7 @@ fn write_files(
         return Ok(());
     }
     let folder = target.join("plots");
-    let measured = Measured::new(rows, analysis.asked_for());
+    let measured = Measured::new(rows, analysis);
     let origin = page::origin_line(analysis);
     let files = console.timed("pictures: drawn", || plots::write(&measured, &origin, &folder, console))?;
     console.note(format_args!("{files} pictures in {}", folder.display()));

@@ -12,6 +12,8 @@ pub(crate) struct Metric {
     pub(crate) unit: &'static str,
     pub(crate) meaning: &'static str,
     pub(crate) of: fn(&MetricsRow) -> f64,
+    /// Whether the tiles of products are in it.
+    pub(crate) tiles: bool,
 }
 
 impl Metric {
@@ -31,6 +33,7 @@ pub(crate) const METRICS: [Metric; 4] = [
         meaning: "Counted FLOPs of the matrix products above the closed form, relative to it: padding of tiles and \
                   work of the epilogue. 0 is perfect, 1 is twice the work.",
         of: |row| row.epsilon,
+        tiles: true,
     },
     Metric {
         key: "rho",
@@ -39,6 +42,7 @@ pub(crate) const METRICS: [Metric; 4] = [
         meaning: "FLOPs of split-K reductions (and of the loss reduction, backward) for each activation element; the \
                   closed form has none.",
         of: |row| row.rho,
+        tiles: false,
     },
     Metric {
         key: "kappa",
@@ -47,6 +51,7 @@ pub(crate) const METRICS: [Metric; 4] = [
         meaning: "Counted FLOPs of the activations above one for each element: what the sigmoid's exponential and \
                   division cost.",
         of: |row| row.kappa,
+        tiles: false,
     },
     Metric {
         key: "omega",
@@ -54,5 +59,6 @@ pub(crate) const METRICS: [Metric; 4] = [
         unit: "of theory",
         meaning: "All counted FLOPs above all theoretical ones, relative to them.",
         of: |row| row.omega,
+        tiles: true,
     },
 ];

@@ -13,7 +13,7 @@ use flopgap_report::table::Table;
 use flopgap_sweep::{MetricsRow, RunAnalysis};
 
 use crate::metric::METRICS;
-use crate::plots::{Measured, TILES};
+use crate::plots::{Measured, TILE_STEPS};
 use crate::{failure, tables};
 
 /// The origin of the numbers, in one line; empty if the run does not record it.
@@ -40,6 +40,8 @@ fn points(analysis: &RunAnalysis, measured: &Measured<'_>) -> Result<Vec<Point>,
                     x: config.d as f64,
                     y: config.m as f64,
                     values: METRICS.iter().map(|metric| row.map(metric.of)).collect(),
+                    refused: measured.refusal(config).map(ToString::to_string),
+                    line: measured.is_tile_step(config, pass),
                     steps: steps.unwrap_or_default(),
                 });
             }
@@ -93,9 +95,10 @@ fn page(
                 label: AxisLabel::new(metric.title).unit(metric.unit),
                 explanation: metric.meaning.to_owned(),
                 format: ValueFormat::Number,
+                lines: metric.tiles,
             })
             .collect(),
-        rules: TILES.to_vec(),
+        lines: Some(TILE_STEPS.to_owned()),
         total: Some(AxisLabel::new("counted").unit("FLOP")),
         points: points(analysis, measured)?,
     };
@@ -132,9 +135,11 @@ fn facts(analysis: &RunAnalysis) -> Vec<(String, String)> {
         fact("profiler", origin.profiler.as_deref());
     }
     let incomplete = analysis.problems.iter().filter(|problem| problem.config.is_some()).count();
-    let [complete, incomplete] =
-        [analysis.configs.len(), incomplete].map(|count| numbers::group_thousands(count as u64));
-    fact("configurations", Some(&format!("{complete} complete, {incomplete} incomplete")));
+    let refused = analysis.refused();
+    let [complete, incomplete, refused] = [analysis.configs.len(), incomplete - refused, refused]
+        .map(|count| numbers::group_thousands(count as u64));
+    let configurations = format!("{complete} complete, {incomplete} incomplete, {refused} refused");
+    fact("configurations", Some(&configurations));
     fact("command", analysis.manifest.as_ref().and_then(|manifest| manifest.origin.command.as_deref()));
     facts
 }

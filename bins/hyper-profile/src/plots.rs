@@ -10,25 +10,42 @@ use flopgap_report::ReportError;
 use flopgap_report::heatmap::{self, Heatmaps, Panel};
 use flopgap_report::scale::Scale;
 use flopgap_report::surface::{AxisLabel, Size, Surface};
-use flopgap_sweep::{Config, MetricsRow};
+use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis};
 use rayon::prelude::*;
 
 use crate::metric::{METRICS, Metric};
 
-/// Columns after which a tile ends: one more column needs another tile.
-pub(crate) const TILES: [f64; 3] = [32.0, 64.0, 128.0];
+/// What the lines in heatmaps mean.
+pub(crate) const TILE_STEPS: &str =
+    "a tile of a recorded kernel is full: it needs another one for the next number of columns";
 
 /// The data behind pictures: every requested configuration, with its two rows if it was measured.
 pub(crate) struct Measured<'a> {
     rows: BTreeMap<(Config, Pass), &'a MetricsRow>,
     asked_for: BTreeSet<Config>,
     all: &'a [MetricsRow],
+    analysis: &'a RunAnalysis,
 }
 
 impl<'a> Measured<'a> {
-    pub(crate) fn new(rows: &'a [MetricsRow], asked_for: BTreeSet<Config>) -> Self {
+    pub(crate) fn new(rows: &'a [MetricsRow], analysis: &'a RunAnalysis) -> Self {
         let by_config = rows.iter().map(|row| ((row.config(), row.pass), row)).collect();
-        Measured { rows: by_config, asked_for, all: rows }
+        Measured { rows: by_config, asked_for: analysis.asked_for(), all: rows, analysis }
+    }
+
+    /// Why a configuration was refused, if it was.
+    pub(crate) fn refusal(&self, config: Config) -> Option<&'a Problem> {
+        let problems = self.analysis.problems.iter();
+        problems.filter(|problem| problem.is_refusal()).find(|problem| problem.config == Some(config))
+    }
+
+    /// Whether a product of a configuration would need another tile for the next number of columns
+    /// in the run.
+    pub(crate) fn is_tile_step(&self, config: Config, pass: Pass) -> bool {
+        let more = self.asked_for.iter().map(|other| other.m).filter(|m| *m > config.m);
+        let (Some(next), Some(one)) = (more.min(), self.analysis.configs.get(&config)) else { return false };
+        let part = if pass == Pass::Forward { &one.forward } else { &one.backward };
+        part.needs_another_tile(config.m, next)
     }
 
     /// The requested layers.
@@ -105,13 +122,9 @@ fn draw(
 }
 
 fn heatmaps(measured: &Measured<'_>, origin: &str, metric: &Metric) -> Result<Heatmaps, ReportError> {
-    let panels = Pass::ALL.into_iter().flat_map(|pass| {
-        measured.layers().into_iter().map(move |n| Panel {
-            row: format!("{pass} pass"),
-            column: format!("n = {n}"),
-            points: measured.points(metric, pass, n),
-        })
-    });
+    let panels = Pass::ALL
+        .into_iter()
+        .flat_map(|pass| measured.layers().into_iter().map(move |n| panel(measured, metric, pass, n)));
     let heatmaps = Heatmaps::new(
         format!("{}, every network of the run", metric.title),
         AxisLabel::new("width d"),
@@ -119,11 +132,26 @@ fn heatmaps(measured: &Measured<'_>, origin: &str, metric: &Metric) -> Result<He
         AxisLabel::new(metric.key).unit(metric.unit),
         panels.collect(),
     )?;
-    let heatmaps = heatmaps.subtitle(origin).rules(TILES);
+    let heatmaps = heatmaps.subtitle(origin);
+    let heatmaps = if metric.tiles { heatmaps.lines(TILE_STEPS) } else { heatmaps };
     Ok(match metric.scale(measured.all) {
         Some(scale) => heatmaps.scale(scale),
         None => heatmaps,
     })
+}
+
+fn panel(measured: &Measured<'_>, metric: &Metric, pass: Pass, n: u64) -> Panel {
+    let mut panel = Panel::new(format!("{pass} pass"), format!("n = {n}"), measured.points(metric, pass, n));
+    for (config, _) in measured.of(n, pass) {
+        let place = (config.d as f64, config.m as f64);
+        if measured.refusal(config).is_some() {
+            panel.refused.push(place);
+        }
+        if metric.tiles && measured.is_tile_step(config, pass) {
+            panel.lines.push(place);
+        }
+    }
+    panel
 }
 
 fn surface(

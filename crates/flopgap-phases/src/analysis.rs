@@ -4,7 +4,7 @@ use flopgap_flops::{Decomposition, Exactness, OverheadFactors, Pass, Plausibilit
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use crate::sizes::{Sizes, tiles_explain};
+use crate::sizes::{Sizes, column_tiles, tiles_explain};
 use crate::structure::{Structure, other_layers};
 use crate::{Contradiction, KernelTotal, LaunchKind, PhaseError, PhaseFlops, PhaseLaunches, Phases, Warning};
 
@@ -22,6 +22,8 @@ pub struct PassAnalysis {
     pub plausibility: Plausibility,
     /// Whether the counted activation FLOPs can be.
     pub activation_plausibility: Plausibility,
+    /// The extents that the tile of each product's kernel may have along the columns.
+    column_tiles: Vec<Vec<u64>>,
 }
 
 impl PassAnalysis {
@@ -33,7 +35,16 @@ impl PassAnalysis {
             plausibility: Plausibility::of_gemm(network, pass, &classes, exactness)?,
             activation_plausibility: Plausibility::of_activation(network, pass, &classes, exactness)?,
             kernels,
+            column_tiles: Vec::new(),
         })
+    }
+
+    /// Whether the kernel of a product would need another tile for `to` columns, of which it has
+    /// now `from`: its work does not grow before, and jumps there. As far as grids show which side
+    /// of a tile lies along the columns.
+    pub fn needs_another_tile(&self, from: u64, to: u64) -> bool {
+        let steps = |extent: &u64| to.div_ceil(*extent) > from.div_ceil(*extent);
+        self.column_tiles.iter().any(|extents| extents.iter().all(steps))
     }
 
     /// Contradictions between the counts and the stated network, first of its launches, then of its
@@ -154,10 +165,13 @@ impl Strictness {
 }
 
 fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
-    let forward = PassAnalysis::of(network, Pass::Forward, &phases.forward)?;
-    let backward = PassAnalysis::of(network, Pass::Backward, &phases.backward)?;
+    let mut forward = PassAnalysis::of(network, Pass::Forward, &phases.forward)?;
+    let mut backward = PassAnalysis::of(network, Pass::Backward, &phases.backward)?;
     let structures =
         [Structure::of(Pass::Forward, &phases.forward), Structure::of(Pass::Backward, &phases.backward)];
+    for (part, structure) in [&mut forward, &mut backward].into_iter().zip(&structures) {
+        part.column_tiles = column_tiles(network, structure);
+    }
     let contradictions = contradictions(network, [&forward, &backward], &structures, phases)?;
     let other_sizes = contradictions.iter().any(|one| matches!(one, Contradiction::OtherSizes { .. }));
     let mut warnings = Vec::new();

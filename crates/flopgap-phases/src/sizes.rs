@@ -226,6 +226,34 @@ impl<'a> Sizes<'a> {
     }
 }
 
+/// The extents that a product's tile may have along the columns, which its grid shows; two where the
+/// grid fits the tile either way.
+pub(crate) fn column_tiles(network: SquareMlp, structure: &Structure<'_>) -> Vec<Vec<u64>> {
+    let (width, columns) = (network.width(), network.columns());
+    let mut known: Vec<Vec<u64>> = Vec::new();
+    for (_, launch, kernel) in structure.launches(LaunchKind::Product) {
+        let (Some(tile), Some([x, y, _])) = (kernel.tile, launch.grid) else { continue };
+        let tiles = |size: u64, extent: u64| size.div_ceil(extent.max(1));
+        let [m, n] = [tile.m, tile.n].map(u64::from);
+        // The product of gradients of weights has no columns.
+        if structure.pass() == Pass::Backward && x * y == tiles(width, m) * tiles(width, n) {
+            continue;
+        }
+        let ways = [(tiles(width, m), tiles(columns, n), n), (tiles(columns, m), tiles(width, n), m)];
+        let exact = ways.iter().filter(|(across, down, _)| (*across, *down) == (x, y));
+        let mut extents: Vec<u64> = exact.map(|way| way.2).collect();
+        if extents.is_empty() {
+            let turned = ways.iter().filter(|(across, down, _)| across * down == x * y);
+            extents = turned.map(|way| way.2).collect();
+        }
+        extents.dedup();
+        if !extents.is_empty() && !known.contains(&extents) {
+            known.push(extents);
+        }
+    }
+    known
+}
+
 /// Whether the tiles of its kernels explain what the products of a pass executed.
 pub(crate) fn tiles_explain(network: SquareMlp, structure: &Structure<'_>, counted: u64) -> bool {
     most_of_tiles(network, structure).is_some_and(|most| counted as f64 <= most * (1.0 + BEYOND_TILES))

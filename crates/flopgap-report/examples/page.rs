@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         label: AxisLabel::new(label),
         explanation: explanation.to_owned(),
         format: ValueFormat::Percent,
+        lines: false,
     };
     let metrics = vec![
         percent("ε", "Executed FLOPs beyond the closed form, as a share of the closed form."),
@@ -32,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             label: AxisLabel::new("executed").unit("FLOP"),
             explanation: "FLOPs that the hardware counters saw.".to_owned(),
             format: ValueFormat::Number,
+            lines: false,
         },
     ];
     let mut table = Table::new(
@@ -68,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                         x: f64::from(*d),
                         y: f64::from(*m),
                         values: vec![epsilon, epsilon.map(|epsilon| epsilon * 0.4), Some(work as f64)],
-                        steps: Vec::new(),
+                        ..Point::default()
                     });
                 }
             }
@@ -85,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             y: AxisLabel::new("batch m").unit("rows"),
             selectors: vec!["layers n".to_owned(), "pass".to_owned()],
             metrics,
-            rules: Vec::new(),
+            lines: None,
             total: None,
             points,
         }),

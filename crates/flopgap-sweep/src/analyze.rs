@@ -236,7 +236,7 @@ fn analyze_config(
 mod tests {
     use super::*;
     use crate::Quantity;
-    use flopgap_phases::{Cause, Contradiction, Phase};
+    use flopgap_phases::{Cause, Contradiction, Phase, Share};
 
     /// The record of n=1 d=128 m=16 with these multiply-adds in its forward product, analyzed.
     fn analyzed(forward: u64, strictness: Strictness) -> RunAnalysis {
@@ -285,6 +285,36 @@ mod tests {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-small");
         let analysis = analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
         assert_eq!((analysis.configs.len(), analysis.problems.len()), (7, 0));
+    }
+
+    /// Where the same kernel computes the next number of columns, its work grows with the tiles that
+    /// its grid shows, and nowhere else.
+    #[test]
+    fn the_work_of_products_grows_where_another_tile_is_needed() {
+        let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default");
+        let analysis = analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
+        let products = |one: &Analysis| {
+            let kernels = one.forward.kernels.iter().filter(|kernel| kernel.share == Share::Gemm);
+            kernels.map(|kernel| (kernel.kernel.clone(), kernel.launches)).collect::<Vec<_>>()
+        };
+        let (mut same, mut steps, mut wrong) = (0, 0, Vec::new());
+        for (config, one) in &analysis.configs {
+            let next = Config { m: config.m + 16, ..*config };
+            let Some(other) = analysis.configs.get(&next) else { continue };
+            if products(one) != products(other) {
+                continue;
+            }
+            let [few, more] = [one, other].map(|one| one.forward.decomposition.measured.gemm as f64);
+            let step = one.forward.needs_another_tile(config.m, next.m);
+            same += 1;
+            steps += usize::from(step);
+            // Less is in the epilogues of other slices.
+            if step != (more > 1.05 * few) {
+                wrong.push(format!("{config}: {step} {few} {more}"));
+            }
+        }
+        assert_eq!(wrong, [] as [String; 0]);
+        assert_eq!((same, steps), (890, 165));
     }
 
     /// A run whose directory has these files, each a copy of what stands next to it.

@@ -297,6 +297,34 @@ fn a_record_of_other_sizes_is_refused_with_those_that_ran() {
     }
 }
 
+/// A refused network is drawn as refused, and lines at tiles stand where products are in the metric.
+#[test]
+fn pictures_say_what_was_refused_and_what_their_lines_are() {
+    let run = some_of_the_run(&[], false);
+    let raw = run.path().join("raw");
+    for (from, to) in
+        [("n2_d256_m16", "n2_d256_m16"), ("n2_d256_m64", "n2_d256_m64"), ("n2_d512_m64", "n2_d512_m16")]
+    {
+        for stage in ["setup", "forward", "forward_backward"] {
+            let source = recorded_run().join(format!("raw/{from}_{stage}.csv.zst"));
+            fs::copy(source, raw.join(format!("{to}_{stage}.csv.zst"))).unwrap();
+        }
+    }
+    let output = analyze(run.path(), &[]);
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let plot = |name: &str| fs::read_to_string(run.path().join("plots").join(name)).unwrap();
+    let lines = "a tile of a recorded kernel is full";
+    for (metric, lined) in [("epsilon", true), ("rho", false), ("kappa", false), ("omega", true)] {
+        let picture = plot(&format!("heatmap_{metric}.svg"));
+        assert!(picture.contains("2 of 6 values refused (crossed)"), "{metric}");
+        assert!(!picture.contains("not measured"), "{metric}");
+        assert_eq!(picture.contains(lines), lined, "{metric}");
+    }
+    let html = fs::read_to_string(run.path().join("report.html")).unwrap();
+    assert!(html.contains("2 complete, 0 incomplete, 1 refused"));
+    assert!(html.contains("n2_d512_m16: the recording is not one of N=2 D=512 M=16"));
+}
+
 /// Damage of any kind must end in a message, never in a panic or a wrong row.
 #[test]
 fn truncated_raw_files_never_change_a_number() {

@@ -8,6 +8,8 @@ function heatmaps(data, tools, chosen) {
   const [xs, ys] = [distinct(at.x), distinct(at.y)];
   const keyOf = (selection, x, y) => [...selection, x, y].join(" ");
   const byPlace = new Map(data.points.map((point, index) => [keyOf(point.slice(0, at.x), point[at.x], point[at.y]), index]));
+  const lined = new Set(data.lined);
+  const refused = new Map(data.refused.map((point, index) => [point, data.reasons[index]]));
   const cells = [];
   let current = null;
   let metric = 0;
@@ -20,7 +22,8 @@ function heatmaps(data, tools, chosen) {
   function describe(cell) {
     if (cell.point === undefined) return "not asked for";
     const point = data.points[cell.point];
-    return point[at.value + metric] === null ? "not measured" : `${data.metrics[metric].label} = ${valueText(point, metric)}`;
+    if (point[at.value + metric] === null) return refused.has(cell.point) ? "refused" : "not measured";
+    return `${data.metrics[metric].label} = ${valueText(point, metric)}`;
   }
 
   // The first selector distinguishes grids of a row, the others tell rows apart.
@@ -47,7 +50,7 @@ function heatmaps(data, tools, chosen) {
     }));
     ys.forEach((_, fromTop) => {
       const j = ys.length - 1 - fromTop;
-      const row = element("div", { role: "row", className: data.rules.includes(ys[j]) && j + 1 < ys.length ? "rule" : "" },
+      const row = element("div", { role: "row" },
         label("rowheader", exact(ys[j]), showY(j) ? "" : "unshown"), ...own[j].map((cell) => cell.box));
       table.append(row);
     });
@@ -57,7 +60,13 @@ function heatmaps(data, tools, chosen) {
     if (own.length > 0) own[0][0].box.tabIndex = 0;
     table.addEventListener("keydown", (event) => move(event, own));
     const caption = element("figcaption", { textContent: data.selectors.length > 0 ? named(selection)[0] : "" });
-    return element("figure", { className: "grid" }, caption, table);
+    // What a reader of the grid by its roles has in the headings.
+    const title = (className, axis) => {
+      const made = element("span", { className, textContent: withUnit(axis.label, axis.unit && `(${axis.unit})`) });
+      made.setAttribute("aria-hidden", "true");
+      return made;
+    };
+    return element("figure", { className: "grid" }, caption, title("axis upwards", data.y), table, title("axis", data.x));
   }
 
   function move(event, own) {
@@ -98,23 +107,30 @@ function heatmaps(data, tools, chosen) {
     const parts = [element("span", { textContent: unit ? `${label} (${unit})` : label }),
       element("span", { className: "swatches" }, ...scale.colors.map(swatch))];
     const said = (className, text) => element("span", { className: "said" }, element("span", { className: `swatch ${className}` }), text);
-    if (cells.some((cell) => describe(cell) === "not measured")) parts.push(said("missing", "not measured"));
+    for (const [className, text] of [["missing", "not measured"], ["refused", "refused"]]) {
+      if (cells.some((cell) => describe(cell) === text)) parts.push(said(className, text));
+    }
+    if (data.metrics[metric].lines && lined.size > 0) parts.push(said("line", data.lines));
     document.getElementById("legend").replaceChildren(...parts);
   }
 
   function drawNote() {
     const asked = cells.filter((cell) => cell.point !== undefined);
-    const missing = asked.filter((cell) => data.points[cell.point][at.value + metric] === null).length;
+    const number = (text) => asked.filter((cell) => describe(cell) === text).length;
+    const [missing, crossed] = [number("not measured"), number("refused")];
     const count = (number) => number.toLocaleString("en-US");
+    const said = (number, what) => (number > 0 ? [`${count(number)} of ${count(asked.length)} values ${what}.`] : []);
     document.getElementById("heat-note").textContent =
-      missing > 0 ? `${count(missing)} of ${count(asked.length)} values missing (hatched).` : "";
+      [...said(missing, "missing (hatched)"), ...said(crossed, "refused (crossed)")].join(" ");
   }
 
   function update(index, scale) {
     metric = index;
     for (const cell of cells) {
       const value = cell.point === undefined ? null : data.points[cell.point][at.value + metric];
-      cell.box.className = cell.point === undefined ? "unasked" : value === null ? "missing" : "";
+      const state = cell.point === undefined ? "unasked" : value !== null ? "" : refused.has(cell.point) ? "refused" : "missing";
+      const above = data.metrics[metric].lines && lined.has(cell.point) && cell.y !== ys[ys.length - 1];
+      cell.box.className = above ? `${state} lined`.trim() : state;
       cell.box.style.background = value === null ? "" : scale.colors[scale.classOf(value)];
       cell.box.setAttribute("aria-label", describe(cell));
       cell.box.setAttribute("aria-selected", cell === current);
@@ -165,7 +181,9 @@ function heatmaps(data, tools, chosen) {
     const parts = [element("h3", { textContent: [...named(cell.selection), place(cell.x, cell.y)].join(", ") })];
     const point = data.points[cell.point];
     if (!point || point.slice(at.value).every((value) => value === null)) {
-      parts.push(element("p", { className: "note", textContent: point ? "Not measured." : "Not asked for." }));
+      const reason = refused.get(cell.point);
+      const text = reason === undefined ? "Not measured." : `Refused: ${reason}`;
+      parts.push(element("p", { className: "note", textContent: point ? text : "Not asked for." }));
     } else {
       const values = data.metrics.map(({ label }, index) => (point[at.value + index] === null ? null : `${label} = ${valueText(point, index)}`));
       parts.push(element("p", { className: "note", textContent: values.filter(Boolean).join(" · ") }));

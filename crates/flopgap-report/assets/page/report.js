@@ -115,7 +115,7 @@
   function theme() {
     const style = getComputedStyle(document.documentElement);
     const variable = (name) => style.getPropertyValue(name).trim();
-    return { paper: variable("--paper"), ink: variable("--ink"), line: variable("--line"), raised: variable("--raised") };
+    return { paper: variable("--paper"), ink: variable("--ink"), line: variable("--line"), raised: variable("--raised"), edge: variable("--edge") };
   }
 
   function positionAxis(axis, values, colors, solid) {
@@ -142,7 +142,7 @@
 
   const heights = (grid, scale) => grid.z.map((row) => row.map((value) => (value === null ? null : scale.position(value))));
 
-  function surfaceTraces(grid, scale) {
+  function surfaceTraces(grid, scale, colors) {
     const z = heights(grid, scale);
     const text = grid.points.map((row, j) =>
       row.map((point, i) => (point ? describe(point, grid.xs[i], grid.ys[j]) : "")));
@@ -160,7 +160,7 @@
     grid.xs.forEach((_, i) => { grid.ys.forEach((__, j) => to(i, j)); lift(); });
     const mesh = {
       type: "scatter3d", mode: "lines", ...lines, hoverinfo: "skip", showlegend: false,
-      connectgaps: false, line: { color: "#1f2430", width: 2 },
+      connectgaps: false, line: { color: colors.edge, width: 2 },
     };
     return [surface, mesh, ...markers(grid, z, text), ...crosses(grid)];
   }
@@ -182,12 +182,13 @@
       marker: { size: 3.5, color: "#1f2430", line: { color: "#ffffff", width: 1 } } }];
   }
 
-  // What was planned and not measured has a cross on the floor.
+  // What was planned and has no value has a cross on the floor.
   function crosses(grid) {
     const marks = { x: [], y: [], z: [], text: [] };
     grid.ys.forEach((y, j) => grid.xs.forEach((x, i) => {
       if (!grid.points[j][i] || grid.z[j][i] !== null) return;
-      marks.x.push(x); marks.y.push(y); marks.z.push(0); marks.text.push(`${describe(grid.points[j][i], x, y)}<br>not measured`);
+      const why = data.refused.includes(data.points.indexOf(grid.points[j][i])) ? "refused" : "not measured";
+      marks.x.push(x); marks.y.push(y); marks.z.push(0); marks.text.push(`${describe(grid.points[j][i], x, y)}<br>${why}`);
     }));
     if (marks.x.length === 0) return [];
     return [{ type: "scatter3d", mode: "markers", ...marks, hoverinfo: "text", showlegend: false, marker: { size: 3, symbol: "x", color: "#7b8290" } }];
@@ -253,7 +254,7 @@
       return;
     }
     const size = boxSize();
-    Plotly.react(plot, surfaceTraces(grid, scale), layout(colors, {
+    Plotly.react(plot, surfaceTraces(grid, scale, colors), layout(colors, {
       margin: { l: 0, r: 0, t: 30, b: 0 },
       scene: {
         xaxis: positionAxis(data.x, grid.xs, colors, true), yaxis: positionAxis(data.y, grid.ys, colors, true),

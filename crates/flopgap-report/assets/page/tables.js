@@ -103,4 +103,32 @@
     });
     if (table.tBodies[0].rows.length > SMALL_TABLE) addFilter(table, headings, table.parentElement);
   }
+
+  // A region that goes on sideways fades at that edge, and a line above it says so.
+  function cue(region) {
+    const said = document.createElement("p");
+    said.className = "note scroll-cue";
+    said.textContent = "Scroll sideways for more columns \u2192";
+    said.hidden = true;
+    region.before(said);
+    const update = () => {
+      const rest = region.scrollWidth - region.clientWidth;
+      said.hidden = rest <= 1;
+      region.classList.toggle("more-left", rest > 1 && region.scrollLeft > 1);
+      region.classList.toggle("more-right", rest - region.scrollLeft > 1);
+    };
+    region.addEventListener("scroll", update, { passive: true });
+    const sizes = new ResizeObserver(update);
+    sizes.observe(region);
+    if (region.firstElementChild) sizes.observe(region.firstElementChild);
+  }
+  function cueAll() {
+    for (const region of document.querySelectorAll(".scroll:not([data-cued])")) {
+      region.dataset.cued = "";
+      cue(region);
+    }
+  }
+  cueAll();
+  // Some regions come later, such as what a chosen cell is made of.
+  new MutationObserver(cueAll).observe(document.body, { childList: true, subtree: true });
 })();

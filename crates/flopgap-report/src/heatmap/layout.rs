@@ -4,8 +4,9 @@ use crate::picture::canvas::Point;
 use crate::picture::frame::{HEADING, MARGIN};
 
 pub(super) const TEXT: f64 = 13.0;
-/// Height of the legend below the heading.
+/// Height of the legend below the heading, and of the line below that says what lines mean.
 const LEGEND: f64 = 62.0;
+pub(super) const MEANING: f64 = 24.0;
 /// Height of a row's name above its grids, and of a grid's name.
 pub(super) const ROW_NAME: f64 = 26.0;
 pub(super) const NAME: f64 = 22.0;
@@ -34,10 +35,19 @@ pub(super) struct Layout {
     /// Lines that a row of grids takes.
     lines: usize,
     rows: usize,
+    /// Height of the legend.
+    legend: f64,
 }
 
 impl Layout {
-    pub(super) fn new(width: f64, xs: &[String], ys: &[String], rows: usize, columns: usize) -> Self {
+    /// `has_meaning`: whether the legend explains lines.
+    pub(super) fn new(
+        width: f64,
+        xs: &[String],
+        ys: &[String],
+        (rows, columns): (usize, usize),
+        has_meaning: bool,
+    ) -> Self {
         let longest = ys.iter().map(|label| label.chars().count()).max().unwrap_or(0) as f64;
         let left = MARGIN + TEXT + 8.0 + longest * TEXT * CHARACTER + 8.0;
         let room = width - left - MARGIN + GAP;
@@ -47,7 +57,8 @@ impl Layout {
         let side = ((room / per_line as f64 - GAP) / xs.len() as f64).min(MOST_CELL);
         let height = side.min(MOST_HEIGHT / ys.len() as f64);
         let lines = columns.div_ceil(per_line);
-        Self { left, cell: (side, height), cells: (xs.len(), ys.len()), per_line, lines, rows }
+        let legend = LEGEND + if has_meaning { MEANING } else { 0.0 };
+        Self { left, cell: (side, height), cells: (xs.len(), ys.len()), per_line, lines, rows, legend }
     }
 
     fn line_height(&self) -> f64 {
@@ -66,13 +77,13 @@ impl Layout {
     /// The height of the picture.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive; a cast saturates")]
     pub(super) fn height(&self) -> u32 {
-        let height = HEADING + LEGEND + self.rows as f64 * self.row_height();
+        let height = HEADING + self.legend + self.rows as f64 * self.row_height();
         (height.ceil() as u32).max(400)
     }
 
     /// Where the name of a row stands.
     pub(super) fn row(&self, row: usize) -> Point {
-        (MARGIN, HEADING + LEGEND + row as f64 * self.row_height())
+        (MARGIN, HEADING + self.legend + row as f64 * self.row_height())
     }
 
     /// The upper left corner of a grid's cells.

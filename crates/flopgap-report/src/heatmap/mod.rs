@@ -3,8 +3,10 @@
 mod layout;
 mod paint;
 
+use std::collections::HashSet;
+
 use crate::ReportError;
-use crate::field::{Field, Points};
+use crate::field::{Field, Place, Points};
 use crate::numbers::{self, ValueFormat};
 use crate::picture::{self, Size};
 use crate::scale::Scale;
@@ -26,6 +28,22 @@ pub struct Panel {
     pub column: String,
     /// Points `(x, y, value)` in any order; `None` stands for what was planned and not measured.
     pub points: Vec<(f64, f64, Option<f64>)>,
+    /// Those without a value that were measured, and whose measurement was refused.
+    pub refused: Vec<(f64, f64)>,
+    /// Cells with a [line](Heatmaps::lines) at their upper edge, such as those whose tile is full.
+    pub lines: Vec<(f64, f64)>,
+}
+
+impl Panel {
+    /// A grid of these points, of which none was refused, without lines.
+    pub fn new(
+        row: impl Into<String>,
+        column: impl Into<String>,
+        points: Vec<(f64, f64, Option<f64>)>,
+    ) -> Self {
+        let (row, column) = (row.into(), column.into());
+        Panel { row, column, points, refused: Vec::new(), lines: Vec::new() }
+    }
 }
 
 /// Grids of colored cells with common axes and colors, so that all that was measured is seen at
@@ -33,14 +51,15 @@ pub struct Panel {
 ///
 /// Every value of an axis has cells of the same size, in increasing order. The colors change at
 /// round values ([`Scale`]), so that a jump between neighbors is seen; what was planned and not
-/// measured is hatched and counted, what was not requested is blank.
+/// measured is hatched and counted, what was measured and refused is hatched twice and counted
+/// apart, what was not requested is blank.
 ///
 /// ```
 /// use flopgap_report::heatmap::{Heatmaps, Panel, WIDTH};
 /// use flopgap_report::surface::AxisLabel;
 ///
 /// let points = vec![(256.0, 16.0, Some(7.1)), (512.0, 16.0, Some(0.9)), (256.0, 32.0, Some(0.002)), (512.0, 32.0, None)];
-/// let panel = Panel { row: "forward".to_owned(), column: "n = 2".to_owned(), points };
+/// let panel = Panel::new("forward", "n = 2", points);
 /// let picture = Heatmaps::new(
 ///     "Overhead",
 ///     AxisLabel::new("width d"),
@@ -60,12 +79,27 @@ pub struct Heatmaps {
     z: AxisLabel,
     format: ValueFormat,
     scale: Option<Scale>,
-    rules: Vec<f64>,
+    /// What the lines at upper edges mean, if they are drawn.
+    lines: Option<String>,
     /// Names of the rows and columns in the order in which they occur.
     rows: Vec<String>,
     columns: Vec<String>,
-    /// Row, column and cells of each grid.
-    grids: Vec<(usize, usize, Field)>,
+    grids: Vec<Grid>,
+}
+
+/// One grid among others.
+#[derive(Debug, Clone, PartialEq)]
+struct Grid {
+    row: usize,
+    column: usize,
+    field: Field,
+    refused: HashSet<(u64, u64)>,
+    lines: HashSet<(u64, u64)>,
+}
+
+/// A place as a key; adding zero makes both zeros one.
+fn key(&(x, y): &(f64, f64)) -> (u64, u64) {
+    ((x + 0.0).to_bits(), (y + 0.0).to_bits())
 }
 
 impl Heatmaps {
@@ -85,8 +119,9 @@ impl Heatmaps {
         let title = title.into();
         let (mut rows, mut columns) = (Vec::new(), Vec::new());
         let mut places = Vec::new();
+        let mut marks: Vec<[HashSet<(u64, u64)>; 2]> = Vec::new();
         let mut checked = Vec::new();
-        for Panel { row, column, points } in panels {
+        for Panel { row, column, points, refused, lines } in panels {
             let heading = format!("{title}, {row}, {column}");
             let place = (index_of(&mut rows, row), index_of(&mut columns, column));
             if places.contains(&place) {
@@ -94,14 +129,22 @@ impl Heatmaps {
                 return Err(ReportError::InvalidPlot { title: heading, reason });
             }
             places.push(place);
+            marks.push([refused, lines].map(|places| places.iter().map(key).collect()));
             checked.push(Points::check(&heading, (&x.label, &y.label), points)?);
         }
         let fields = Points::fields(&title, &checked)?;
-        let grids =
-            places.into_iter().zip(fields).map(|((row, column), field)| (row, column, field)).collect();
+        let grids = places.into_iter().zip(marks).zip(fields);
+        let grids = grids.map(|(((row, column), [refused, lines]), field)| Grid {
+            row,
+            column,
+            field,
+            refused,
+            lines,
+        });
+        let grids = grids.collect();
         let format = ValueFormat::Number;
-        let (subtitle, scale, rules) = (String::new(), None, Vec::new());
-        Ok(Self { title, subtitle, x, y, z, format, scale, rules, rows, columns, grids })
+        let (subtitle, scale, lines) = (String::new(), None, None);
+        Ok(Self { title, subtitle, x, y, z, format, scale, lines, rows, columns, grids })
     }
 
     /// The picture with a second line under its title.
@@ -125,17 +168,26 @@ impl Heatmaps {
         self
     }
 
-    /// The picture with a line across each grid behind these values of y, such as the sizes where
-    /// tiles end.
+    /// The picture with the lines of its panels, and with this sentence about what they mean.
     #[must_use]
-    pub fn rules(mut self, after: impl IntoIterator<Item = f64>) -> Self {
-        self.rules = after.into_iter().collect();
+    pub fn lines(mut self, meaning: impl Into<String>) -> Self {
+        self.lines = Some(meaning.into());
         self
     }
 
     /// Points that were planned and not measured, over all grids.
     pub fn missing(&self) -> usize {
-        self.grids.iter().map(|(_, _, field)| field.missing()).sum()
+        self.grids.iter().map(|grid| grid.field.missing()).sum::<usize>() - self.refused()
+    }
+
+    /// Points that were measured and refused, over all grids.
+    pub fn refused(&self) -> usize {
+        self.grids.iter().map(Grid::count_refused).sum()
+    }
+
+    /// What the lines mean, if any is drawn.
+    fn meaning(&self) -> Option<&str> {
+        self.lines.as_deref().filter(|_| self.grids.iter().any(|grid| !grid.lines.is_empty()))
     }
 
     /// The picture as an SVG document of this width in pixels, from 400 to 4,000; it is as high as
@@ -159,31 +211,49 @@ impl Heatmaps {
     }
 
     fn painted(&self, width: u32) -> Result<(Painted<'_>, Size), ReportError> {
-        let values = || self.grids.iter().flat_map(|(_, _, field)| field.values());
+        let values = || self.grids.iter().flat_map(|grid| grid.field.values());
         let scale = self.scale.clone().or_else(|| Scale::of(values(), self.format));
         let scale = scale.ok_or_else(|| ReportError::InvalidPlot {
             title: self.title.clone(),
             reason: "no scale can hold the values".to_owned(),
         })?;
-        let Some((_, _, field)) = self.grids.first() else {
+        let Some(Grid { field, .. }) = self.grids.first() else {
             let reason = "there is no grid".to_owned();
             return Err(ReportError::NothingToDraw { title: self.title.clone(), reason });
         };
         let labels = |values: &[f64]| values.iter().map(|value| exact(*value)).collect::<Vec<_>>();
         let (xs, ys) = (labels(&field.xs), labels(&field.ys));
-        let layout = Layout::new(f64::from(width), &xs, &ys, self.rows.len(), self.columns.len());
+        let counts = (self.rows.len(), self.columns.len());
+        let layout = Layout::new(f64::from(width), &xs, &ys, counts, self.meaning().is_some());
         let height = layout.height();
         Ok((Painted { heatmaps: self, scale, layout, xs, ys }, Size { width, height }))
     }
 
     /// The subtitle, and what a reader must know to read the picture correctly.
     fn notes(&self) -> String {
-        let asked: usize = self.grids.iter().map(|(_, _, field)| field.asked()).sum();
-        let missing = self.missing();
-        let [asked, hatched] = [asked, missing].map(|count| numbers::group_thousands(count as u64));
-        let missing = (missing > 0).then(|| format!("{hatched} of {asked} values missing (hatched)"));
+        let asked: usize = self.grids.iter().map(|grid| grid.field.asked()).sum();
+        let count = |count: usize| numbers::group_thousands(count as u64);
+        let (missing, refused) = (self.missing(), self.refused());
+        let said = |number: usize, what: &str| {
+            (number > 0).then(|| format!("{} of {} values {what}", count(number), count(asked)))
+        };
+        let missing = said(missing, "missing (hatched)");
+        let refused = said(refused, "refused (crossed)");
         let subtitle = Some(self.subtitle.clone()).filter(|subtitle| !subtitle.is_empty());
-        [subtitle, missing].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        [subtitle, missing, refused].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+}
+
+impl Grid {
+    fn count_refused(&self) -> usize {
+        self.cells().filter(|(place, at)| *place == Place::Missing && self.refused.contains(at)).count()
+    }
+
+    /// Each cell with its place as a key, for each y and, within it, each x.
+    fn cells(&self) -> impl Iterator<Item = (Place, (u64, u64))> {
+        let Field { xs, ys, places } = &self.field;
+        let at = ys.iter().flat_map(move |y| xs.iter().map(move |x| key(&(*x, *y))));
+        places.iter().copied().zip(at)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use plotters::prelude::DrawingBackend;
 
-use super::Heatmaps;
-use super::layout::{Layout, NAME, ROW_NAME, TEXT};
+use super::layout::{Layout, MEANING, NAME, ROW_NAME, TEXT};
+use super::{Grid, Heatmaps, key};
 use crate::field::{Field, Place};
 use crate::palette::{EDGE, INK, MUTED, PANE, PAPER, Rgb};
 use crate::picture::Painting;
@@ -46,14 +46,15 @@ impl Painting for Painted<'_> {
             let (x, y) = self.layout.row(row);
             canvas.text(name, (x, y + ROW_NAME / 2.0), TEXT + 2.0, INK, Anchor::Left)?;
         }
-        for (row, column, field) in &self.heatmaps.grids {
-            let corner = self.layout.at(*row, *column);
+        for grid in &self.heatmaps.grids {
+            let (row, column) = (grid.row, grid.column);
+            let corner = self.layout.at(row, column);
             let middle = corner.0 + self.layout.grid().0 / 2.0;
-            let name = &self.heatmaps.columns[*column];
+            let name = &self.heatmaps.columns[column];
             let (name, size) = canvas.fit(name, TEXT, 9.0, self.layout.grid().0)?;
             canvas.text(&name, (middle, corner.1 - NAME / 2.0), size, INK, Anchor::Center)?;
-            self.cells(canvas, corner, field)?;
-            self.axes(canvas, corner, self.layout.is_first(*column))?;
+            self.cells(canvas, corner, grid)?;
+            self.axes(canvas, corner, self.layout.is_first(column))?;
         }
         Ok(())
     }
@@ -82,16 +83,26 @@ impl Painted<'_> {
             canvas.line(&[(x, top), (x, top + height + 4.0)], INK, 1.0)?;
             canvas.text(label, (x, top + height + 13.0), TEXT, INK, Anchor::Center)?;
         }
-        if self.heatmaps.missing() > 0 {
-            let x = right + 28.0;
-            hatch(canvas, (x, top), (x + swatch.min(30.0), top + height))?;
-            let at = (x + swatch.min(30.0) + 8.0, top + height / 2.0);
-            canvas.text("not measured", at, TEXT, INK, Anchor::Left)?;
+        let mut x = right + 28.0;
+        let patterns: [(usize, &str, &[Slant]); 2] = [
+            (self.heatmaps.missing(), "not measured", &[Slant::Up]),
+            (self.heatmaps.refused(), "refused", &[Slant::Up, Slant::Down]),
+        ];
+        for (_, name, slants) in patterns.into_iter().filter(|(count, ..)| *count > 0) {
+            let width = swatch.min(30.0);
+            hatch(canvas, (x, top), (x + width, top + height), slants)?;
+            canvas.text(name, (x + width + 8.0, top + height / 2.0), TEXT, INK, Anchor::Left)?;
+            x += width + 8.0 + canvas.text_width(name, TEXT)? + 20.0;
         }
-        Ok(())
+        let Some(meaning) = self.heatmaps.meaning() else { return Ok(()) };
+        let y = top + height + 13.0 + MEANING;
+        let (text, size) = canvas.fit(meaning, TEXT, 9.0, canvas.width - 2.0 * MARGIN - 34.0)?;
+        canvas.line(&[(MARGIN, y), (MARGIN + 24.0, y)], INK, 1.6)?;
+        canvas.text(&text, (MARGIN + 34.0, y), size, INK, Anchor::Left)
     }
 
-    fn cells<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>, corner: Point, field: &Field) -> Drawn {
+    fn cells<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>, corner: Point, grid: &Grid) -> Drawn {
+        let field = &grid.field;
         let (columns, rows) = (field.xs.len(), field.ys.len());
         let (width, height) = self.layout.cell;
         let look = |place: Place| place.value().map(|value| self.scale.color(value));
@@ -111,7 +122,9 @@ impl Painted<'_> {
                 for (index, place) in run.iter().enumerate() {
                     let left = left + index as f64 * width;
                     if *place == Place::Missing {
-                        hatch(canvas, (left, top), (left + width, top + height))?;
+                        let refused = grid.refused.contains(&key(&(field.xs[from + index], field.ys[row])));
+                        let slants: &[Slant] = if refused { &[Slant::Up, Slant::Down] } else { &[Slant::Up] };
+                        hatch(canvas, (left, top), (left + width, top + height), slants)?;
                     }
                 }
                 from += run.len();
@@ -129,12 +142,28 @@ impl Painted<'_> {
                 canvas.line(&[(corner.0, y), (right, y)], PAPER, 1.0)?;
             }
         }
-        for rule in &self.heatmaps.rules {
-            if let Some(row) =
-                field.ys.iter().position(|y| y.to_bits() == rule.to_bits()).filter(|row| row + 1 < rows)
-            {
-                let y = corner.1 + (rows - 1 - row) as f64 * height;
-                canvas.line(&[(corner.0 - 4.0, y), (right + 4.0, y)], INK, 1.2)?;
+        if self.heatmaps.lines.is_some() {
+            self.upper_edges(canvas, corner, grid)?;
+        }
+        Ok(())
+    }
+
+    /// The lines at the upper edges of cells; those of neighbors are one line.
+    fn upper_edges<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>, corner: Point, grid: &Grid) -> Drawn {
+        let Field { xs, ys, .. } = &grid.field;
+        let (width, height) = self.layout.cell;
+        // Nothing lies above the last row.
+        for (row, y) in ys.iter().enumerate().take(ys.len().saturating_sub(1)) {
+            let at = corner.1 + (ys.len() - 1 - row) as f64 * height;
+            let marked: Vec<bool> = xs.iter().map(|x| grid.lines.contains(&key(&(*x, *y)))).collect();
+            let mut from = 0;
+            for run in marked.chunk_by(|a, b| a == b) {
+                let to = from + run.len();
+                if run[0] {
+                    let x = |index: usize| corner.0 + index as f64 * width;
+                    canvas.line(&[(x(from), at), (x(to), at)], INK, 1.6)?;
+                }
+                from = to;
             }
         }
         Ok(())
@@ -179,16 +208,37 @@ fn labels<DB: DrawingBackend>(
     Ok(())
 }
 
+/// A direction of hatching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slant {
+    /// From the lower left to the upper right.
+    Up,
+    /// From the upper left to the lower right.
+    Down,
+}
+
 /// A cell of something that is not there. The lines of neighboring cells join.
-fn hatch<DB: DrawingBackend>(canvas: &Canvas<'_, DB>, (left, top): Point, (right, bottom): Point) -> Drawn {
+fn hatch<DB: DrawingBackend>(
+    canvas: &Canvas<'_, DB>,
+    (left, top): Point,
+    (right, bottom): Point,
+    slants: &[Slant],
+) -> Drawn {
     canvas.rectangle((left, top), (right, bottom), PANE)?;
-    // Lines on which x + y is a multiple of the distance.
-    let mut sum = ((left + top) / HATCH).ceil() * HATCH;
-    while sum < right + bottom {
-        let from = (right.min(sum - top), (sum - right).max(top));
-        let to = ((sum - bottom).max(left), bottom.min(sum - left));
-        canvas.line(&[from, to], EDGE, 1.0)?;
-        sum += HATCH;
+    for slant in slants {
+        // Lines on which x + y is a multiple of the distance, or x - y: the same, mirrored.
+        let (low, high) = match slant {
+            Slant::Up => (top, bottom),
+            Slant::Down => (-bottom, -top),
+        };
+        let mut sum = ((left + low) / HATCH).ceil() * HATCH;
+        while sum < right + high {
+            let from = (right.min(sum - low), (sum - right).max(low));
+            let to = ((sum - high).max(left), high.min(sum - left));
+            let back = |(x, y): Point| if *slant == Slant::Up { (x, y) } else { (x, -y) };
+            canvas.line(&[back(from), back(to)], EDGE, 1.0)?;
+            sum += HATCH;
+        }
     }
     Ok(())
 }

@@ -60,6 +60,7 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
                 "unit": metric.label.unit.as_deref().unwrap_or_default(),
                 "explanation": metric.explanation,
                 "percent": metric.format == ValueFormat::Percent,
+                "lines": metric.lines,
                 "scale": Scale::of(values, metric.format).as_ref().map(scale_json),
             })
         })
@@ -90,6 +91,10 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
             of_point.collect()
         })
         .collect();
+    let indices = |is: fn(&Point) -> bool| -> Vec<usize> {
+        let points = explorer.points.iter().enumerate();
+        points.filter(|(_, point)| is(point)).map(|(index, _)| index).collect()
+    };
     let json = serde_json::to_string(&json!({
         "x": Label::from(&explorer.x),
         "y": Label::from(&explorer.y),
@@ -97,7 +102,10 @@ pub(super) fn script_json(explorer: Option<&Explorer>) -> Result<String, ReportE
         "metrics": metrics,
         "ramp": ramp_stops(),
         "line": hex(palette::LINE),
-        "rules": explorer.rules,
+        "lines": explorer.lines,
+        "lined": indices(|point| point.line),
+        "refused": indices(|point| point.refused.is_some()),
+        "reasons": explorer.points.iter().filter_map(|point| point.refused.as_deref()).collect::<Vec<_>>(),
         "total": explorer.total.as_ref().map(Label::from),
         "causes": causes.names,
         "expected": expected,
@@ -232,20 +240,21 @@ mod tests {
             label: AxisLabel::new(label),
             explanation: String::new(),
             format: ValueFormat::Percent,
+            lines: false,
         };
         Explorer {
             x: AxisLabel::new("d"),
             y: AxisLabel::new("m").unit("rows"),
             selectors: vec!["pass".to_owned()],
             metrics: vec![metric("ε"), metric("ρ")],
-            rules: Vec::new(),
+            lines: None,
             total: None,
             points,
         }
     }
 
     fn point(pass: &str, x: f64, values: [Option<f64>; 2]) -> Point {
-        Point { selection: vec![pass.to_owned()], x, y: 16.0, values: values.to_vec(), steps: Vec::new() }
+        Point { selection: vec![pass.to_owned()], x, y: 16.0, values: values.to_vec(), ..Point::default() }
     }
 
     #[test]

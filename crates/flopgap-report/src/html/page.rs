@@ -33,12 +33,13 @@ const PLOTLY_LICENSE: &str = include_str!("../../assets/plotly/LICENSE");
 ///         label: AxisLabel::new("overhead"),
 ///         explanation: "FLOPs executed beyond the closed form, as a share of it.".to_owned(),
 ///         format: ValueFormat::Percent,
+///         lines: false,
 ///     }],
-///     rules: Vec::new(),
+///     lines: None,
 ///     total: None,
 ///     points: vec![
-///         Point { selection: vec!["forward".to_owned()], x: 256.0, y: 16.0, values: vec![Some(0.31)], steps: Vec::new() },
-///         Point { selection: vec!["forward".to_owned()], x: 512.0, y: 16.0, values: vec![None], steps: Vec::new() },
+///         Point { selection: vec!["forward".to_owned()], x: 256.0, y: 16.0, values: vec![Some(0.31)], ..Point::default() },
+///         Point { selection: vec!["forward".to_owned()], x: 512.0, y: 16.0, values: vec![None], ..Point::default() },
 ///     ],
 /// };
 /// let page = ReportPage { title: "A <run>".to_owned(), explorer: Some(explorer), ..ReportPage::default() };
@@ -75,9 +76,8 @@ pub struct Explorer {
     pub selectors: Vec<String>,
     /// What is drawn upwards; the reader chooses one.
     pub metrics: Vec<Metric>,
-    /// Values of y behind which a line is drawn across each heatmap, such as the sizes where tiles
-    /// end.
-    pub rules: Vec<f64>,
+    /// What the [lines](Point::line) in heatmaps mean; `None` where there are none.
+    pub lines: Option<String>,
     /// What the [steps](Point::steps) of a point add up to; `None` where points have none.
     pub total: Option<AxisLabel>,
     /// The measured points, in any order. One whose values are all `None` was planned and not
@@ -94,10 +94,12 @@ pub struct Metric {
     pub explanation: String,
     /// How its values are written.
     pub format: ValueFormat,
+    /// Whether the [lines](Point::line) of points are drawn for it.
+    pub lines: bool,
 }
 
 /// One measured configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Point {
     /// One choice for each selector.
     pub selection: Vec<String>,
@@ -107,6 +109,10 @@ pub struct Point {
     pub y: f64,
     /// One value for each metric; `None` where it was not measured.
     pub values: Vec<Option<f64>>,
+    /// Why what was measured is in no value, if it was refused.
+    pub refused: Option<String>,
+    /// Whether a line is drawn at the upper edge of its cell.
+    pub line: bool,
     /// What the point's total is made of, expected parts first. Readers see it when they choose the
     /// point.
     pub steps: Vec<Step>,

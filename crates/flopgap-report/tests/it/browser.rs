@@ -36,7 +36,7 @@ fn large_page() -> ReportPage {
                         x: f64::from(d),
                         y: f64::from(m),
                         values: vec![Some(overhead), Some(work as f64)],
-                        steps: Vec::new(),
+                        ..Point::default()
                     });
                 }
             }
@@ -46,13 +46,14 @@ fn large_page() -> ReportPage {
         label: AxisLabel::new(label),
         explanation: "What the test draws.".to_owned(),
         format: ValueFormat::Number,
+        lines: true,
     };
     let explorer = Explorer {
         x: AxisLabel::new("width d"),
         y: AxisLabel::new("columns m"),
         selectors: vec!["layers n".to_owned(), "pass".to_owned()],
         metrics: vec![metric("overhead"), metric("work")],
-        rules: vec![32.0, 64.0, 128.0],
+        lines: Some("a tile is full".to_owned()),
         total: None,
         points,
     };

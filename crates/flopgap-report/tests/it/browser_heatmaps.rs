@@ -21,6 +21,11 @@ fn places(n: u32) -> impl Iterator<Item = (f64, f64, Option<f64>)> {
     })
 }
 
+/// Whether two places are one.
+fn is(a: (f64, f64), b: (f64, f64)) -> bool {
+    (a.0.to_bits(), a.1.to_bits()) == (b.0.to_bits(), b.1.to_bits())
+}
+
 /// More than a double holds exactly.
 const THEORY: i128 = (1 << 60) + 1;
 
@@ -39,6 +44,9 @@ fn page() -> ReportPage {
             x: d,
             y: m,
             values: vec![value],
+            refused: (n == 2 && is((d, m), (1024.0, 32.0)))
+                .then(|| "its counts are those of another".to_owned()),
+            line: is((d, m), (512.0, 64.0)),
             steps: match value {
                 Some(_) => vec![
                     step("theory", true, "", 0, THEORY),
@@ -59,8 +67,9 @@ fn page() -> ReportPage {
                 label: AxisLabel::new("overhead"),
                 explanation: "From a formula.".to_owned(),
                 format: ValueFormat::Number,
+                lines: true,
             }],
-            rules: vec![64.0],
+            lines: Some("a tile is full".to_owned()),
             total: Some(AxisLabel::new("counted").unit("FLOP")),
             points: points.collect(),
         }),
@@ -98,10 +107,10 @@ fn cells_have_the_colors_of_the_picture_and_what_is_missing_is_hatched() {
         "the widths of both depths"
     );
 
-    let panels = [1, 2].map(|n| Panel {
-        row: "forward".to_owned(),
-        column: n.to_string(),
-        points: places(n).collect(),
+    let panels = [1, 2].map(|n| {
+        let mut panel = Panel::new("forward", n.to_string(), places(n).collect());
+        panel.refused.extend((n == 2).then_some((1024.0, 32.0)));
+        panel
     });
     let label = AxisLabel::new;
     let picture = Heatmaps::new("t", label("d"), label("m"), label("overhead"), panels.into()).unwrap();
@@ -135,9 +144,26 @@ fn cells_have_the_colors_of_the_picture_and_what_is_missing_is_hatched() {
     assert_eq!(browser.evaluate(&look(1, 3, 3)).unwrap(), json!(["unasked", "not asked for"]));
     assert_eq!(browser.evaluate(&look(1, 7, 0)).unwrap(), json!(["", "overhead = 6"]));
     let note = browser.evaluate("document.getElementById('heat-note').textContent").unwrap();
-    assert_eq!(note, picture.missing().to_string() + " of 56 values missing (hatched).");
+    let expected = "15 of 56 values missing (hatched). 1 of 56 values refused (crossed).";
+    assert_eq!((picture.missing(), picture.refused(), note), (15, 1, json!(expected)));
     let note = browser.evaluate("document.getElementById('plot-note').textContent").unwrap();
     assert!(note.as_str().unwrap().starts_with("8 of 32 values missing"), "{note}");
+    // What was measured and refused is not called unmeasured, and says why.
+    assert_eq!(browser.evaluate(&look(1, 6, 2)).unwrap(), json!(["refused", "refused"]));
+    browser.evaluate(&format!("{}.click()", cell(1, 6, 2))).unwrap();
+    let said = browser.evaluate("document.querySelector('#cell .note').textContent").unwrap();
+    assert_eq!(said, "Refused: its counts are those of another");
+    // Lines stand at the cells that have one, and the legend says what they mean.
+    let lined = "[...document.querySelectorAll('.lined')].map((cell) => cell.getAttribute('aria-label'))";
+    assert_eq!(browser.evaluate(lined).unwrap(), json!(["overhead = 0", "overhead = 0"]));
+    let legend = browser.evaluate("document.getElementById('legend').textContent").unwrap();
+    for text in ["not measured", "refused", "a tile is full"] {
+        assert!(legend.as_str().unwrap().contains(text), "{legend}");
+    }
+    // Each grid says what its axes are.
+    let axes =
+        browser.evaluate("[...document.querySelectorAll('.grid .axis')].map((title) => title.textContent)");
+    assert_eq!(axes.unwrap(), json!(["columns m", "width d", "columns m", "width d"]));
     assert_eq!(browser.axe().unwrap(), Vec::<String>::new());
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
@@ -202,4 +228,25 @@ fn the_height_of_the_surface_is_logarithmic_with_ticks_at_equal_steps() {
     // The same point from wherever the metric: the high ends of both axes.
     let eye = browser.evaluate("(() => { const { x, y } = document.getElementById('plot')._fullLayout.scene.camera.eye; return x > 0 && y > 0; })()");
     assert_eq!(eye.unwrap(), true);
+}
+
+/// What a chosen cell is made of has more columns than a narrow screen: the edge at which it goes
+/// on fades, and a line says so; on a wide screen neither.
+#[test]
+fn what_goes_on_sideways_says_so() {
+    let Some(mut browser) = opened("scroll cues") else { return };
+    let cues = "(() => { const region = document.querySelector('#cell .scroll'); const said = region.previousElementSibling; return [region.classList.contains('more-right'), !said.hidden]; })()";
+    let until = |browser: &mut Browser, width, expected: bool| {
+        browser.resize(width, 800).unwrap();
+        for _ in 0..50 {
+            if browser.evaluate(cues).unwrap() == json!([expected, expected]) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{width}: {}", browser.evaluate(cues).unwrap());
+    };
+    until(&mut browser, 1400, false);
+    until(&mut browser, 360, true);
+    assert_eq!(browser.problems(), Vec::<String>::new());
 }

@@ -16,7 +16,7 @@ fn panel(column: usize, value: impl Fn(f64, f64) -> Option<f64>) -> Panel {
     let steps = |by: u32| (1..=16).map(move |step| f64::from(step * by));
     let points = steps(128).flat_map(|d| steps(16).map(move |m| (d, m)));
     let points = points.map(|(d, m)| (d, m, value(d, m))).collect();
-    Panel { row: "forward".to_owned(), column: format!("n = {column}"), points }
+    Panel::new("forward", format!("n = {column}"), points)
 }
 
 /// What a tile of 64 columns executes above what is requested.
@@ -65,6 +65,45 @@ fn unmeasured_points_are_hatched_and_counted_and_others_are_blank() {
     assert!(!plan.to_svg(WIDTH).unwrap().contains("missing"));
 }
 
+/// What was measured and refused is not called unmeasured.
+#[test]
+fn refused_points_have_a_pattern_and_a_count_of_their_own() {
+    let hole = |d: f64, m: f64| (!(1000.0..1100.0).contains(&d)).then(|| above(d, m));
+    let mut some = panel(2, hole);
+    some.refused = vec![(1024.0, 16.0), (1024.0, 32.0), (128.0, 16.0)];
+    let picture = heatmaps(vec![some.clone()]).unwrap();
+    // The third has a value: it is drawn.
+    assert_eq!((picture.missing(), picture.refused()), (14, 2));
+    let svg = picture.to_svg(WIDTH).unwrap();
+    for text in
+        ["14 of 256 values missing (hatched) · 2 of 256 values refused (crossed)", "not measured", "refused"]
+    {
+        assert!(svg.contains(text), "{text}");
+    }
+    some.refused = some.points.iter().map(|(d, m, _)| (*d, *m)).collect();
+    let svg = heatmaps(vec![some]).unwrap().to_svg(WIDTH).unwrap();
+    assert!(svg.contains("16 of 256 values refused (crossed)"));
+    assert!(!svg.contains("missing") && !svg.contains("not measured"));
+}
+
+/// Lines stand at the upper edges of the cells that have one, and the picture says what they mean.
+#[test]
+fn lines_are_drawn_where_they_are_and_explained() {
+    let lines_of = |svg: &str| svg.matches("stroke=\"#1F2430\"").count();
+    let plain = heatmaps(vec![padding(2)]).unwrap();
+    let mut lined = padding(2);
+    // Two cells next to each other, one apart, and one in the last row, above which is nothing.
+    lined.lines = vec![(128.0, 64.0), (256.0, 64.0), (1024.0, 128.0), (128.0, 256.0)];
+    let meaning = "a tile is full";
+    let without = heatmaps(vec![lined.clone()]).unwrap().to_svg(WIDTH).unwrap();
+    let with = heatmaps(vec![lined]).unwrap().lines(meaning).to_svg(WIDTH).unwrap();
+    assert_eq!(lines_of(&without), lines_of(&plain.to_svg(WIDTH).unwrap()));
+    assert_eq!(lines_of(&with), lines_of(&without) + 2 + 1, "two lines and one in the legend");
+    assert!(with.contains(meaning) && !without.contains(meaning));
+    // Nothing is explained that is not there.
+    assert!(!plain.lines(meaning).to_svg(WIDTH).unwrap().contains(meaning));
+}
+
 #[test]
 fn narrow_pictures_have_their_grids_below_each_other() {
     let picture = heatmaps((1..=5).map(padding).collect()).unwrap();
@@ -102,10 +141,9 @@ proptest! {
         width in 400_u32..1500,
         values in proptest::collection::vec(proptest::option::weighted(0.8, -1e6_f64..1e9), 64),
     ) {
-        let panels = (0..columns).map(|column| Panel {
-            row: name.clone(),
-            column: format!("{column} {name}"),
-            points: (0..rows).map(|row| (row as f64, f64::from(1 << row), values[row * 7 + column])).collect(),
+        let panels = (0..columns).map(|column| {
+            let point = |row: usize| (row as f64, f64::from(1 << row), values[row * 7 + column]);
+            Panel::new(name.clone(), format!("{column} {name}"), (0..rows).map(point).collect())
         });
         match heatmaps(panels.collect()) {
             Ok(picture) => { check_well_formed(&picture.to_svg(width).unwrap()); }

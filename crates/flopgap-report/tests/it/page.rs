@@ -18,7 +18,7 @@ fn page(text: &str) -> ReportPage {
         x,
         y: 16.0,
         values: vec![value],
-        steps: Vec::new(),
+        ..Point::default()
     };
     ReportPage {
         title: text.to_owned(),
@@ -32,8 +32,9 @@ fn page(text: &str) -> ReportPage {
                 label: AxisLabel::new(text),
                 explanation: text.to_owned(),
                 format: ValueFormat::Percent,
+                lines: false,
             }],
-            rules: Vec::new(),
+            lines: None,
             total: None,
             points: vec![point(256.0, Some(0.25)), point(512.0, None)],
         }),
