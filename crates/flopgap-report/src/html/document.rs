@@ -375,7 +375,7 @@ fn bars(chart: &ShareBars, width: usize) -> String {
     let longest = chart.to_text(BLOCKS).lines().map(columns).max().unwrap_or_default();
     let blocks = BLOCKS.saturating_sub(longest.saturating_sub(width)).max(SHORTEST);
     let text = chart.to_text(blocks);
-    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// A relative address, with everything escaped that could be a scheme or end a Markdown link.

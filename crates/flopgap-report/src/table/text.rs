@@ -137,8 +137,8 @@ impl Table {
                 let cell = lines.get(line).map_or("", String::as_str);
                 let room = " ".repeat(width.saturating_sub(columns(cell)));
                 match self.columns[at].align {
-                    Align::Left => text += &format!("{cell}{room}"),
-                    Align::Right => text += &format!("{room}{cell}"),
+                    Align::Left => text.extend([cell, &room]),
+                    Align::Right => text.extend([&room, cell]),
                 }
                 text.push_str(&" ".repeat(GAP));
             }
