@@ -107,7 +107,7 @@ impl Table {
         let heading = one_line(&column.heading());
         let word = heading.split(' ').map(columns).max().unwrap_or_default();
         let values = cells.iter().map(|row| columns(&row[at])).max().unwrap_or_default();
-        // The first column of text has the names, by which rows are told apart.
+        // The first column of text has the names, by which rows are distinguished.
         let is_name = is_text && self.columns[..at].iter().all(|column| column.align == Align::Right);
         let shortest = if is_name || column.prose { SHORTEST_NAME } else { SHORTEST_TEXT };
         let least = if is_text { values.min(shortest) } else { values };
