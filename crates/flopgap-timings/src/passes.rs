@@ -106,6 +106,11 @@ pub struct Pass {
     pub left_out: LeftOut,
     /// From the beginning to the end of the range, on the host.
     pub host: Times,
+    /// The time of all its instances in which no other range lies within them on their thread, in
+    /// nanoseconds: over all ranges of a thread, these count nothing twice. Absent for passes that
+    /// were derived from operators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_self_ns: Option<i64>,
     /// The part of [`host`](Self::host) in which the range's own thread was blocked by a call
     /// ([`Blocking`]). Absent without CUDA API data.
     pub waiting: Option<Times>,
@@ -239,6 +244,7 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
     };
     let named = Named::new(&nvtx);
     let gpus = Gpus::read(trace)?;
+    let self_times = nvtx.self_times();
     let mut groups = groups(trace, &named, options)?;
     let selection = named.selection(&options.warm_up, &groups);
     if !options.pool {
@@ -288,9 +294,12 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
                 let place = gpus.place(process, *device);
                 computed.extend(Times::of(busy).map(|times| (group.name.clone(), place, times)));
             }
+            let times_of_own = group.instances.iter().filter_map(|at| self_times[*at]);
+            let host_self_ns = times_of_own.reduce(i64::saturating_add);
             let Some(mut pass) = pass(group, &around, &work, measured.as_ref()) else {
                 continue;
             };
+            pass.host_self_ns = host_self_ns;
             if options.pool {
                 pass.gpus = Vec::new();
             }
@@ -494,6 +503,7 @@ fn pass(group: Group, around: &Around<'_>, work: &Work<'_>, measured: Option<&Ti
         instances,
         left_out: group.left_out,
         host,
+        host_self_ns: None,
         waiting,
         gpu,
         gpus: own,

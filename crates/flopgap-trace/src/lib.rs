@@ -15,6 +15,7 @@ mod operations;
 mod owners;
 mod ranges;
 mod recording;
+mod self_time;
 mod stats;
 mod work;
 

@@ -175,13 +175,19 @@ fn ranges_section(
         Err(error) if error.is_absence() => return Ok(()),
         Err(error) => return Err(unanswered(&error)),
     };
-    found.sort_by_key(|range| std::cmp::Reverse(range.host.total_ns));
+    // Without GPU work it is the host that takes the time, and a sum counts nothing twice.
+    let worked = found.iter().any(|range| range.gpu.is_some());
+    found.sort_by_key(|range| {
+        let own = range.host_self_ns.filter(|_| !worked).map_or(0, i128::from);
+        std::cmp::Reverse((own, range.host.total_ns))
+    });
     let more = found.len().saturating_sub(look.top);
     found.truncate(look.top);
     page.heading("Ranges");
     page.table(ranges_table(&found))?;
     let rest = if more > 0 { format!(" {more} more are not shown.") } else { String::new() };
-    page.text(format!("Those with the most time on the host, numbers of instances and layers folded.{rest} --range measures any of them."));
+    let most = if worked { "the most time on the host" } else { "the most time of their own on the host" };
+    page.text(format!("Those with {most}, numbers of instances and layers folded.{rest} \"Self\" is the time in which no other range lies within them: only these times add up. --range measures any of them."));
     if passes.is_none_or(|passes| passes.selection != selection) {
         page.text(sentences::selection(&selection));
     }
@@ -196,6 +202,7 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
         Column::text("kind", "kind"),
         Column::number("n", "n"),
         Column::number("host_total_ms", "host, all").unit("ms"),
+        Column::number("host_self_ms", "host, self").unit("ms"),
         Column::number("host_median_ms", "host, median").unit("ms"),
     ]);
     let gpu = [
@@ -214,6 +221,7 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
             Cell::text(range.kind.as_str()),
             Cell::from(range.host.count),
             ms(range.host.total_ns as f64),
+            Cell::optional(range.host_self_ns, |own| ms(own as f64)),
             ms(range.host.median_ns),
         ]);
         let of_gpu = [
