@@ -38,7 +38,7 @@ const READS: &str = "flopgap reads exports and recordings of nsys, traces of tor
     (.ncu-rep, --csv), run directories of hyper-profile, models (.onnx, .pt2), calibrations, results of \
     mlp-bench --format json, and data sets of run-table";
 
-/// How many files of a directory are examined.
+/// How many files of a directory without traces are examined for an example.
 const EXAMINED: usize = 256;
 
 /// Files that often lie beside those that flopgap reads, by their first bytes.
@@ -118,30 +118,32 @@ fn of_directory(path: &Path) -> Result<Content, Failure> {
     let mut files: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();
-    let recognized: Vec<(&PathBuf, Content)> =
-        files.iter().take(EXAMINED).filter_map(|file| Some((file, of(file).ok()?))).collect();
+    let kinds: Vec<Option<Kind>> = files.iter().map(|file| Kind::of(file).ok()).collect();
     let directory = path.display();
     let error = |what: &str, hint: String| {
         Err(Failure::new(format!("{directory}: {what}")).hint(hint).exit(Exit::Absent))
     };
-    let of_nsys = |file: &Path| matches!(Kind::of(file), Ok(Kind::Nsys | Kind::Recording));
-    let mut traces =
-        recognized.iter().filter(|(_, found)| matches!(found, Content::Trace | Content::Recording));
-    match (traces.next(), recognized.first()) {
-        (Some((first, _)), _) if !of_nsys(first) && !traces.any(|(file, _)| of_nsys(file)) => {
-            Ok(Content::Trace)
+    let is_of_nsys = |kind: &Option<Kind>| matches!(kind, Some(Kind::Nsys | Kind::Recording));
+    let traces = files.iter().zip(&kinds);
+    let mut traces = traces.filter(|(_, kind)| is_of_nsys(kind) || **kind == Some(Kind::Kineto));
+    match traces.next() {
+        Some(_) if !kinds.iter().any(is_of_nsys) => return Ok(Content::Trace),
+        Some((first, _)) => {
+            return error(
+                "a directory of traces",
+                format!(
+                    "`flopgap nsys batch {directory}` writes a page of each; or name files, such as {}",
+                    first.display()
+                ),
+            );
         }
-        (Some((first, _)), _) => error(
-            "a directory of traces",
-            format!(
-                "`flopgap nsys batch {directory}` writes a page of each; or name files, such as {}",
-                first.display()
-            ),
-        ),
-        (None, Some((first, _))) => {
+        None => {}
+    }
+    match files.iter().take(EXAMINED).find(|file| of(file).is_ok()) {
+        Some(first) => {
             error("a directory of several files", format!("name the files, such as {}", first.display()))
         }
-        (None, None) => Err(unrecognized(path, "a directory without any file that flopgap reads")),
+        None => Err(unrecognized(path, "a directory without any file that flopgap reads")),
     }
 }
 

@@ -10,17 +10,16 @@ use std::sync::{Mutex, PoisonError};
 use flopgap_cli::{Console, Exit, Failure};
 use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
-use flopgap_kineto::is_trace;
 use flopgap_nsys::{Report, ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table};
+use flopgap_table::Kind;
 
 use crate::answer::{ms, name_of, report};
-use crate::opening::Opener;
+use crate::opening::{Opener, not_taken};
 use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, Overview, PageFormat, Skipped, join, of_trace};
-use crate::unpacking::is_packed_export;
 use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
@@ -76,6 +75,8 @@ struct Found {
     traces: Vec<PathBuf>,
     /// Recordings without an export beside them.
     recordings: Vec<PathBuf>,
+    /// What else was found, and why it is not taken.
+    others: Vec<(PathBuf, String)>,
     /// Folders that could not be read, and why.
     unreadable: Vec<String>,
 }
@@ -91,9 +92,10 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         Ok(_) => {}
     }
     let mut found = Found::default();
-    search(&arguments.folder, &mut found);
+    search(&arguments.folder, &arguments.output, &mut found);
     found.traces.sort();
     found.recordings.sort();
+    found.others.sort();
     if found.traces.is_empty() {
         let message = format!(
             "{}: no export of nsys and no trace of torch.profiler is in it",
@@ -105,15 +107,16 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     flopgap_fs::create_folder(&arguments.output)?;
     let traces: Vec<(&PathBuf, String)> = found.traces.iter().zip(names(&found.traces)).collect();
     let done = each_on_all_cores(&traces, |(path, name)| one(arguments, path, name, console));
-    let recordings: Vec<String> = found
-        .recordings
-        .iter()
-        .map(|path| format!("SKIPPED: {}: not exported yet", relative(arguments, path).display()))
+    let recordings = found.recordings.iter().map(|path| (path, "not exported yet"));
+    let others = found.others.iter().map(|(path, why)| (path, why.as_str()));
+    let skipped = recordings.chain(others);
+    let skipped: Vec<String> = skipped
+        .map(|(path, why)| format!("SKIPPED: {}: {why}", relative(arguments, path).display()))
         .collect();
-    for line in recordings.iter().chain(&found.unreadable) {
+    for line in skipped.iter().chain(&found.unreadable) {
         flopgap_cli::note(PROGRAM, line);
     }
-    let index = index(arguments, &done, &recordings, &found.unreadable).map_err(|error| report(&error))?;
+    let index = index(arguments, &done, &skipped, &found.unreadable).map_err(|error| report(&error))?;
     let path = arguments.output.join(format!("index.{}", arguments.format.extension()));
     write(&path, &arguments.format.write(&index)?)?;
     console.note(format_args!("wrote {}", path.display()));
@@ -130,8 +133,9 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     Err(Failure::new(what).hint("the reasons are above, and in the index"))
 }
 
-/// Adds what lies in a folder. Links to folders are not followed: they may lead in circles.
-fn search(folder: &Path, found: &mut Found) {
+/// Adds what lies in a folder, each by its content. Links to folders are not followed: they may
+/// lead in circles. What was written by an earlier call, to a folder of its own, is passed over.
+fn search(folder: &Path, output: &Path, found: &mut Found) {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {
@@ -139,25 +143,38 @@ fn search(folder: &Path, found: &mut Found) {
             return;
         }
     };
+    let is_output = |path: &Path| {
+        path.canonicalize().is_ok_and(|path| output.canonicalize().is_ok_and(|output| output == path))
+    };
     for entry in entries.flatten() {
         let path = entry.path();
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        match path.extension().and_then(|extension| extension.to_str()) {
-            _ if is_folder => search(&path, found),
-            Some("sqlite") => found.traces.push(path),
-            Some("json") if is_trace(&path).unwrap_or(false) => found.traces.push(path),
-            // A damaged file that is called an export is found, so that it is reported.
-            Some("gz" | "zst")
-                if path.with_extension("").extension().is_some_and(|inner| inner == "sqlite")
-                    || is_trace(&path).unwrap_or(false)
-                    || is_packed_export(&path) =>
-            {
-                found.traces.push(path);
-            }
-            Some("nsys-rep" | "qdrep" | "qdstrm") if !is_exported(&path) => found.recordings.push(path),
-            _ => {}
+        let skip = |found: &mut Found, why: &str| found.others.push((path.clone(), why.to_owned()));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && is_output(&path) => skip(found, "the output"),
+            Ok(kind) if kind.is_dir() => match Kind::of(&path) {
+                Ok(kind) => skip(found, kind.in_words()),
+                Err(_) => search(&path, output, found),
+            },
+            _ if path.is_dir() => skip(found, "a link to a folder"),
+            // Pipes are not read: that could take forever.
+            _ if !path.is_file() => skip(found, "not a regular file"),
+            _ => match Kind::of(&path) {
+                Ok(Kind::Nsys | Kind::Kineto) => found.traces.push(path),
+                Ok(Kind::Recording) if is_exported(&path) => {}
+                Ok(Kind::Recording) => found.recordings.push(path),
+                // A damaged file that is called an export is found, so that it is reported.
+                _ if is_called_export(&path) => found.traces.push(path),
+                other => skip(found, &not_taken(other)),
+            },
         }
     }
+}
+
+/// Whether a file has the name of an export, which may be compressed.
+fn is_called_export(path: &Path) -> bool {
+    let is = |path: &Path, ending: &str| path.extension().is_some_and(|found| found == ending);
+    let packed = is(path, "gz") || is(path, "zst");
+    is(path, "sqlite") || packed && is(&path.with_extension(""), "sqlite")
 }
 
 /// Whether the export of a recording lies beside it.
@@ -260,7 +277,7 @@ fn analyze(
 fn index(
     arguments: &Arguments,
     done: &[Done],
-    recordings: &[String],
+    skipped: &[String],
     unreadable: &[String],
 ) -> Result<Document, ReportError> {
     let mut table = Table::new(
@@ -304,7 +321,7 @@ fn index(
             Err(message) => problems.push(format!("{name}: FAILED: {message}")),
         }
     }
-    problems.extend(recordings.iter().chain(unreadable).cloned());
+    problems.extend(skipped.iter().chain(unreadable).cloned());
     let mut blocks = vec![Block::Table(table), Block::Heading("Pages".to_owned()), Block::Links(links)];
     if !problems.is_empty() {
         blocks.push(Block::Problems("Skipped and failed".to_owned(), problems));

@@ -2,7 +2,6 @@
 //! nsys exports first, or traces of `torch.profiler`.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,8 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use flopgap_cli::{Console, Exit, Failure};
-use flopgap_kineto::{Job, Trace, is_json, is_trace};
+use flopgap_kineto::{Job, Trace};
 use flopgap_nsys::{Error, Trace as Export};
+use flopgap_table::Kind;
 use flopgap_trace::Recording;
 use tempfile::TempDir;
 
@@ -64,7 +64,7 @@ impl Opener {
     pub(crate) fn open_again(&self, path: &Path) -> Result<Opened, Failure> {
         if path.is_dir() {
             let what = format!("{}: directory of traces of torch.profiler, opened", path.display());
-            return self.console.timed(what, || job_of(path)).map(Opened::Kineto);
+            return self.console.timed(what, || job_of(path, self.console)).map(Opened::Kineto);
         }
         if is_kineto(path) {
             let what = format!("{}: trace of torch.profiler, read", path.display());
@@ -95,12 +95,12 @@ impl Opener {
             let trace = self.console.timed(what, || Trace::options().without_shapes(true).open(path));
             ranks.push((path.clone(), trace.map_err(|error| Failure::of(&error))?));
         }
-        if is_one_job(ranks.iter().map(|(_, trace)| trace)) {
-            let path = ranks.first().map(|(path, _)| path.clone()).unwrap_or_default();
-            let traces = ranks.into_iter().map(|(_, trace)| trace).collect();
+        let (given, traces): (Vec<PathBuf>, Vec<Trace>) = ranks.into_iter().unzip();
+        if traces.len() > 1 && Job::require_one(&traces).is_ok() {
+            let path = given.first().cloned().unwrap_or_default();
             found.push((path, Opened::Kineto(Job::of(traces).map_err(|error| Failure::of(&error))?)));
         } else {
-            for (path, trace) in ranks {
+            for (path, trace) in given.into_iter().zip(traces) {
                 found
                     .push((path, Opened::Kineto(Job::of(vec![trace]).map_err(|error| Failure::of(&error))?)));
             }
@@ -279,40 +279,52 @@ fn show_problems(trace: &Export) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a file is a trace of `torch.profiler`, by its content. One that cannot be read is
-/// reported by the reader of exports, as any other.
+/// Whether a file is a trace of `torch.profiler` or the like, by its content. What is neither that
+/// nor an export is reported by the reader of exports.
 pub(crate) fn is_kineto(path: &Path) -> bool {
-    path.is_file() && is_json(path).unwrap_or(false)
+    path.is_file() && matches!(Kind::of(path), Ok(Kind::Kineto))
 }
 
-/// Whether traces are of several ranks of one job.
-fn is_one_job<'a>(traces: impl Iterator<Item = &'a Trace> + Clone) -> bool {
-    let sizes = traces.clone().map(|trace| {
-        let distributed = trace.distributed.as_ref()?;
-        distributed.rank.and(Some(distributed.world_size))
-    });
-    let sizes: Vec<Option<Option<u64>>> = sizes.collect();
-    let ranks = traces.filter_map(|trace| trace.distributed.as_ref()?.rank);
-    let ranks: BTreeSet<u64> = ranks.collect();
-    sizes.len() > 1 && ranks.len() == sizes.len() && sizes.iter().all(|size| *size == sizes[0])
-}
-
-/// The traces of `torch.profiler` in a folder as one job.
-fn job_of(folder: &Path) -> Result<Job, Failure> {
+/// The traces of `torch.profiler` in a folder as one job. What else is in it is named.
+fn job_of(folder: &Path, console: Console) -> Result<Job, Failure> {
     let io = |error: io::Error| Failure::new(format!("{}: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).map_err(io)?;
+    let mut entries: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(io)?;
+    entries.sort();
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        if path.is_file() && is_trace(&path).unwrap_or(false) {
-            paths.push(path);
-        }
+    for path in entries {
+        let why = match Kind::of(&path) {
+            Ok(Kind::Kineto) => {
+                paths.push(path);
+                continue;
+            }
+            _ if path.is_dir() => "a directory, which is not searched".to_owned(),
+            found => not_taken(found),
+        };
+        console.note(format_args!("SKIPPED: {}: {why}", path.display()));
     }
-    paths.sort();
+    let each = "`nsys-analyze batch` takes a directory of traces, each for itself";
     if paths.is_empty() {
         let message = format!("{}: no trace of torch.profiler is in this directory", folder.display());
-        return Err(Failure::new(message)
-            .hint("`nsys-analyze batch` takes a directory of traces, each for itself")
-            .exit(Exit::Absent));
+        return Err(Failure::new(message).hint(each).exit(Exit::Absent));
     }
-    Job::open(&paths).map_err(|error| Failure::of(&error))
+    Job::open(&paths).map_err(|error| match error {
+        error @ flopgap_kineto::Error::NotOneJob { .. } => {
+            let message =
+                format!("{}: {} traces, and not those of one job: {error}", folder.display(), paths.len());
+            Failure::new(message).hint(each).exit(Exit::Usage)
+        }
+        error => Failure::of(&error),
+    })
+}
+
+/// Why a file is none of the traces of a folder.
+pub(crate) fn not_taken(found: Result<Kind, flopgap_table::Error>) -> String {
+    match found {
+        Ok(kind) => format!("{}, which is no trace", kind.in_words()),
+        Err(flopgap_table::Error::Unrecognized { what, .. }) => format!("not recognized: {what}"),
+        Err(flopgap_table::Error::Io { source, .. }) => source.to_string(),
+        Err(error) => error.to_string(),
+    }
 }

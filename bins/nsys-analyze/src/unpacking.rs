@@ -29,11 +29,6 @@ fn compression_of_export(path: &Path) -> io::Result<Option<Compression>> {
     Ok((beginning(content(path, compression)?)? == DATABASE).then_some(compression))
 }
 
-/// Whether a file is an export that is compressed with gzip or Zstandard.
-pub(crate) fn is_packed_export(path: &Path) -> bool {
-    compression_of_export(path).is_ok_and(|compression| compression.is_some())
-}
-
 /// Unpacks an export that is compressed with gzip or Zstandard; `None` for every other file.
 pub(crate) fn unpack(packed: &Path) -> io::Result<Option<Unpacked>> {
     let Some(compression) = compression_of_export(packed)? else { return Ok(None) };

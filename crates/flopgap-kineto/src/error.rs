@@ -94,6 +94,18 @@ pub enum Error {
         /// Their rank.
         rank: u64,
     },
+    /// Traces are not those of the ranks of one job.
+    #[error("{}: {why}{}", path.display(), other.as_ref().map(|other| format!(
+        " {}", other.display()
+    )).unwrap_or_default())]
+    NotOneJob {
+        /// The trace.
+        path: PathBuf,
+        /// How it differs.
+        why: &'static str,
+        /// From which other, if it does from one.
+        other: Option<PathBuf>,
+    },
     /// A sum exceeds the range of exact integers.
     #[error("the FLOPs of `{operator}` exceed 64 bits")]
     Overflow {
@@ -117,6 +129,9 @@ impl Hint for Error {
                 "record with ProfilerActivity.CPU among the activities, and mark ranges with record_function"
             }
             Error::SameRank { .. } => "give one trace for each rank",
+            Error::NotOneJob { .. } => {
+                "traces together are the ranks of one job: give each of these for itself"
+            }
             Error::NoOperators { .. } => "record with ProfilerActivity.CPU among the activities",
             Error::NoShapes { .. } => "record with profile(..., record_shapes=True, with_flops=True)",
             Error::Io { source, .. } => match source.kind() {
@@ -139,7 +154,7 @@ impl Hint for Error {
             | Error::NoGpuWork { .. }
             | Error::NoRanges { .. }
             | Error::NoCalls { .. } => ErrorKind::Absent,
-            Error::SameRank { .. } => ErrorKind::Usage,
+            Error::SameRank { .. } | Error::NotOneJob { .. } => ErrorKind::Usage,
             Error::Io { .. } | Error::Truncated { .. } | Error::Json { .. } | Error::Overflow { .. } => {
                 ErrorKind::Failed
             }

@@ -8,14 +8,17 @@ mod job;
 mod json;
 mod part;
 mod reader;
+mod recognize;
 mod recorded;
 mod trace;
+mod xla;
 
 pub use error::Error;
 pub use job::{Job, Process};
 pub use part::Part;
-pub use reader::{Options, is_json, is_trace};
+pub use reader::Options;
+pub use recognize::is_trace;
 pub use trace::{
-    Annotation, AnnotationKind, Call, Device, Distributed, GpuKind, GpuWork, Operator, OperatorTotal, Source,
-    Thread, Trace, Warning, WarningKind,
+    Annotation, AnnotationKind, Call, Device, Distributed, GpuKind, GpuWork, Operator, OperatorTotal,
+    Profiler, Source, Thread, Trace, Warning, WarningKind,
 };

@@ -1,5 +1,6 @@
 //! A trace read event by event: the JSON is never held as a whole.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -60,13 +61,13 @@ impl Options {
         if !document.is_trace {
             return Err(Error::NotATrace { path: path.to_owned() });
         }
-        let Document { recorded, devices, distributed, base, .. } = document;
+        let Document { recorded, devices, distributed, job, base, .. } = document;
         if !self.without_shapes {
             recorded.require_shapes(path)?;
         }
         let device = devices.first().and_then(|device| device.name.clone());
         let trace = recorded.finish(path, self.without_shapes);
-        Ok(Trace { device, devices, distributed, base, ..trace })
+        Ok(Trace { device, devices, distributed, job, base, ..trace })
     }
 }
 
@@ -94,44 +95,8 @@ impl Trace {
     }
 }
 
-/// Whether a file is JSON by its first bytes, also if it is compressed: all that a trace of
-/// `torch.profiler` begins with.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn is_json(path: impl AsRef<Path>) -> io::Result<bool> {
-    let head = head(path.as_ref(), 256)?;
-    Ok(matches!(head.first(), Some(b'{' | b'[')))
-}
-
-/// Whether a file is a Chrome trace by what it begins with, to find traces among other files of
-/// JSON.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn is_trace(path: impl AsRef<Path>) -> io::Result<bool> {
-    const KEYS: [&[u8]; 4] =
-        [b"\"traceEvents\"", b"\"schemaVersion\"", b"\"deviceProperties\"", b"\"distributedInfo\""];
-    let head = head(path.as_ref(), 1 << 12)?;
-    let has = |key: &[u8]| memchr::memmem::find(&head, key).is_some();
-    Ok(match head.first() {
-        Some(b'{') => KEYS.into_iter().any(has),
-        Some(b'[') => has(b"\"ph\""),
-        _ => false,
-    })
-}
-
-/// How a file begins, unpacked, without what stands before its first value.
-fn head(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    let file = BufReader::with_capacity(1 << 12, File::open(path)?);
-    // What is damaged behind its first bytes is reported when it is read as what it is.
-    let _ = decompressed(file)?.take(bytes).read_to_end(&mut head);
-    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
-    Ok(text.to_vec())
-}
-
-fn decompressed<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+/// The content of a file that may be compressed.
+pub(crate) fn decompressed<'a>(reader: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let meter = Meter::default();
     let mut reader = BufReader::with_capacity(1 << 17, meter.packed(reader));
     Ok(match Compression::of(reader.fill_buf()?) {
@@ -147,6 +112,7 @@ struct Document {
     is_trace: bool,
     devices: Vec<Device>,
     distributed: Option<Distributed>,
+    job: BTreeMap<String, String>,
     base: i64,
 }
 
@@ -157,8 +123,20 @@ enum Key {
     Devices,
     Distributed,
     Base,
+    Job(String),
     Other,
 }
+
+/// Under which names traces say of which job they are.
+const JOB: [&[u8]; 7] = [
+    b"job_id",
+    b"job_name",
+    b"mast_job_attempt",
+    b"mast_job_name",
+    b"mast_job_version",
+    b"slurm_job_id",
+    b"tw_job",
+];
 
 impl Document {
     fn read(reader: impl Read, path: &Path) -> Result<Document, Error> {
@@ -209,6 +187,10 @@ impl Document {
                         self.base =
                             window.parse(|cursor| cursor.scalar().map(Scalar::integer))?.unwrap_or_default();
                     }
+                    Key::Job(key) => {
+                        let text = window.parse(|cursor| value(cursor, |value| Some(value.to_string())))?;
+                        self.job.extend(text.map(|text| (key, text)));
+                    }
                     Key::Other => window.parse(|cursor| cursor.skip().map(drop))?,
                 }
                 first = false;
@@ -230,8 +212,9 @@ impl Document {
                 }
                 // One that is not complete is read again with more of the file: until then, nothing
                 // is kept.
+                let start = cursor.at();
                 let event = Event::parse(cursor)?;
-                recorded.push(&event);
+                recorded.push(&event, cursor.since(start));
                 Ok(true)
             })?;
             if !more {
@@ -251,6 +234,7 @@ fn key(cursor: &mut Cursor<'_>, first: bool) -> Result<Key, Stop> {
         b"deviceProperties" => Key::Devices,
         b"distributedInfo" => Key::Distributed,
         b"baseTimeNanoseconds" => Key::Base,
+        key if JOB.contains(&key) => Key::Job(String::from_utf8_lossy(key).into_owned()),
         _ => Key::Other,
     })
 }

@@ -10,12 +10,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Error;
 use crate::event::{Called, Category, Event, Launched};
 use crate::formula::{self, Inputs, Kind};
-use crate::host::Threads;
-use crate::json::{Raw, Scalar, Stop};
+use crate::host::{Evaluated, Id, Threads};
+use crate::json::{Cursor, Raw, Scalar, Stop};
 use crate::part::{self, Part, Place, Range};
 use crate::trace::{
-    Annotation, AnnotationKind, Call, GpuKind, GpuWork, Operator, Source, Trace, Warning, WarningKind,
+    Annotation, AnnotationKind, Call, GpuKind, GpuWork, Operator, Profiler, Source, Trace, Warning,
+    WarningKind,
 };
+use crate::xla::{self, Meaning, Plain};
 
 /// Warnings of one kind are listed up to this many; the rest becomes a number.
 const LISTED: u64 = 5;
@@ -46,10 +48,17 @@ pub(crate) struct Recorded {
     without_arguments: u64,
     /// Events of categories that are not read.
     unread: BTreeMap<Vec<u8>, u64>,
+    /// Events that have begun, as they are written, by process and thread.
+    begun: FxHashMap<(Id, Id), Vec<Box<[u8]>>>,
+    unpaired: u64,
+    /// Events without a category, and what processes are called.
+    plain: Vec<Plain>,
+    processes: FxHashMap<Id, Box<str>>,
 }
 
 impl Recorded {
-    pub(crate) fn push(&mut self, event: &Event<'_>) {
+    /// Keeps what is asked for of an event; `written` is how it stands in the file.
+    pub(crate) fn push(&mut self, event: &Event<'_>, written: &[u8]) {
         self.seen += 1;
         let arrow = event.category == Category::ForwardBackward;
         match event.phase {
@@ -65,6 +74,16 @@ impl Recorded {
                     self.backward_starts.insert((thread, start));
                 }
             }
+            b'B' => {
+                let id = (Id::of(event.process), Id::of(event.thread));
+                self.begun.entry(id).or_default().push(written.into());
+            }
+            b'E' => self.push_end(event),
+            b'M' if event.name.bytes == b"process_name" => {
+                if let Scalar::Text(name) = event.argument(b"name") {
+                    self.processes.insert(Id::of(event.process), name.text().into());
+                }
+            }
             b'M' if event.name.bytes == b"thread_name" => {
                 if let Scalar::Text(name) = event.argument(b"name") {
                     self.threads.name(event.process, event.thread, &name.text());
@@ -74,7 +93,63 @@ impl Recorded {
         }
     }
 
+    /// The end of the last event that began on its thread: both are one with a duration.
+    fn push_end(&mut self, end: &Event<'_>) {
+        let id = (Id::of(end.process), Id::of(end.thread));
+        let Some(written) = self.begun.get_mut(&id).and_then(Vec::pop) else {
+            self.unpaired += 1;
+            return;
+        };
+        // It was parsed before.
+        let Ok(begin) = Event::parse(&mut Cursor::new(&written, true)) else { return };
+        let lasted = || end.start.nanoseconds()?.checked_sub(begin.start.nanoseconds()?);
+        let Some(lasted) = lasted().filter(|lasted| *lasted >= 0) else {
+            self.unpaired += 1;
+            return;
+        };
+        let duration = format!("{}.{:03}", lasted / 1000, lasted % 1000);
+        let arguments = if begin.arguments.len() > 2 { begin.arguments } else { end.arguments };
+        let duration = Scalar::Number(duration.as_bytes());
+        self.push_complete(&Event { phase: b'X', duration, arguments, ..begin });
+    }
+
+    /// Events without a category, by the names of their processes and threads.
+    fn read_plain(&mut self) -> Profiler {
+        let plain = std::mem::take(&mut self.plain);
+        let is_xla = xla::is_xla(self.processes.values().map(|name| &**name));
+        let (mut repeated, mut unknown) = (0, 0);
+        for event in plain {
+            let id = (event.process.clone(), event.thread.clone());
+            let process = self.processes.get(&event.process).filter(|_| is_xla);
+            let line = self.threads.name_of(&id);
+            let place = || self.threads.place_of(id);
+            match process.map(|process| event.meaning(process, line.as_deref(), place)) {
+                Some(Meaning::Work(work)) => self.gpu_work.push(work),
+                Some(Meaning::Call(call)) => self.calls.push(call),
+                Some(Meaning::Annotation(annotation)) => self.annotations.push(annotation),
+                Some(Meaning::Repeats) => repeated += 1,
+                Some(Meaning::Unknown) | None => unknown += 1,
+            }
+        }
+        if unknown > 0 {
+            self.unread.insert(Vec::new(), unknown);
+        }
+        let unpaired = self.unpaired + self.begun.values().map(|begun| begun.len() as u64).sum::<u64>();
+        let unpaired = (unpaired > 0).then_some(WarningKind::Unpaired { events: unpaired });
+        let repeated = (repeated > 0).then_some(WarningKind::Repeated { events: repeated });
+        let kinds = [unpaired, repeated].into_iter().flatten();
+        self.warnings.extend(kinds.map(|kind| Warning { event: None, kind }));
+        if is_xla { Profiler::Xla } else { Profiler::Torch }
+    }
+
     fn push_complete(&mut self, event: &Event<'_>) {
+        if event.label.bytes.is_empty() {
+            if let Some(times) = self.times(event) {
+                let name = self.name(event.name);
+                self.plain.push(Plain::of(event, name, times));
+            }
+            return;
+        }
         let marks = |name: &[u8]| {
             [&b"ProfilerStep#"[..], b"Optimizer.step#", b"Optimizer.zero_grad#"]
                 .iter()
@@ -181,10 +256,13 @@ impl Recorded {
         let called = Called::read(event, Kind::of(&name).is_some(), &*name == "aten::conv2d");
         let called = self.arguments(called);
         let flops = self.flops(&name, &called);
-        let from_forward = called.forward_thread.integer().is_some_and(|thread| thread > 0);
-        let opens = Part::opened_by(&name).or(from_forward.then_some(Part::Backward));
-        if let Some(number) = called.sequence.integer() {
-            self.threads.sequence(number, thread, opens == Some(Part::Backward));
+        let forward_thread = called.forward_thread.integer().filter(|thread| *thread > 0);
+        let opens = Part::opened_by(&name).or(forward_thread.map(|_| Part::Backward));
+        let sequence = called.sequence.integer();
+        if opens == Some(Part::Backward) {
+            self.threads.backward(Evaluated { thread, forward_thread, sequence });
+        } else {
+            self.threads.forward(thread, sequence);
         }
         let external = called.external.integer().map(ExternalId);
         let part = Part::Forward;
@@ -259,6 +337,7 @@ impl Recorded {
             self.warnings.retain(|warning| !matches!(warning.kind, WarningKind::Uncounted { .. }));
             self.uncounted = 0;
         }
+        let profiler = self.read_plain();
         let places = self.places();
         self.warn_of_totals(&places);
         for (operator, place) in self.operators.iter_mut().zip(places) {
@@ -266,9 +345,11 @@ impl Recorded {
         }
         Trace {
             path: path.to_owned(),
+            profiler,
             device: None,
             devices: Vec::new(),
             distributed: None,
+            job: BTreeMap::new(),
             base: 0,
             threads: self.threads.finish(),
             operators: self.operators,

@@ -222,6 +222,32 @@ pub enum WarningKind {
         /// How often.
         calls: usize,
     },
+    /// Events that only begin or only end.
+    Unpaired {
+        /// How many.
+        events: u64,
+    },
+    /// Events of a trace of XLA that are not read: frames of Python, and lines of a device that
+    /// repeat its streams, such as `XLA Ops`.
+    Repeated {
+        /// How many.
+        events: u64,
+    },
+    /// Work of a thread of which nothing says for whom it works counts in the steps during which it
+    /// was launched.
+    OtherThread {
+        /// The thread, as the system or the profiler numbers it.
+        thread: Option<i64>,
+        /// How many kernels, copies and memsets.
+        operations: u64,
+    },
+    /// Work whose launch was not recorded counts in the step during which it began.
+    CountedByTime {
+        /// How many kernels, copies and memsets.
+        operations: u64,
+        /// The sum of their durations.
+        nanoseconds: u128,
+    },
 }
 
 /// `event 17: …`.
@@ -241,6 +267,17 @@ impl fmt::Display for WarningKind {
             WarningKind::Arguments { events } => {
                 write!(f, "the arguments of {events} events cannot be read; they count as absent")
             }
+            WarningKind::Unread { category, events } if category.is_empty() => {
+                write!(f, "{events} events without a category are not read")
+            }
+            WarningKind::Unpaired { events } => {
+                write!(f, "{events} events begin without an end or end without a beginning; skipped")
+            }
+            WarningKind::Repeated { events } => write!(
+                f,
+                "a trace of XLA: {events} frames of Python and events that repeat those of streams (such as \
+                 `XLA Ops`) are not read"
+            ),
             WarningKind::Unread { category, events } => {
                 write!(f, "{events} events of the category `{category}` are not read")
             }
@@ -254,6 +291,21 @@ impl fmt::Display for WarningKind {
             WarningKind::CountedTwice { calls } => write!(
                 f,
                 "the framework counts an operator that another counted operator calls, too ({calls} times)"
+            ),
+            WarningKind::OtherThread { thread, operations } => {
+                let thread =
+                    thread.map_or_else(|| "a thread".to_owned(), |thread| format!("thread {thread}"));
+                write!(
+                    f,
+                    "{operations} GPU operations of {thread} count in the steps during which it launched \
+                     them; nothing in the trace says for which thread it works"
+                )
+            }
+            WarningKind::CountedByTime { operations, nanoseconds } => write!(
+                f,
+                "{operations} GPU operations ({:.3} ms) have no recorded launch; they count in the steps \
+                 during which they began",
+                *nanoseconds as f64 / 1e6
             ),
         }
     }
@@ -276,16 +328,41 @@ pub struct OperatorTotal {
     pub flops: Option<u64>,
 }
 
-/// A trace of `torch.profiler`.
+/// Who recorded a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Profiler {
+    /// `torch.profiler`, and what writes the like.
+    #[default]
+    Torch,
+    /// XLA's, as JAX and `TensorFlow` use it.
+    Xla,
+}
+
+impl Profiler {
+    /// The name used in text.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Profiler::Torch => "torch.profiler",
+            Profiler::Xla => "the profiler of XLA (JAX, TensorFlow)",
+        }
+    }
+}
+
+/// A trace of `torch.profiler`, or of XLA as far as it says the same.
 #[derive(Debug, Clone)]
 pub struct Trace {
     pub(crate) path: PathBuf,
+    /// Who recorded it.
+    pub profiler: Profiler,
     /// The name of the first GPU, where the trace names one.
     pub device: Option<String>,
     /// The GPUs of the machine.
     pub devices: Vec<Device>,
     /// Of a job of several processes, which one this is.
     pub distributed: Option<Distributed>,
+    /// What it calls its job, by the keys that schedulers use: `mast_job_name`.
+    pub job: BTreeMap<String, String>,
     /// What times count from: 0 of the trace's own clock, in nanoseconds since 1970; 0 where times
     /// do so themselves.
     pub base: i64,
@@ -319,6 +396,18 @@ impl Trace {
             self.gpu_work.iter().map(|work| work.start).min(),
         ];
         starts.into_iter().flatten().min()
+    }
+
+    /// When its last event ended, in nanoseconds on its own clock; `None` when it has none.
+    pub fn end(&self) -> Option<i64> {
+        let end = |start: i64, duration: u64| start.saturating_add_unsigned(duration);
+        let ends = [
+            self.annotations.iter().map(|range| end(range.start, range.duration)).max(),
+            self.operators.iter().map(|operator| end(operator.start, operator.duration)).max(),
+            self.calls.iter().map(|call| end(call.start, call.duration)).max(),
+            self.gpu_work.iter().map(|work| end(work.start, work.duration)).max(),
+        ];
+        ends.into_iter().flatten().max()
     }
 
     /// The operators added up by name and part: the ones with the most FLOPs first, then by calls

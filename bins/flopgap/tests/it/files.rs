@@ -125,3 +125,15 @@ fn a_directory_of_traces_of_torch_profiler_is_one_job() {
     let answer = flopgap(&[folder.path().to_str().unwrap()]);
     answer.expect(0, &["(2 ranks)"], &["`nsys-analyze summary "]);
 }
+
+/// Whatever stands before the events: nothing looks at the first bytes alone.
+#[test]
+fn a_trace_is_recognized_behind_a_first_key_of_any_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.json");
+    let events = r#"[{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":2,"args":{}}]"#;
+    let text = format!("{{\"note\": \"{}\", \"traceEvents\": {events}}}", "]".repeat(100_000));
+    fs::write(&path, text).unwrap();
+    let answer = flopgap(&[path.to_str().unwrap()]);
+    answer.expect(0, &["gemm"], &["`nsys-analyze summary "]);
+}

@@ -63,7 +63,9 @@ pub(super) fn section(
     fact("ranges", ranges.map(group_thousands));
     let tool = match opened {
         Opened::Nsys(_) => recording.product.map(|version| format!("exported by nsys {version}")),
-        Opened::Kineto(_) => Some("recorded by torch.profiler".to_owned()),
+        Opened::Kineto(job) => {
+            job.processes().first().map(|process| format!("recorded by {}", process.profiler.name()))
+        }
     };
     let lasted = duration.map(|ns| format!("recorded for {}", time(ns as f64)));
     let gpus = recording.gpus.iter().map(|(_, name)| name.clone());

@@ -10,6 +10,7 @@ mod export;
 mod hostile;
 mod kineto;
 mod messages;
+mod recognized;
 mod sentences;
 mod summary;
 

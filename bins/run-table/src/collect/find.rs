@@ -145,6 +145,7 @@ impl Search {
         for path in paths {
             let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
             if is_hidden {
+                self.skipped.push(format!("{}: hidden, which is not searched", path.display()));
                 continue;
             }
             match fs::metadata(&path) {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, Verbosity};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let (inputs, mut outcomes) = named(found.inputs, &layout);
     outcomes.extend(each(&inputs, arguments.jobs, |input| one::collect(input, &options))?);
     outcomes.sort_by(|a, b| (&a.run, &a.path).cmp(&(&b.run, &b.path)));
-    finish(&outcomes, found.unreadable, arguments.format)
+    finish(&outcomes, found.unreadable, arguments.format, console)
 }
 
 /// Inputs whose names are theirs alone, and what became of the others.
@@ -124,8 +124,32 @@ fn each(
     Ok(pool.install(|| inputs.par_iter().map(work).collect()))
 }
 
+/// How many files that are something else are named unless all are asked for.
+const NAMED: usize = 10;
+
+/// Names what was found and is something else.
+fn note_others(others: &[String], console: Console) {
+    let all = if console.verbosity() == Verbosity::Verbose { others.len() } else { NAMED };
+    for other in others.iter().take(all) {
+        flopgap_cli::note(PROGRAM, format!("SKIPPED: {other}"));
+    }
+    let count = others.len();
+    if count > 0 {
+        let files =
+            if count == 1 { "1 other file was".to_owned() } else { format!("{count} other files were") };
+        let more =
+            if count > all { format!("; {all} are named above, --verbose names all") } else { String::new() };
+        flopgap_cli::note(PROGRAM, format!("{files} found: neither report, trace nor run{more}"));
+    }
+}
+
 /// Prints what became of all inputs.
-fn finish(outcomes: &[Outcome], unreadable: usize, format: FormatArg) -> Result<(), Failure> {
+fn finish(
+    outcomes: &[Outcome],
+    unreadable: usize,
+    format: FormatArg,
+    console: Console,
+) -> Result<(), Failure> {
     let mut table = Table::new(
         "",
         [
@@ -138,7 +162,7 @@ fn finish(outcomes: &[Outcome], unreadable: usize, format: FormatArg) -> Result<
         ],
     )
     .map_err(|error| Failure::from_error(&error))?;
-    let mut other = 0;
+    let mut others = Vec::new();
     let mut failures = Vec::new();
     for outcome in outcomes {
         let (tables, state) = match &outcome.state {
@@ -148,8 +172,8 @@ fn finish(outcomes: &[Outcome], unreadable: usize, format: FormatArg) -> Result<
                 failures.push(format!("FAILED: {failure}"));
                 (None, "failed")
             }
-            State::Unrecognized => {
-                other += 1;
+            State::Unrecognized(why) => {
+                others.push(format!("{}: {why}", outcome.path.display()));
                 continue;
             }
         };
@@ -163,11 +187,7 @@ fn finish(outcomes: &[Outcome], unreadable: usize, format: FormatArg) -> Result<
         ];
         table.push(cells).map_err(|error| Failure::from_error(&error))?;
     }
-    if other > 0 {
-        let files =
-            if other == 1 { "1 other file was".to_owned() } else { format!("{other} other files were") };
-        flopgap_cli::note(PROGRAM, format!("{files} found: neither report, trace nor run"));
-    }
+    note_others(&others, console);
     if table.is_empty() && unreadable == 0 {
         let message = "nothing to collect: neither report, trace nor run was found";
         return Err(Failure::new(message).exit(Exit::Absent));

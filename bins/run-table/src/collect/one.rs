@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -31,8 +31,8 @@ pub(super) enum State {
     /// It is in the data set as it is.
     Unchanged(Tables),
     Failed(Failure),
-    /// A file of a directory that is something else.
-    Unrecognized,
+    /// A file of a directory that is something else, and what.
+    Unrecognized(String),
 }
 
 /// What a run has in the data set.
@@ -66,7 +66,7 @@ pub(super) fn collect(input: &Input, options: &Options<'_>) -> Outcome {
         State::Collected(_) => "collected",
         State::Unchanged(_) => "unchanged",
         State::Failed(_) => "failed",
-        State::Unrecognized => "left out",
+        State::Unrecognized(_) => "left out",
     };
     options.console.detail(format_args!("{path}: {recognized}, {what}: {seconds:.3} s"));
     Outcome { run: input.run.clone(), path: input.path.clone(), kind, state }
@@ -81,14 +81,18 @@ fn try_collect(input: &Input, options: &Options<'_>, kind: &mut Option<String>) 
     })?;
     let source = match Source::open(&input.path) {
         Ok(source) => source,
-        Err(error) if input.in_search && is_something_else(&input.path, &error) => {
-            return Ok(State::Unrecognized);
+        Err(error) => {
+            // What begins as JSON is a trace where it has events, and then it is damaged.
+            let is_damaged = || matches!(Kind::of(&input.path), Ok(Kind::Kineto));
+            return match is_something_else(&error).filter(|_| input.in_search) {
+                Some(why) if !is_damaged() => Ok(State::Unrecognized(why)),
+                _ => Err(error.into()),
+            };
         }
-        Err(error) => return Err(error.into()),
     };
     if input.in_search && source.kind() == Kind::Parquet {
         // Its rows are likely those of a report or trace beside it.
-        return Ok(State::Unrecognized);
+        return Ok(State::Unrecognized("a table in a Parquet file".to_owned()));
     }
     *kind = Some(source.kind().name().to_owned());
     let _lock = lock(layout, &encoded, input)?;
@@ -149,22 +153,18 @@ fn try_collect(input: &Input, options: &Options<'_>, kind: &mut Option<String>) 
     Ok(State::Collected(Tables { count: tables.len(), rows, bytes }))
 }
 
-/// Whether a file that lies in a directory is of another program, and not a damaged source.
-fn is_something_else(path: &Path, error: &Error) -> bool {
+/// Why a file that lies in a directory is of another program, and not a damaged source.
+fn is_something_else(error: &Error) -> Option<String> {
     match error {
-        Error::Unrecognized { .. }
-        | Error::Nsys(flopgap_nsys::Error::NotAnExport { .. })
-        | Error::Kineto(flopgap_kineto::Error::NotATrace { .. }) => true,
-        Error::Kineto(flopgap_kineto::Error::Json { .. }) => !mentions_events(path),
-        _ => false,
+        Error::Unrecognized { what, .. } => Some(format!("not recognized: {what}")),
+        Error::Nsys(flopgap_nsys::Error::NotAnExport { .. }) => {
+            Some("a database of another program".to_owned())
+        }
+        Error::Kineto(flopgap_kineto::Error::NotATrace { .. } | flopgap_kineto::Error::Json { .. }) => {
+            Some("not recognized: JSON".to_owned())
+        }
+        _ => None,
     }
-}
-
-/// Whether the beginning of a JSON file has what makes it a trace.
-fn mentions_events(path: &Path) -> bool {
-    let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
-    read.is_ok() && head.windows(13).any(|window| window == b"\"traceEvents\"")
 }
 
 /// Size and time of a file, or of all files of a run, so that a change shows.

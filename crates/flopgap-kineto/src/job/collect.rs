@@ -11,8 +11,9 @@ use flopgap_trace::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::passes::passes;
+use super::steps::{Steps, framed, is_step};
 use super::{Job, LaunchCall, Piece, Process};
-use crate::{GpuKind, Thread, Trace, WarningKind};
+use crate::{GpuKind, Thread, Trace, Warning, WarningKind};
 
 /// Bits of process and thread ids in a [`ThreadId`].
 const ID_BITS: u32 = 24;
@@ -83,6 +84,7 @@ struct Together {
     names: RangeNames,
     known: FxHashMap<Arc<str>, Name>,
     backward: Vec<(ThreadId, ThreadId)>,
+    framed: Vec<(ThreadId, Vec<usize>)>,
     calls: Vec<LaunchCall>,
     call_names: Texts,
     work: Vec<Piece>,
@@ -119,6 +121,7 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
         processes,
         ranges: Arc::new(ranges),
         backward: together.backward,
+        framed: together.framed,
         calls: together.calls,
         call_names: together.call_names.all,
         work: together.work,
@@ -129,35 +132,56 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
     }
 }
 
+/// The clock of a trace: how far it is from that of the recording.
+#[derive(Clone, Copy)]
+struct Clock(i64);
+
+impl Clock {
+    fn time(self, time: i64) -> i64 {
+        time.saturating_add(self.0)
+    }
+
+    fn interval(self, start: i64, duration: u64) -> Interval {
+        Interval { start: self.time(start), end: self.time(start.saturating_add_unsigned(duration)) }
+    }
+}
+
 impl Together {
-    fn add(&mut self, at: usize, trace: Trace, shift: i64) -> Process {
-        let ids = thread_ids(at, &trace.threads);
-        let time = |time: i64| time.saturating_add(shift);
-        let interval = |start: i64, duration: u64| Interval {
-            start: time(start),
-            end: time(start.saturating_add_unsigned(duration)),
-        };
-        let callers = trace.calls.iter().map(|call| call.thread);
-        let others = trace.annotations.iter().map(|range| range.thread);
-        let others = others.chain(trace.operators.iter().map(|operator| operator.thread));
-        let mut callers = callers.peekable();
-        let id = match callers.peek() {
-            Some(_) => main_process(at, &ids, callers),
-            None => main_process(at, &ids, others),
-        };
+    /// Adds for whom each thread works; those of which nothing says it, and whose work counts in
+    /// the steps during which it was launched.
+    fn push_threads(&mut self, trace: &Trace, ids: &[ThreadId], steps: &Steps) -> FxHashSet<u32> {
         for (worker, thread) in trace.threads.iter().enumerate() {
             if let Some(forward) = thread.backward_of {
                 self.backward.push((ids[forward as usize], ids[worker]));
             }
         }
+        // Annotations are the first ranges of a trace.
+        let first_range = self.ranges.len();
+        let mut odd = FxHashSet::default();
+        for (thread, ranges) in framed(trace, steps) {
+            if ranges.iter().any(|at| is_step(&trace.annotations[*at])) {
+                odd.insert(thread);
+            }
+            let ranges = ranges.into_iter().map(|at| first_range + at).collect();
+            self.framed.push((ids[thread as usize], ranges));
+        }
+        odd
+    }
 
+    /// Adds the ranges; where those are that work names.
+    fn push_ranges(
+        &mut self,
+        trace: &Trace,
+        ids: &[ThreadId],
+        clock: Clock,
+    ) -> FxHashMap<ExternalId, (ThreadId, Interval)> {
         let mut external: FxHashMap<ExternalId, (ThreadId, Interval)> = FxHashMap::default();
-        let marked = trace
-            .annotations
-            .iter()
-            .map(|range| (&range.name, range.thread, interval(range.start, range.duration), range.external));
+        let marked = trace.annotations.iter().map(|range| {
+            (&range.name, range.thread, clock.interval(range.start, range.duration), range.external)
+        });
         let operators = trace.operators.iter().map(|operator| {
-            (&operator.name, operator.thread, interval(operator.start, operator.duration), operator.external)
+            let interval = clock.interval(operator.start, operator.duration);
+            (&operator.name, operator.thread, interval, operator.external)
         });
         let marked = marked.map(|range| (range, RangeStyle::PushPop));
         let operators = operators.map(|range| (range, RangeStyle::Operator));
@@ -168,31 +192,67 @@ impl Together {
             }
             self.push_range(name, thread, interval, style);
         }
-        for (name, thread, Interval { start, end }) in passes(&trace) {
-            let interval = Interval { start: time(start), end: time(end) };
+        for (name, thread, Interval { start, end }) in passes(trace) {
+            let interval = Interval { start: clock.time(start), end: clock.time(end) };
             self.push_range(&Arc::from(name), ids[thread as usize], interval, RangeStyle::Derived);
         }
+        external
+    }
 
+    fn add(&mut self, at: usize, trace: Trace, shift: i64) -> Process {
+        let ids = thread_ids(at, &trace.threads);
+        let clock = Clock(shift);
+        let callers = trace.calls.iter().map(|call| call.thread);
+        let others = trace.annotations.iter().map(|range| range.thread);
+        let others = others.chain(trace.operators.iter().map(|operator| operator.thread));
+        let mut callers = callers.peekable();
+        let id = match callers.peek() {
+            Some(_) => main_process(at, &ids, callers),
+            None => main_process(at, &ids, others),
+        };
+        let steps = Steps::of(&trace);
+        let odd_threads = self.push_threads(&trace, &ids, &steps);
+        let external = self.push_ranges(&trace, &ids, clock);
         let asked: FxHashSet<CorrelationId> =
             trace.gpu_work.iter().filter_map(|work| work.correlation).collect();
         let mut called: FxHashSet<CorrelationId> = FxHashSet::default();
+        // Launches within a step by threads of which nothing says for whom they work.
+        let mut odd: FxHashMap<CorrelationId, u32> = FxHashMap::default();
         let first_call = self.calls.len();
         for call in &trace.calls {
             let correlation = call.correlation.filter(|correlation| asked.contains(correlation));
             called.extend(correlation);
+            if let (true, Some(correlation), Some(step)) =
+                (odd_threads.contains(&call.thread), correlation, steps.at(call.start))
+                && call.start.saturating_add_unsigned(call.duration) <= step.end
+            {
+                odd.insert(correlation, call.thread);
+            }
             self.calls.push(LaunchCall {
                 thread: ids[call.thread as usize],
-                interval: interval(call.start, call.duration),
+                interval: clock.interval(call.start, call.duration),
                 correlation,
                 name: Some(self.call_names.place(&call.name)),
             });
         }
         // What has no correlation gets one that no call has.
         let mut substitute = called.iter().min().map_or(0, |least| least.0.min(0));
+        let mut by_time = (0, 0);
+        let mut by_thread: BTreeMap<u32, u64> = BTreeMap::new();
         for work in &trace.gpu_work {
             let found = work.correlation.filter(|correlation| called.contains(correlation));
+            if let Some(thread) = found.and_then(|correlation| odd.get(&correlation)) {
+                *by_thread.entry(*thread).or_default() += 1;
+            }
+            let named = work.external.and_then(|number| external.get(&number).copied());
             let correlation = found.or_else(|| {
-                let (thread, interval) = *external.get(&work.external?)?;
+                let stand_in = named.or_else(|| {
+                    let Interval { start, end } = steps.at(work.start)?;
+                    by_time = (by_time.0 + 1, by_time.1 + u128::from(work.duration));
+                    let thread = ids[steps.thread? as usize];
+                    Some((thread, Interval { start: clock.time(start), end: clock.time(end) }))
+                });
+                let (thread, interval) = stand_in?;
                 let correlation = work.correlation.or_else(|| {
                     substitute = substitute.checked_sub(1)?;
                     Some(CorrelationId(substitute))
@@ -200,7 +260,7 @@ impl Together {
                 self.calls.push(LaunchCall { thread, interval, correlation: Some(correlation), name: None });
                 Some(correlation)
             });
-            let Interval { start, end } = interval(work.start, work.duration);
+            let Interval { start, end } = clock.interval(work.start, work.duration);
             let kind = match work.kind {
                 GpuKind::Kernel => WorkKind::Kernel,
                 GpuKind::Copy => WorkKind::Copy,
@@ -221,17 +281,13 @@ impl Together {
             let Interval { start, end } = self.calls[at].interval;
             self.extend_span(start, end);
         }
-        let Trace { path, distributed, devices, mut warnings, .. } = trace;
-        // What FLOPs lack is of no interest to who asks for times.
-        warnings.retain(|warning| {
-            !matches!(
-                warning.kind,
-                WarningKind::Uncounted { .. }
-                    | WarningKind::MoreUncounted { .. }
-                    | WarningKind::CountedTwice { .. }
-            )
+        let of_threads = by_thread.into_iter().map(|(thread, operations)| WarningKind::OtherThread {
+            thread: trace.threads[thread as usize].number,
+            operations,
         });
-        Process { path, id, distributed, devices, warnings }
+        let (operations, nanoseconds) = by_time;
+        let of_times = (operations > 0).then_some(WarningKind::CountedByTime { operations, nanoseconds });
+        process(id, of_threads.chain(of_times).collect(), trace)
     }
 
     /// The place of a group of ranks.
@@ -266,4 +322,20 @@ impl Together {
         let (first, last) = self.span.unwrap_or((start, end));
         self.span = Some((first.min(start), last.max(end)));
     }
+}
+
+/// What is said of a trace that was added.
+fn process(id: ProcessId, more: Vec<WarningKind>, trace: Trace) -> Process {
+    let Trace { path, profiler, distributed, devices, mut warnings, .. } = trace;
+    // What FLOPs lack is of no interest to who asks for times.
+    warnings.retain(|warning| {
+        !matches!(
+            warning.kind,
+            WarningKind::Uncounted { .. }
+                | WarningKind::MoreUncounted { .. }
+                | WarningKind::CountedTwice { .. }
+        )
+    });
+    warnings.extend(more.into_iter().map(|kind| Warning { event: None, kind }));
+    Process { path, id, profiler, distributed, devices, warnings }
 }

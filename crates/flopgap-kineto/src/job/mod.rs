@@ -1,7 +1,9 @@
 //! The traces of a job, one for each of its processes, as one recording.
 
+mod alike;
 mod collect;
 mod passes;
+mod steps;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +16,7 @@ use flopgap_trace::{
     Work, WorkKind,
 };
 
-use crate::{Device, Distributed, Error, Trace, Warning, WarningKind};
+use crate::{Device, Distributed, Error, Profiler, Trace, Warning, WarningKind};
 
 /// The traces of a job, one for each of its processes, as one recording; of one process, one trace.
 ///
@@ -25,7 +27,11 @@ use crate::{Device, Distributed, Error, Trace, Warning, WarningKind};
 ///   ([`RangeStyle::Derived`](flopgap_trace::RangeStyle::Derived)).
 /// - Work that a thread launches while it runs another thread's operators backward belongs to the
 ///   ranges of both ([`AttributeBy::Process`]), or to its own alone ([`AttributeBy::Thread`]).
-/// - Where a call was not recorded, the operator or annotation that the work names stands for it.
+/// - Work of any other thread of the process belongs to the annotations, such as steps, during
+///   which it is launched, too ([`AttributeBy::Process`]), unless that thread marks the like
+///   itself.
+/// - Where a call was not recorded, the operator or annotation that the work names stands for it,
+///   or else the step of the profiler during which the work began.
 ///
 /// ```
 /// use flopgap_kineto::Job;
@@ -49,6 +55,8 @@ pub struct Job {
     ranges: Arc<Ranges>,
     /// Threads that run another thread's operators backward: the other one, and its own.
     backward: Vec<(ThreadId, ThreadId)>,
+    /// Other threads, and the ranges of their process that contain what they launch.
+    framed: Vec<(ThreadId, Vec<usize>)>,
     calls: Vec<LaunchCall>,
     /// What calls are called.
     call_names: Vec<Arc<str>>,
@@ -68,6 +76,8 @@ pub struct Process {
     pub path: PathBuf,
     /// The number that stands for it.
     pub id: ProcessId,
+    /// Who recorded it.
+    pub profiler: Profiler,
     /// Its rank, where the trace says it.
     pub distributed: Option<Distributed>,
     /// The GPUs of its machine.
@@ -134,17 +144,22 @@ impl Job {
     /// The recording of some traces, by rank.
     ///
     /// # Errors
-    /// [`Error::SameRank`] when two of them are of one rank of a job.
+    /// [`Error::SameRank`] when two of them are of one rank of a job, and [`Error::NotOneJob`] when
+    /// they are not of one: by their ranks, by the names and ids of their jobs, and by when they
+    /// were recorded.
     pub fn of(mut traces: Vec<Trace>) -> Result<Job, Error> {
         let rank = |trace: &Trace| trace.distributed.as_ref().and_then(|distributed| distributed.rank);
         traces.sort_by_key(rank);
-        for pair in traces.windows(2) {
-            if let (Some(rank), true) = (rank(&pair[0]), rank(&pair[0]) == rank(&pair[1])) {
-                let [path, other] = [&pair[0].path, &pair[1].path].map(PathBuf::clone);
-                return Err(Error::SameRank { path, other, rank });
-            }
-        }
+        alike::require_one(&traces)?;
         Ok(collect::job(traces))
+    }
+
+    /// Whether some traces are the ranks of one job, so that [`Job::of`] takes them together.
+    ///
+    /// # Errors
+    /// As [`Job::of`]: why not.
+    pub fn require_one(traces: &[Trace]) -> Result<(), Error> {
+        alike::require_one(traces)
     }
 
     /// The processes, by rank.
@@ -197,6 +212,11 @@ impl Job {
                 for (_, worker) in self.backward.iter().filter(|(thread, _)| *thread == range.thread) {
                     threads.add(*worker, at);
                 }
+            }
+        }
+        for (thread, ranges) in self.framed.iter().filter(|_| by == AttributeBy::Process) {
+            for at in ranges {
+                threads.add(*thread, *at);
             }
         }
         let interval = |range: &flopgap_trace::Range| Interval {

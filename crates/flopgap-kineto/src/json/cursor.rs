@@ -81,6 +81,11 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// The bytes from a place that was passed to here.
+    pub(crate) fn since(&self, at: usize) -> &'a [u8] {
+        &self.bytes[at..self.at]
+    }
+
     pub(crate) fn new(bytes: &'a [u8], at_end: bool) -> Cursor<'a> {
         Cursor { bytes, at: 0, at_end }
     }

@@ -6,4 +6,6 @@ mod bombs;
 mod corpus;
 mod gpu;
 mod host;
+mod others;
 mod recorded;
+mod threads;
