@@ -13,10 +13,10 @@ from typing import Any, Union
 from ._flopgap import Table
 
 __all__ = [
-    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GpuTimes", "Instance", "InstanceWork", "KernelChange", "KernelTimes",
-    "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Pass", "PassGpu", "PassSpread", "Passes", "Place", "PlaceDiff",
-    "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Selection", "Share", "Shares", "Side", "Spread", "Summary",
-    "Times", "Unlaunched", "WorkDifference", "WorkRow",
+    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange",
+    "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier", "Pass", "PassGpu", "PassSpread", "Passes",
+    "Period", "Place", "PlaceDiff", "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Sample", "Selection", "Share", "Shares", "Shift",
+    "Side", "Spread", "Summary", "Times", "Unlaunched", "WorkDifference", "WorkRow",
 ]
 
 
@@ -280,6 +280,33 @@ class Against:
 
 
 @dataclass(frozen=True)
+class Outlier:
+    """A period that is far longer than the others."""
+
+    start_ns: int
+    period_ns: int
+    #: How much of it was after its step.
+    between_ns: int
+
+
+@dataclass(frozen=True)
+class Period:
+    """From the beginning of one step to that of the next."""
+
+    times: Times
+    #: None for fewer than 10.
+    p90_ns: int | None
+    #: None for fewer than 100.
+    p99_ns: int | None
+    #: Throughput: how many steps begin in a second.
+    per_second: float
+    #: From the end of a step to the beginning of the next; negative where they overlap.
+    between: Times
+    outliers: int
+    longest: list[Outlier]
+
+
+@dataclass(frozen=True)
 class Pass:
     """All instances of one range."""
 
@@ -294,6 +321,8 @@ class Pass:
     left_out: LeftOut
     #: From the beginning to the end of the range, on the host.
     host: Times
+    #: From one beginning to the next; None for the passes within steps.
+    period: Period | None
     #: The part of it in which its thread was blocked by calls; None without CUDA API data.
     waiting: Times | None
     #: The sum of it by what blocked; None where nothing did.
@@ -521,6 +550,46 @@ class RangeChange:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """The durations of one time of a step or pass, in the slowest process or on the slowest GPU."""
+
+    count: int
+    #: How many before them were far longer, as in warming up, and are not judged.
+    settling: int
+    median_ns: float
+    place: Place | None
+
+
+@dataclass(frozen=True)
+class Shift:
+    """By how much durations are longer: the true change is above ``low``, and below ``high``, with 99 % each."""
+
+    change: float
+    low: float
+    high: float
+    #: How often equal runs would differ by as much or more in this direction.
+    p: float
+    #: The smallest change that would have been told from none.
+    seen_from: float
+    #: ``ranks`` or ``student``.
+    test: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A time of a step or pass, before and after."""
+
+    #: None for the scope itself.
+    pass_: str | None = field(metadata={"json": "pass"})
+    #: ``period``, ``wall``, ``projected`` or ``busy``.
+    by: str
+    samples: tuple[Sample, Sample]
+    #: None where nothing shows how it scatters.
+    shift: Shift | None
+    level: float
+
+
+@dataclass(frozen=True)
 class Diff(_Answer):
     """Two traces of the same program, before and after a change."""
 
@@ -535,6 +604,10 @@ class Diff(_Answer):
     kernels: list[KernelChange]
     #: Ranges outside of warming up: the largest change first.
     ranges: list[RangeChange]
+    #: What the GPUs are called, before and after.
+    gpus: tuple[list[str], list[str]]
+    #: The times of steps and passes, those of the scope first.
+    judged: list[Judged]
     #: Whether both do the same work, to the last launch and byte.
     same_work: bool
     #: In a sentence.

@@ -9,11 +9,13 @@ use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::compare::scopes;
-use flopgap_timings::diff::{self, By, Change, Diff, PlaceDiff, Quantity, RangeChange, Side, Slower, diff};
+use flopgap_timings::diff::{
+    self, By, Change, Diff, Judged, Measure, PlaceDiff, Quantity, RangeChange, Side, Verdict, diff,
+};
 use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
-use crate::answer::{Answer, report, unanswered};
+use crate::answer::{Answer, ms, report, unanswered};
 use crate::kernels::Names;
 use crate::opening::Opener;
 use crate::scope::{ScopeArguments, named};
@@ -29,7 +31,8 @@ pub(crate) struct Arguments {
     before: PathBuf,
     /// One after the change.
     after: PathBuf,
-    /// Exit with code 1 if the step, a kernel or a range is slower by more than this percentage.
+    /// Exit with code 1 if a step or pass is slower beyond scatter, by this percentage; with 4 if
+    /// that cannot be told.
     #[arg(long, value_name = "PERCENT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
     /// The time by which --fail-if-slower judges.
@@ -38,7 +41,7 @@ pub(crate) struct Arguments {
     /// Exit with code 1 if the traces do not hold the same work: other kernels, launches or bytes.
     #[arg(long)]
     fail_if_work_differs: bool,
-    /// Judge and show only kernels and ranges whose total is at least this many microseconds in one
+    /// Show only kernels and ranges whose total is at least this many microseconds in one
     /// of the traces.
     #[arg(long, value_name = "US", default_value_t = 100)]
     min_total_us: u64,
@@ -65,11 +68,13 @@ pub(crate) struct Arguments {
 /// By which time a gate judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum ByArg {
-    /// Time on the host: of the step and of ranges.
+    /// From the beginning of a step to that of the next one.
+    Period,
+    /// Time on the host, from the beginning to the end.
     Wall,
-    /// From the first to the last GPU operation: of the step and of ranges.
+    /// From the first to the last GPU operation.
     Gpu,
-    /// The time in which GPUs were busy: of the step, of ranges and of kernels.
+    /// The time in which the GPU was busy.
     Busy,
     /// What is slower by any of them.
     #[default]
@@ -79,6 +84,7 @@ enum ByArg {
 impl From<ByArg> for By {
     fn from(by: ByArg) -> By {
         match by {
+            ByArg::Period => By::Period,
             ByArg::Wall => By::Wall,
             ByArg::Gpu => By::Gpu,
             ByArg::Busy => By::Busy,
@@ -92,7 +98,9 @@ struct Data<'a> {
     #[serde(flatten)]
     diff: &'a Diff,
     same_work: bool,
-    slower: &'a [Slower],
+    slower: &'a [Judged],
+    /// Whether there was too little to judge by; absent without a gate.
+    undecided: Option<bool>,
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
@@ -111,17 +119,11 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     before.warn_all();
     after.warn_all();
 
-    let by = By::from(arguments.judge_by);
-    if by == By::Wall && found.places.iter().all(|place| place.wall_ns.difference().is_none()) {
-        return Err(Failure::new(
-            "the traces do not say for how long they were recorded, so --judge-by wall has nothing to judge",
-        )
-        .hint("name ranges with --range, or use --judge-by gpu")
-        .exit(Exit::Absent));
-    }
     let least = i128::from(arguments.min_total_us) * 1000;
-    let slower =
-        arguments.fail_if_slower.map(|percent| found.slower(percent / 100.0, least, by)).unwrap_or_default();
+    let gate = arguments.fail_if_slower.map(|percent| {
+        let by = By::from(arguments.judge_by);
+        (percent, found.gate(percent / 100.0, by))
+    });
     let mut said = vec![sentences::diff_scope(&found)];
     said.extend(sentences::diff(&found));
     found.kernels.retain(|kernel| kernel.time.most_ns() >= least);
@@ -131,6 +133,9 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     };
     found.ranges.retain(|range| most(range) >= least);
     let mut tables = Vec::new();
+    if !found.judged.is_empty() {
+        tables.push(steps(&found));
+    }
     for place in &found.places {
         tables.push(times(&found, place));
     }
@@ -138,22 +143,89 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let tables =
         tables.into_iter().collect::<Result<Vec<_>, ReportError>>().map_err(|error| report(&error))?;
     let same_work = found.same_work();
-    let answer = Answer::new(&Data { diff: &found, same_work, slower: &slower }, tables, said)?;
+    let data = Data {
+        diff: &found,
+        same_work,
+        slower: gate.as_ref().map(|(_, gate)| gate.slower.as_slice()).unwrap_or_default(),
+        undecided: gate.as_ref().map(|(_, gate)| gate.blind),
+    };
+    let answer = Answer::new(&data, tables, said)?;
     let printed = answer.print(&arguments.output, opener.console());
     // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked
     // for.
-    let mut failures = Vec::new();
-    if let Some(percent) = arguments.fail_if_slower.filter(|_| !slower.is_empty()) {
-        failures.push(sentences::slower(&found, &slower, percent));
+    match ended(&found, gate.as_ref(), arguments.fail_if_work_differs) {
+        Some(failure) => Err(failure),
+        None => printed,
     }
-    match (same_work, arguments.fail_if_work_differs) {
-        (false, true) => failures.push(sentences::verdict(&found)),
-        (false, false) if arguments.fail_if_slower.is_some() => {
-            flopgap_cli::warn(PROGRAM, sentences::verdict(&found));
+}
+
+/// How the gates end the program, which warns of what does not.
+fn ended(found: &Diff, gate: Option<&(f64, Verdict)>, same_work: bool) -> Option<Failure> {
+    let mut failures = Vec::new();
+    if let Some((percent, gate)) = gate {
+        flopgap_cli::warn_all(PROGRAM, sentences::other_gpus(found));
+        if !gate.slower.is_empty() {
+            failures.push(sentences::slower(found, &gate.slower, *percent));
         }
+        if !gate.blind && *percent > 0.0 {
+            flopgap_cli::warn_all(PROGRAM, sentences::open(found, &gate.open, *percent));
+        }
+    }
+    match (found.same_work(), same_work) {
+        (false, true) => failures.push(sentences::verdict(found)),
+        (false, false) if gate.is_some() => flopgap_cli::warn(PROGRAM, sentences::verdict(found)),
         _ => {}
     }
-    if failures.is_empty() { printed } else { Err(Failure::new(failures.join("\n"))) }
+    if !failures.is_empty() {
+        return Some(Failure::new(failures.join("\n")));
+    }
+    let (_, gate) = gate.filter(|(_, gate)| gate.blind)?;
+    let failure = Failure::new(sentences::undecided(found, gate)).exit(Exit::Undecided);
+    Some(failure.hint(if found.judged.is_empty() {
+        "mark steps with NVTX ranges or torch.profiler's `step()`, or name ranges that repeat with --range"
+    } else {
+        "record more steps: 6 or more after warming up, 20 where they scatter by 2 %"
+    }))
+}
+
+/// Each time of steps and passes, with the interval of its change.
+fn steps(found: &Diff) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Medians of steps and passes; 98% interval of the change",
+        [
+            Column::text("range", "range"),
+            Column::text("time", "time"),
+            Column::number("n_before", "n"),
+            Column::number("n_after", "after"),
+            Column::number("median_before_ms", "before").unit("ms"),
+            Column::number("median_after_ms", "after").unit("ms"),
+            Column::number("change", "change"),
+            Column::number("low", "from"),
+            Column::number("high", "to"),
+        ],
+    )?;
+    for judged in &found.judged {
+        let [before, after] = &judged.samples;
+        let medians = Quantity { before: Some(before.median_ns), after: Some(after.median_ns) };
+        let change = judged.shift.map_or(medians.fraction(), |shift| Some(shift.change));
+        table.push([
+            Cell::text(judged.pass.as_ref().unwrap_or(&found.scope[1])),
+            Cell::text(match judged.by {
+                Measure::Period => "period",
+                Measure::Wall => "wall",
+                Measure::Projected => "GPU projected",
+                _ => "GPU busy",
+            }),
+            Cell::from(before.count),
+            Cell::from(after.count),
+            ms(before.median_ns),
+            ms(after.median_ns),
+            changed(change),
+            changed(judged.shift.map(|shift| shift.low)),
+            changed(judged.shift.map(|shift| shift.high)),
+        ])?;
+    }
+    Ok(table)
 }
 
 fn us(ns: f64) -> Cell {

@@ -130,6 +130,9 @@ fn times(timeit: &str, column: Option<&str>) -> Result<Vec<i64>, Failure> {
 /// The tables of one trace.
 pub(crate) fn tables_of(trace: &str, passes: &Passes) -> Result<Vec<Table>, ReportError> {
     let mut tables = vec![durations(trace, passes)?];
+    if passes.passes.iter().any(|pass| pass.period.is_some()) {
+        tables.push(periods(trace, passes)?);
+    }
     if passes.passes.iter().any(|pass| pass.gpu.is_some()) {
         tables.push(explanation(trace, passes)?);
     }
@@ -206,6 +209,40 @@ fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     if let Some(measured) = &passes.measured {
         let process = by_process(passes).then_some(Cell::Absent);
         row("(outside)", process, "measured", measured)?;
+    }
+    Ok(table)
+}
+
+/// How often steps begin.
+fn periods(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
+    let mut columns = vec![Column::text("pass", "pass")];
+    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
+    columns.extend([
+        Column::number("n", "n"),
+        Column::number("per_second", "per s"),
+        Column::number("median_ms", "median").unit("ms"),
+        Column::number("p90_ms", "p90").unit("ms"),
+        Column::number("p99_ms", "p99").unit("ms"),
+        Column::number("max_ms", "max").unit("ms"),
+        Column::number("outliers", "outliers"),
+        Column::number("between_ms", "between").unit("ms"),
+    ]);
+    let mut table = Table::new(format!("Period of {trace}: from one beginning to the next"), columns)?;
+    for pass in &passes.passes {
+        let Some(period) = &pass.period else { continue };
+        let mut row = vec![Cell::text(&pass.name)];
+        row.extend(process(passes, pass));
+        row.extend([
+            Cell::from(period.times.count),
+            Cell::float(period.per_second, 2),
+            ms(period.times.median_ns),
+            Cell::optional(period.p90_ns, |ns| ms(ns as f64)),
+            Cell::optional(period.p99_ns, |ns| ms(ns as f64)),
+            ms(period.times.max_ns as f64),
+            Cell::from(period.outliers),
+            ms(period.between.median_ns),
+        ]);
+        table.push(row)?;
     }
     Ok(table)
 }

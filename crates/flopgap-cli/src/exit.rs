@@ -15,6 +15,8 @@ pub enum Exit {
     Usage = 2,
     /// The requested data is not in the input, or not available on this machine.
     Absent = 3,
+    /// What was to be judged could not be: the inputs are there and hold too little to tell.
+    Undecided = 4,
 }
 
 impl From<Exit> for ExitCode {
@@ -30,5 +32,19 @@ impl From<ErrorKind> for Exit {
             ErrorKind::Usage => Exit::Usage,
             ErrorKind::Absent => Exit::Absent,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scripts depend on the numbers; the documents name them.
+    #[test]
+    fn every_code_has_its_number() {
+        let all = [Exit::Done, Exit::Failed, Exit::Usage, Exit::Absent, Exit::Undecided];
+        assert_eq!(all.map(|exit| exit as u8), [0, 1, 2, 3, 4]);
+        let readme = include_str!("../README.md");
+        assert!(readme.contains("4 what was to be judged could not be"), "{readme}");
     }
 }

@@ -1,10 +1,14 @@
 //! An export as any recording.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_trace::{ApiCall, Copied, GpuNumber, Memory, Operation, ReadError, Recording, Work, WorkKind};
+use flopgap_hint::Hint as _;
+use flopgap_trace::{
+    ApiCall, Copied, GpuId, GpuNumber, Memory, Operation, ProcessId, ReadError, Recording, Work, WorkKind,
+};
 use rustc_hash::FxHashMap;
 
 use crate::gpu_work::{graph_name, recorded};
@@ -73,6 +77,23 @@ impl Recording for Trace {
             Some(GpuNumber { pid: device.pid, device: device.device, gpu: device.gpu? })
         });
         Ok(numbers.collect())
+    }
+
+    fn gpu_names(&self) -> Result<Vec<String>, ReadError> {
+        let gpus = match self.gpus() {
+            Ok(gpus) => gpus,
+            Err(error) if error.is_absence() => return Ok(Vec::new()),
+            Err(error) => return Err(ReadError::new(error)),
+        };
+        let name = |id| gpus.iter().find(|gpu| gpu.id == id).and_then(|gpu| gpu.name.as_deref());
+        let numbers = self.gpu_numbers()?;
+        let used = self.gpu_activity(None, Attribution::default()).map_err(ReadError::new)?;
+        let names = used.iter().filter_map(|used| {
+            let pid = used.process.map(ProcessId::pid);
+            let known = numbers.iter().find(|known| Some(known.pid) == pid && known.device == used.device);
+            name(known.map_or(GpuId(used.device.0), |known| known.gpu)).map(str::to_owned)
+        });
+        Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
     }
 }
 

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::kind::PassKind;
 use crate::occupancy::Occupancy;
 use crate::pattern::RangePattern;
+use crate::period::Period;
 use crate::place::{Gpus, Place, Spread};
 use crate::select::{Group, LeftOut, Named, WarmUp};
 use crate::selection::{Owner, Selection};
@@ -111,6 +112,9 @@ pub struct Pass {
     /// were derived from operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_self_ns: Option<i64>,
+    /// From the beginning of one to that of the next; absent for the passes within steps, and where
+    /// no two follow each other.
+    pub period: Option<Period>,
     /// The part of [`host`](Self::host) in which the range's own thread was blocked by a call
     /// ([`Blocking`]). Absent without CUDA API data.
     pub waiting: Option<Times>,
@@ -288,6 +292,7 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
                 together: &together[own.clone()],
                 gpus: of_gpus.iter().map(|(device, work)| (*device, &work[own.clone()])).collect(),
             };
+            let period = has_period(group.kind, options).then(|| Period::of(&nvtx, &group.instances));
             let process = around.process(&group);
             for (device, work) in &quiet {
                 let busy = work[own.clone()].iter().flatten().map(|work| work.busy);
@@ -300,6 +305,7 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
                 continue;
             };
             pass.host_self_ns = host_self_ns;
+            pass.period = period.flatten();
             if options.pool {
                 pass.gpus = Vec::new();
             }
@@ -320,6 +326,16 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
         measured,
         nearest,
     })
+}
+
+/// Whether the time from one instance to the next says something: that of the passes within a step
+/// is the step's, and nobody asks for that of every range of a trace.
+fn has_period(kind: PassKind, options: &Options) -> bool {
+    match kind {
+        PassKind::Step | PassKind::Decode | PassKind::Prefill => true,
+        PassKind::Named => !options.no_instances,
+        _ => false,
+    }
 }
 
 /// The groups that were requested, of which at least one has an instance left.
@@ -504,6 +520,7 @@ fn pass(group: Group, around: &Around<'_>, work: &Work<'_>, measured: Option<&Ti
         left_out: group.left_out,
         host,
         host_self_ns: None,
+        period: None,
         waiting,
         gpu,
         gpus: own,

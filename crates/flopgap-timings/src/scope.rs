@@ -58,6 +58,8 @@ pub(crate) struct Scoped {
     pub(crate) scope: String,
     pub(crate) attribution: Option<Owner>,
     pub(crate) selection: Option<Selection>,
+    /// The instances of the ranges, by time; empty for a whole trace.
+    pub(crate) instances: Vec<usize>,
     /// Everything, wherever it ran.
     pub(crate) whole: Part,
     /// Each process on each GPU, by process and GPU; empty where there is one alone, or when all
@@ -299,7 +301,8 @@ impl Scope {
         let whole = Part { optimizer: in_optimizer.kernels, ..whole };
         let attribution = Some(self.attribution.by.into());
         let unlaunched = Some(launched.unlaunched().into());
-        Ok(Scoped { scope, attribution, selection: Some(selection), whole, places, optimizer, unlaunched })
+        let selection = Some(selection);
+        Ok(Scoped { scope, attribution, selection, instances, whole, places, optimizer, unlaunched })
     }
 
     /// The GPU work of a whole trace.
@@ -356,7 +359,16 @@ impl Scope {
             ..Part::new(None, times)
         };
         let scope = "all".to_owned();
-        Ok(Scoped { scope, attribution: None, selection: None, whole, places, optimizer, unlaunched: None })
+        Ok(Scoped {
+            scope,
+            attribution: None,
+            selection: None,
+            instances: Vec::new(),
+            whole,
+            places,
+            optimizer,
+            unlaunched: None,
+        })
     }
 
     /// The optimizer passes of the trace, or those that lie in some instances of ranges, with their

@@ -89,6 +89,13 @@ pub trait Recording: Send + Sync {
     /// What keeps them from being read.
     fn gpu_numbers(&self) -> Result<Vec<GpuNumber>, ReadError>;
 
+    /// What the GPUs that worked are called, such as `NVIDIA H200`, each kind once, in order; empty
+    /// where that is not recorded.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn gpu_names(&self) -> Result<Vec<String>, ReadError>;
+
     /// The ranks of the processes of a job; empty where there is one process or the recording does
     /// not say it.
     fn ranks(&self) -> Vec<(ProcessId, u64)> {

@@ -1,7 +1,7 @@
 //! What a change made slower or faster.
 
 use flopgap_report::numbers::{self, signed_percent};
-use flopgap_timings::diff::{Compared, Counted, Diff, PlaceDiff, Quantity, Slower, WorkDifference};
+use flopgap_timings::diff::{Counted, Diff, Judged, Measure, PlaceDiff, Quantity, Verdict, WorkDifference};
 
 use super::{mean_of, owner, selection, time, unlaunched, upper_first};
 
@@ -27,7 +27,7 @@ pub(crate) fn scope(found: &Diff) -> String {
 pub fn verdict(found: &Diff) -> String {
     if let Some([before, after]) = found.unmatched {
         return format!(
-            "The traces do not hold the same work: {before} places (processes on GPUs) before and {after} after, so all are taken together."
+            "The traces do not hold the same work: {before} places (processes on GPUs) before and {after} after, so sums are of all together, and of medians those of the slowest."
         );
     }
     let mut different = found.places.iter().filter(|place| !place.work.is_empty());
@@ -51,42 +51,127 @@ pub fn verdict(found: &Diff) -> String {
     )
 }
 
-/// What got slower by more than some percentage, a line each.
-pub(crate) fn slower(found: &Diff, slower: &[Slower], percent: f64) -> String {
-    let lines = slower.iter().map(|slower| {
+/// What got slower, a line each.
+pub(crate) fn slower(found: &Diff, slower: &[Judged], percent: f64) -> String {
+    let lines = slower.iter().map(|judged| {
+        let [before, after] = judged.samples;
         // One unit for both.
-        let (scale, unit) = if slower.after_ns < 1e5 { (1e3, "µs") } else { (1e6, "ms") };
+        let (scale, unit) = if after.median_ns < 1e5 { (1e3, "µs") } else { (1e6, "ms") };
         format!(
-            "\n  {}, {}: {:.3} {unit} before, {:.3} {unit} after ({})",
-            compared(found, &slower.what),
-            slower.by,
-            slower.before_ns / scale,
-            slower.after_ns / scale,
-            signed_percent(slower.fraction, 1)
+            "\n  {}: {:.3} {unit} before, {:.3} {unit} after ({})",
+            compared(found, judged),
+            before.median_ns / scale,
+            after.median_ns / scale,
+            interval(judged),
         )
     });
-    format!("slower by more than {percent}%:{}", lines.collect::<String>())
+    format!("slower, and by {percent}% or more is not excluded:{}", lines.collect::<String>())
 }
 
-fn compared(found: &Diff, compared: &Compared) -> String {
-    let on = |text: Option<String>| text.map(|text| format!(" ({text})")).unwrap_or_default();
-    match compared {
-        Compared::Kernel { name, place } => {
-            format!("kernel {name}{}", on(place.map(|place| place.to_string())))
-        }
-        Compared::Range { name, process, gpu } => {
-            let gpu = gpu.map(|gpu| format!(" on GPU {gpu}")).unwrap_or_default();
-            format!("range `{name}`{}{gpu}", on(process.map(|process| format!("process {process}"))))
-        }
-        Compared::Scope { place } => {
-            format!("{}{}", what(found), on(place.map(|place| place.to_string())))
-        }
+/// What may be slower by some percentage without being seen; nothing where there is none.
+pub(crate) fn open(found: &Diff, open: &[Judged], percent: f64) -> Option<String> {
+    let steps = open.iter().filter(|judged| judged.pass.is_none());
+    let lines: Vec<String> =
+        steps.map(|judged| format!("\n  {} ({})", compared(found, judged), interval(judged))).collect();
+    (!lines.is_empty())
+        .then(|| format!("scatter may hide that it is slower by {percent}%:{}", lines.concat()))
+}
+
+/// Why nothing could be judged.
+pub(crate) fn undecided(found: &Diff, gate: &Verdict) -> String {
+    if found.judged.is_empty() {
+        let what = "everything recorded is there but once before and once after";
+        return format!("cannot tell whether it is slower: {what}, so nothing shows how it scatters");
     }
+    let steps = gate.open.iter().filter(|judged| judged.pass.is_none());
+    let lines = steps.map(|judged| {
+        let [before, after] = judged.samples.map(|sample| sample.count);
+        let seen = match judged.shift {
+            Some(shift) if shift.seen_from < FEW => {
+                format!(", a change is seen from {} on", signed_percent(shift.seen_from, 0))
+            }
+            _ => String::new(),
+        };
+        format!("\n  {}: {before} before, {after} after{seen}", compared(found, judged))
+    });
+    format!(
+        "cannot tell whether it is slower, with so few and such scatter:{}",
+        lines.collect::<Vec<_>>().concat()
+    )
+}
+
+/// What sees no change below this is no measure of one.
+const FEW: f64 = 10.0;
+
+/// `+4.2%, from +3.9% to +4.5%`.
+fn interval(judged: &Judged) -> String {
+    match judged.shift {
+        Some(shift) if shift.seen_from < FEW => format!(
+            "{}, from {} to {}",
+            signed_percent(shift.change, 1),
+            signed_percent(shift.low, 1),
+            signed_percent(shift.high, 1)
+        ),
+        _ => "too few to tell".to_owned(),
+    }
+}
+
+/// What is judged, by which time, and where.
+fn compared(found: &Diff, judged: &Judged) -> String {
+    let what = judged.pass.as_ref().map_or_else(|| what(found), |pass| format!("pass `{pass}`"));
+    let places = judged.samples.map(|sample| sample.place.map(|place| place.to_string()));
+    let slowest = match places {
+        [Some(before), Some(after)] if before == after => format!(" (slowest: {after})"),
+        [Some(before), Some(after)] => format!(" (slowest: {before} before, {after} after)"),
+        _ => String::new(),
+    };
+    format!("{what}, {}{slowest}", judged.by)
+}
+
+/// That the traces are of other GPUs; nothing where they are of the same, or do not say it.
+pub(crate) fn other_gpus(found: &Diff) -> Option<String> {
+    let [before, after] = found.gpus.each_ref().map(|names| names.join(", "));
+    found.other_gpus().then(|| {
+        format!("The traces were recorded on other GPUs, {before} before and {after} after: a change may be theirs.")
+    })
+}
+
+/// The period of the steps, and what is behind the intervals.
+fn steps(found: &Diff) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let scope = || found.judged.iter().filter(|judged| judged.pass.is_none());
+    if let Some(judged) = scope().find(|judged| judged.by == Measure::Period) {
+        let [before, after] = judged.samples.map(|sample| sample.median_ns);
+        let change = signed_percent(judged.shift.map_or(after / before - 1.0, |shift| shift.change), 1);
+        sentences.push(format!(
+            "{} begins every {} before and every {} after (medians, {change}): {} and {} a second.",
+            upper_first(&what(found)),
+            time(before),
+            time(after),
+            numbers::float(1e9 / before, 1),
+            numbers::float(1e9 / after, 1)
+        ));
+    }
+    let settling = |at: usize| scope().map(|judged| judged.samples[at].settling).max().unwrap_or_default();
+    let (before, after) = (settling(0), settling(1));
+    if before + after > 0 {
+        sentences.push(format!(
+            "The first {before} before and {after} after are far longer than the rest, as in warming up, and not in the medians."
+        ));
+    }
+    if scope().any(|judged| judged.shift.is_some()) {
+        sentences.push(
+            "The intervals are of the scatter within each run; how far two runs of one program are apart, they do not show.".to_owned(),
+        );
+    }
+    sentences
 }
 
 /// [`diff`] without what was looked at.
 pub(crate) fn of_times(found: &Diff) -> Vec<String> {
     let mut sentences = vec![verdict(found)];
+    sentences.extend(other_gpus(found));
+    sentences.extend(steps(found));
     for place in &found.places {
         sentences.push(times(found, place));
         sentences.extend(like_for_like(place));

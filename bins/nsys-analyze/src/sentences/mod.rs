@@ -22,7 +22,7 @@ pub use communication::communication;
 pub use compare::compare;
 pub(crate) use compare::{of_scope, of_times as compare_times};
 pub use diff::{diff, verdict};
-pub(crate) use diff::{scope as diff_scope, slower};
+pub(crate) use diff::{open, other_gpus, scope as diff_scope, slower, undecided};
 pub use kernels::kernels;
 pub(crate) use kernels::{kernels_of_both, other_kernels, same_top, spread as spread_of_kernels, top};
 pub use passes::passes;

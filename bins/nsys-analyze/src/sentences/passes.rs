@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use flopgap_report::numbers;
 use flopgap_timings::passes::{GpuTimes, Pass, Passes, SpreadTime};
-use flopgap_timings::{Blocking, Times, WaitingFor};
+use flopgap_timings::{Blocking, Period, Times, WaitingFor};
 
 use super::{owner, percent, selection, time, unlaunched};
 
@@ -35,6 +35,7 @@ pub(crate) fn of_times(found: &Passes) -> Vec<String> {
         // Of several processes the slowest is described, and how far it is from the others.
         if found.slowest(&pass.name).is_none_or(|slowest| pass.process == Some(slowest)) {
             sentences.extend(host_and_gpu(pass));
+            sentences.extend(pass.period.as_ref().map(|period| throughput(pass, period)));
         }
     }
     for apart in &found.spreads {
@@ -46,6 +47,40 @@ pub(crate) fn of_times(found: &Passes) -> Vec<String> {
     }
     sentences.extend(unlaunched(found.unlaunched));
     sentences
+}
+
+/// How often a step begins, what is between two of them, and which are far longer.
+fn throughput(pass: &Pass, period: &Period) -> String {
+    let (median, count) = (period.times.median_ns, period.times.count);
+    let mut text = format!(
+        "`{}` begins every {} (median of {count}), {} a second",
+        pass.name,
+        time(median),
+        numbers::float(period.per_second, 1)
+    );
+    let between = period.between.median_ns;
+    if between > NOTABLE * median {
+        let _ = write!(
+            text,
+            "; {} of it ({}) is between one and the next",
+            time(between),
+            percent(between / median)
+        );
+    }
+    if let Some(longest) = period.longest.first() {
+        let far = match period.outliers {
+            1 => "One is far longer:".to_owned(),
+            several => format!("{several} are far longer, the longest"),
+        };
+        let _ = write!(
+            text,
+            ". {far} {}, which begins at {}; {} of it after its end",
+            time(longest.period_ns as f64),
+            time(longest.start_ns as f64),
+            time(longest.between_ns as f64)
+        );
+    }
+    text + "."
 }
 
 fn against_measured(pass: &Pass, measured: &Times) -> String {

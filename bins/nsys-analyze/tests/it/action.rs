@@ -34,6 +34,7 @@ fn compare(before: &str, after: &str, percent: &str, same_work: bool) -> (i32, S
         .env("FAIL_IF_SLOWER", percent)
         .env("JUDGE_BY", "any")
         .env("FAIL_IF_WORK_DIFFERS", same_work.to_string())
+        .env("FAIL_IF_UNDECIDED", "true")
         .env("TOP", "3")
         .output()
         .unwrap();

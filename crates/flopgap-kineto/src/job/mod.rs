@@ -5,6 +5,7 @@ mod collect;
 mod passes;
 mod steps;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -349,6 +350,15 @@ impl Recording for Job {
     fn gpu_numbers(&self) -> Result<Vec<GpuNumber>, ReadError> {
         // A process numbers the GPUs that it sees; which these are is not recorded.
         Ok(Vec::new())
+    }
+
+    fn gpu_names(&self) -> Result<Vec<String>, ReadError> {
+        let used = self.gpu_activity(Attribution::default())?;
+        let names = used.iter().filter_map(|used| {
+            let own = self.processes.iter().find(|process| Some(process.id) == used.process)?;
+            own.devices.iter().find(|device| device.id == Some(used.device))?.name.clone()
+        });
+        Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     fn ranks(&self) -> Vec<(ProcessId, u64)> {

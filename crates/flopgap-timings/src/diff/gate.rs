@@ -1,179 +1,186 @@
-//! Regressions beyond an allowed fraction.
+//! Steps and passes that became slower, beyond their scatter.
 
-use flopgap_trace::DeviceId;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Change, Diff, Quantity};
+use super::Diff;
+use super::steps::{Measured, Steps};
 use crate::place::Place;
+use crate::statistics::{Shift, median, settling, shift};
+
+/// The chance that any time of equal runs is taken for slower: all that a comparison judges
+/// together.
+pub const LEVEL: f64 = 0.01;
+/// The part of it that is for the four times of the step itself.
+const OF_STEPS: f64 = 0.8;
+/// A gate that would not have noticed a step twice as long cannot judge.
+const BLIND: f64 = 1.0;
 
 /// The times that a gate checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// Time on the host: of the scope and of ranges.
+    /// From the beginning of a step to that of the next one.
+    Period,
+    /// Time on the host, from the beginning to the end of a step or pass.
     Wall,
-    /// From the first to the last GPU operation: of the scope and of ranges.
+    /// From the first to the last GPU operation.
     Gpu,
-    /// The time in which GPUs were busy: of the scope, of ranges and of kernels.
+    /// The time in which a GPU was busy.
     Busy,
-    /// All of them: what is slower by any is slower. The time for which a whole trace was recorded
-    /// is not judged.
+    /// All of them: what is slower by any is slower.
     #[default]
     Any,
 }
 
-/// The time that got slower.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A time of a step or pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Measure {
-    /// On the host.
+    /// From its beginning to that of the next one.
+    Period,
+    /// On the host, from its beginning to its end.
     Wall,
-    /// From the first to the last GPU operation.
+    /// From its first to its last GPU operation.
     Projected,
-    /// The time in which at least one GPU operation ran; of a kernel, the time of its launches.
+    /// The time in which at least one of its GPU operations ran.
     Busy,
-    /// The mean of one launch, where the traces differ in their number.
-    PerLaunch,
-    /// The time of what both traces ran, launch for launch and byte for byte.
-    LikeForLike,
 }
 
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Measure::Period => "period",
             Measure::Wall => "wall time",
             Measure::Projected => "projected GPU time",
             Measure::Busy => "GPU busy time",
-            Measure::PerLaunch => "time of one launch",
-            Measure::LikeForLike => "GPU time, launch for launch",
         })
     }
-}
-
-/// What is compared before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compared {
-    /// The scope.
-    Scope {
-        /// Where; absent for all places together.
-        place: Option<Place>,
-    },
-    /// A kernel, or all copies or sets.
-    Kernel {
-        /// A name that fits in a table.
-        name: String,
-        /// Where; absent for all places together.
-        place: Option<Place>,
-    },
-    /// A range.
-    Range {
-        /// Its folded name.
-        name: String,
-        /// The process; absent for all together.
-        process: Option<i64>,
-        /// The GPU, as its process numbers it; absent where the range uses but one, and for time on
-        /// the host.
-        gpu: Option<DeviceId>,
-    },
-}
-
-/// What got slower by more than was allowed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Slower {
-    /// What is compared.
-    pub what: Compared,
-    /// By which time.
-    pub by: Measure,
-    /// Before, in nanoseconds of one instance.
-    pub before_ns: f64,
-    /// After.
-    pub after_ns: f64,
-    /// By what fraction of the time before.
-    pub fraction: f64,
 }
 
 impl By {
     fn judges(self, measure: Measure) -> bool {
         match self {
             By::Any => true,
+            By::Period => measure == Measure::Period,
             By::Wall => measure == Measure::Wall,
             By::Gpu => measure == Measure::Projected,
-            By::Busy => matches!(measure, Measure::Busy | Measure::PerLaunch | Measure::LikeForLike),
+            By::Busy => measure == Measure::Busy,
         }
     }
 }
 
-impl Diff {
-    /// What got slower by more than `fraction` of the time before: the scope in each place, and
-    /// each kernel and range whose total is at least `least_ns` on either side.
-    ///
-    /// Where the traces differ in work, kernels are also judged launch for launch, so that less
-    /// work does not make up for slower work. What is new or gone shows in the scope alone.
-    pub fn slower(&self, fraction: f64, least_ns: i128, by: By) -> Vec<Slower> {
-        let mut slower = Vec::new();
-        let mut judge = |what: &Compared, measure: Measure, time: Quantity| {
-            let Some(found) = time.fraction().filter(|found| *found > fraction && by.judges(measure)) else {
-                return;
-            };
-            if let Quantity { before: Some(before_ns), after: Some(after_ns) } = time {
-                slower.push(Slower { what: what.clone(), by: measure, before_ns, after_ns, fraction: found });
-            }
-        };
-        let each = |change: &Change| Quantity {
-            before: change.before.map(|side| side.each_ns),
-            after: change.after.map(|side| side.each_ns),
-        };
-        for place in &self.places {
-            let what = Compared::Scope { place: place.shown_place() };
-            // How long a recording lasted depends on when it was stopped.
-            if self.instances != [None, None] || by == By::Wall {
-                judge(&what, Measure::Wall, place.wall_ns);
-            }
-            judge(&what, Measure::Projected, place.projected_ns);
-            judge(&what, Measure::Busy, place.busy_ns);
-            if !place.work.is_empty() {
-                let like = place.like_for_like;
-                let time = Quantity { before: Some(like.before_ns), after: Some(like.after_ns) };
-                judge(&what, Measure::LikeForLike, time);
-            }
-        }
-        for kernel in self.kernels.iter().filter(|kernel| kernel.time.most_ns() >= least_ns) {
-            let place = self.places[kernel.place].shown_place();
-            let what = Compared::Kernel { name: kernel.short.clone(), place };
-            judge(&what, Measure::Busy, each(&kernel.time));
-            let calls = |side: Option<super::Side>| side.map(|side| side.each_calls);
-            if calls(kernel.time.before) != calls(kernel.time.after) {
-                let mean = |side: Option<super::Side>| side.map(|side| side.mean_ns);
-                let time = Quantity { before: mean(kernel.time.before), after: mean(kernel.time.after) };
-                judge(&what, Measure::PerLaunch, time);
-            }
-        }
-        for range in &self.ranges {
-            // The scope itself is checked above.
-            if self.scope.iter().all(|scope| *scope == range.name) {
-                continue;
-            }
-            let what = |gpu: Option<DeviceId>| Compared::Range {
-                name: range.name.clone(),
-                process: range.process[1].or(range.process[0]),
-                gpu,
-            };
-            let mut judge = |what: &Compared, measure: Measure, change: &Change| {
-                if change.most_ns() >= least_ns {
-                    judge(what, measure, each(change));
-                }
-            };
-            judge(&what(None), Measure::Wall, &range.wall);
-            for gpu in &range.gpus {
-                let what = what(gpu.gpu[1].or(gpu.gpu[0]));
-                judge(&what, Measure::Projected, &gpu.projected);
-                judge(&what, Measure::Busy, &gpu.busy);
-            }
-        }
-        slower
+/// The durations of one time of a step or pass in a trace, of the slowest process or GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// How many were judged.
+    pub count: u64,
+    /// How many before them were far longer, as those of a program that warms up, and were not.
+    pub settling: u64,
+    /// The middle one.
+    pub median_ns: f64,
+    /// Where they are from; absent where there is one process or GPU alone.
+    pub place: Option<Place>,
+}
+
+/// A time of a step or pass, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The pass; absent for the scope itself.
+    pub pass: Option<String>,
+    /// Which time.
+    pub by: Measure,
+    /// Before and after.
+    pub samples: [Sample; 2],
+    /// By how much it is longer; absent where nothing shows how it scatters.
+    pub shift: Option<Shift>,
+    /// The chance at which equal runs are taken for slower by this time.
+    pub level: f64,
+}
+
+impl Judged {
+    /// Whether it is longer beyond scatter, and by so much or more is not excluded.
+    fn is_slower(&self, fraction: f64) -> bool {
+        self.shift.is_some_and(|shift| shift.p <= self.level && shift.high >= fraction)
     }
+
+    /// Whether it may be longer by so much without anybody seeing it.
+    fn is_open(&self, fraction: f64) -> bool {
+        !self.is_slower(fraction) && self.shift.is_none_or(|shift| shift.high >= fraction)
+    }
+}
+
+/// What a gate says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// What became slower.
+    pub slower: Vec<Judged>,
+    /// What did not provably, but scatters so much that it may have.
+    pub open: Vec<Judged>,
+    /// Whether no time of the step could be judged: a step twice as long would have passed.
+    pub blind: bool,
+}
+
+impl Diff {
+    /// Judges steps and passes: what is slower beyond scatter, where `fraction` of the time before
+    /// or more is within the interval of its change. So a change of just `fraction` is found, one
+    /// below half of it never is slower, and equal runs are called slower in one of a hundred
+    /// comparisons ([`LEVEL`]). How far two runs of one program are apart, a run of each does not
+    /// show.
+    pub fn gate(&self, fraction: f64, by: By) -> Verdict {
+        let judged = || self.judged.iter().filter(|judged| by.judges(judged.by));
+        let slower: Vec<Judged> = judged().filter(|judged| judged.is_slower(fraction)).cloned().collect();
+        let told = |judged: &Judged| judged.shift.is_some_and(|shift| shift.seen_from <= BLIND);
+        let blind = slower.is_empty() && !judged().filter(|judged| judged.pass.is_none()).any(told);
+        Verdict { open: judged().filter(|judged| judged.is_open(fraction)).cloned().collect(), slower, blind }
+    }
+}
+
+const TIMES: [Measure; 4] = [Measure::Period, Measure::Wall, Measure::Projected, Measure::Busy];
+
+/// All times that both traces have, of the scope first.
+pub(super) fn judged([before, after]: [&Steps; 2]) -> Vec<Judged> {
+    let scope = TIMES.iter().filter_map(|by| {
+        let level = LEVEL * OF_STEPS / TIMES.len() as f64;
+        judge(None, *by, [&before.scope, &after.scope], level)
+    });
+    let mut found: Vec<Judged> = scope.collect();
+    let names: BTreeSet<&String> = before.passes.keys().collect();
+    let both: Vec<&String> = names.into_iter().filter(|name| after.passes.contains_key(*name)).collect();
+    // The period of a pass is that of its step.
+    let times = &TIMES[1..];
+    let level = LEVEL * (1.0 - OF_STEPS) / (both.len() * times.len()).max(1) as f64;
+    for name in both {
+        let sides = [&before.passes[name], &after.passes[name]];
+        found.extend(times.iter().filter_map(|by| judge(Some(name.clone()), *by, sides, level)));
+    }
+    found
+}
+
+fn judge(pass: Option<String>, by: Measure, sides: [&Measured; 2], level: f64) -> Option<Judged> {
+    let [before, after] = sides.map(|side| side.slowest(by));
+    let series = [before?, after?];
+    let places = sides.map(|side| side.places(by));
+    // Of more places the slowest is slower by chance.
+    let chances = if places[1] > places[0] { places[1] } else { 1 };
+    let level = level / chances as f64;
+    let durations = series.map(|series| {
+        let settling = settling(&series.durations);
+        (settling, &series.durations[settling..])
+    });
+    let sample = |at: usize| {
+        let (settling, durations) = durations[at];
+        let all: Vec<f64> = durations.iter().map(|&ns| ns as f64).collect();
+        Sample {
+            count: durations.len() as u64,
+            settling: settling as u64,
+            median_ns: median(&all),
+            place: series[at].place.filter(|_| places.iter().any(|places| *places > 1)),
+        }
+    };
+    let shift = shift(durations[0].1, durations[1].1, level);
+    Some(Judged { pass, by, samples: [sample(0), sample(1)], shift, level })
 }

@@ -3,7 +3,10 @@
 mod gate;
 mod kernels;
 mod ranges;
+mod steps;
 mod work;
+
+use std::collections::BTreeSet;
 
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
@@ -11,14 +14,14 @@ use flopgap_trace::{DeviceId, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::place::{MeanOf, Place, Spread};
+use crate::place::{Gpus, MeanOf, Place, Spread};
 use crate::scope::{Part, Scope, Scoped};
 use crate::select::Named;
 use crate::selection::{Owner, Selection};
 use crate::times::change;
 use crate::unlaunched::Unlaunched;
 
-pub use gate::{By, Compared, Measure, Slower};
+pub use gate::{By, Judged, LEVEL, Measure, Sample, Verdict};
 pub use work::{Counted, LikeForLike, WorkDifference};
 
 /// Two traces, before and after.
@@ -45,6 +48,12 @@ pub struct Diff {
     /// NVTX ranges by folded name, outside of warm-up: the largest change first. Empty when a trace
     /// has none.
     pub ranges: Vec<RangeChange>,
+    /// The GPUs that worked, by what they are called, before and after; empty where that is not
+    /// recorded.
+    pub gpus: [Vec<String>; 2],
+    /// The times of steps and passes, those of the scope first; empty for whole traces, of which
+    /// there is one each.
+    pub judged: Vec<Judged>,
 }
 
 /// A number before and after, of one instance of the scope; absent where it was not recorded.
@@ -235,8 +244,10 @@ pub fn diff(
     classifier: &Classifier,
 ) -> Result<Diff, Error> {
     // One after the other, so that only one of them is held at a time.
-    let (before_work, before_ranges, selection) = one(before.0, before.1, options)?;
-    let (after_work, after_ranges, _) = one(after.0, after.1, options)?;
+    let One { work: before_work, ranges: before_ranges, selection, steps: steps_before, gpus: gpus_before } =
+        one(before.0, before.1, options)?;
+    let One { work: after_work, ranges: after_ranges, steps: steps_after, gpus: gpus_after, .. } =
+        one(after.0, after.1, options)?;
     let counts = [&before_work, &after_work].map(|scoped| scoped.places.len().max(1) as u64);
     let pairs: Vec<([Option<Place>; 2], [&Part; 2])> = if counts[0] == counts[1] && counts[0] > 1 {
         let pairs = before_work.places.iter().zip(&after_work.places);
@@ -268,15 +279,26 @@ pub fn diff(
         instances: [before_work.whole.instances, after_work.whole.instances],
         scope: [before_work.scope.clone(), after_work.scope.clone()],
         places,
+        judged: gate::judged([&steps_before, &steps_after]),
+        gpus: [gpus_before, gpus_after],
     })
 }
 
-/// The work of the scope of a trace, all of its ranges, and which instances of these were left out.
-fn one(
-    trace: &dyn Recording,
-    scope: &Scope,
-    options: Options,
-) -> Result<(Scoped, ranges::Ranges, Option<Selection>), Error> {
+/// What is compared of a trace.
+struct One {
+    /// The work of the scope.
+    work: Scoped,
+    /// All ranges.
+    ranges: ranges::Ranges,
+    /// Which instances of these were left out.
+    selection: Option<Selection>,
+    /// Each step.
+    steps: steps::Steps,
+    /// What the GPUs are called.
+    gpus: Vec<String>,
+}
+
+fn one(trace: &dyn Recording, scope: &Scope, options: Options) -> Result<One, Error> {
     let nvtx = match trace.ranges() {
         Ok(nvtx) => Some(nvtx),
         Err(error) if error.is_absence() => None,
@@ -296,7 +318,15 @@ fn one(
             named.selection(&scope.warm_up, &named.passes(&scope.warm_up))
         }),
     };
-    Ok((scoped, ranges.unwrap_or_default(), selection))
+    let steps = match launched.as_deref().filter(|_| !scoped.instances.is_empty()) {
+        Some(launched) => {
+            let gpus = Gpus::read(trace)?;
+            steps::Steps::read(&scoped.instances, &scoped.scope, launched, scope, &gpus)
+        }
+        None => steps::Steps::default(),
+    };
+    let gpus = trace.gpu_names()?;
+    Ok(One { work: scoped, ranges: ranges.unwrap_or_default(), selection, steps, gpus })
 }
 
 impl PlaceDiff {
@@ -346,6 +376,12 @@ impl Diff {
     /// instance, in as many places.
     pub fn same_work(&self) -> bool {
         self.unmatched.is_none() && self.places.iter().all(|place| place.work.is_empty())
+    }
+
+    /// Whether the traces were recorded on different kinds of GPUs, as far as both say it.
+    pub fn other_gpus(&self) -> bool {
+        let [before, after] = self.gpus.each_ref().map(|names| names.iter().collect::<BTreeSet<_>>());
+        !before.is_empty() && !after.is_empty() && before != after
     }
 
     /// How far the places are apart, before and after: by their time on the host, or where that is
