@@ -13,11 +13,11 @@ def run(*arguments, **options):
 @pytest.mark.parametrize(
     "path, command, words",
     [
-        ("fixtures/nsys/small_forward.sqlite.zst", "nsys-analyze summary", ["# small_forward\n", "Matrix products take"]),
-        ("fixtures/kineto/plain.json.gz", "nsys-analyze summary", ["# plain\n"]),
-        ("fixtures/ncu/n4_d512_m64_forward.csv", "ncu-analyze kernels", ["split-k-reduce"]),
-        ("fixtures/runs/h200-small", "hyper-profile analyze --no-files", ["epsilon"]),
-        ("fixtures/models/mlp.onnx", "model-calibrate flops", ["34,267,136", "NVIDIA H200"]),
+        ("fixtures/nsys/small_forward.sqlite.zst", "flopgap nsys summary", ["small_forward\n═", "Matrix products take"]),
+        ("fixtures/kineto/plain.json.gz", "flopgap nsys summary", ["plain\n═"]),
+        ("fixtures/ncu/n4_d512_m64_forward.csv", "flopgap ncu kernels", ["split-k-reduce"]),
+        ("fixtures/runs/h200-small", "flopgap profile analyze --no-files", ["epsilon"]),
+        ("fixtures/models/mlp.onnx", "flopgap calibrate flops", ["34,267,136", "NVIDIA H200"]),
     ],
 )
 def test_a_file_is_answered(path, command, words):

@@ -79,7 +79,7 @@ impl Question {
     /// As it is written in a shell.
     fn written(&self) -> String {
         let words = self.arguments.iter().map(|word| in_shell(&word.to_string_lossy()));
-        std::iter::once(self.program.name.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+        std::iter::once(self.program.within()).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -188,23 +188,23 @@ mod tests {
     #[test]
     fn files_of_one_kind_are_one_question_where_that_is_asked_more_often() {
         use Content::{Bench, Model, Recording, Report, Run, Trace};
-        assert_eq!(asked(&[("a", Trace), ("b", Trace), ("c", Trace)]), ["nsys-analyze summary a b c"]);
-        assert_eq!(asked(&[("a", Trace), ("b", Recording)]), ["nsys-analyze summary --export a b"]);
-        assert_eq!(asked(&[("a", Report), ("b", Report)]), ["ncu-analyze diff a b"]);
+        assert_eq!(asked(&[("a", Trace), ("b", Trace), ("c", Trace)]), ["flopgap nsys summary a b c"]);
+        assert_eq!(asked(&[("a", Trace), ("b", Recording)]), ["flopgap nsys summary --export a b"]);
+        assert_eq!(asked(&[("a", Report), ("b", Report)]), ["flopgap ncu diff a b"]);
         assert_eq!(
             asked(&[("a", Report), ("m", Model), ("b", Report), ("c", Report)]),
             [
-                "ncu-analyze kernels a",
-                "model-calibrate flops m",
-                "model-calibrate estimate --machine h200 m",
-                "ncu-analyze kernels b",
-                "ncu-analyze kernels c"
+                "flopgap ncu kernels a",
+                "flopgap calibrate flops m",
+                "flopgap calibrate estimate --machine h200 m",
+                "flopgap ncu kernels b",
+                "flopgap ncu kernels c"
             ]
         );
-        assert_eq!(asked(&[("a", Bench), ("b", Bench)]), ["mlp-bench diff a b"]);
+        assert_eq!(asked(&[("a", Bench), ("b", Bench)]), ["flopgap bench diff a b"]);
         assert_eq!(
             asked(&[("r", Run), ("t", Trace), ("b", Bench), ("u", Trace)]),
-            ["hyper-profile analyze --no-files r", "nsys-analyze summary t u", "mlp-bench show b"]
+            ["flopgap profile analyze --no-files r", "flopgap nsys summary t u", "flopgap bench show b"]
         );
     }
 
@@ -212,7 +212,7 @@ mod tests {
     fn commands_are_written_for_a_shell() {
         assert_eq!(
             asked(&[("-v", Content::Trace), ("it's a $trace", Content::Trace)]),
-            [r"nsys-analyze summary ./-v 'it'\''s a $trace'"]
+            [r"flopgap nsys summary ./-v 'it'\''s a $trace'"]
         );
     }
 }

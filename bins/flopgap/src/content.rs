@@ -36,7 +36,7 @@ pub(crate) enum Content {
 /// What flopgap reads, for those who gave it something else.
 const READS: &str = "flopgap reads exports and recordings of nsys, traces of torch.profiler, reports of ncu \
     (.ncu-rep, --csv), run directories of hyper-profile, models (.onnx, .pt2), calibrations, results of \
-    mlp-bench --format json, and data sets of run-table";
+    flopgap bench --format json, and data sets of run-table";
 
 /// How many files of a directory without traces are examined for an example.
 const EXAMINED: usize = 256;

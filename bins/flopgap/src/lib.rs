@@ -28,7 +28,7 @@ FILE → answer:
   run directory of hyper-profile                    flopgap profile analyze --no-files
   model (.onnx, .pt2 of torch.export)               flopgap calibrate flops, then estimate
   calibration, or directory of a sweep              flopgap calibrate report
-  results of mlp-bench --format json                flopgap bench show; of two: flopgap bench diff
+  results of flopgap bench --format json            flopgap bench show; of two: flopgap bench diff
   data set of run-table                             flopgap table query
 
 The content decides, not the name; .gz and .zst are read as they are. A file that is named like a

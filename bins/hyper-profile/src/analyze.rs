@@ -1,4 +1,4 @@
-//! `hyper-profile analyze RUN`.
+//! `flopgap profile analyze RUN`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ const LISTED: usize = 200;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  hyper-profile analyze fixtures/runs/h200-pytorch -o analysis
-  hyper-profile analyze fixtures/runs/h200-default --no-plots --format csv -o analysis")]
+  flopgap profile analyze fixtures/runs/h200-pytorch -o analysis
+  flopgap profile analyze fixtures/runs/h200-default --no-plots --format csv -o analysis")]
 pub(crate) struct Arguments {
     /// The run directory, which contains raw/
     run: PathBuf,

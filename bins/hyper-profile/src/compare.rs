@@ -1,4 +1,4 @@
-//! `hyper-profile compare A B`: two runs launch by launch.
+//! `flopgap profile compare A B`: two runs launch by launch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,14 +16,14 @@ const PRINTED: usize = 20;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  hyper-profile compare cupti ncu")]
+  flopgap profile compare cupti ncu")]
 pub(crate) struct Arguments {
     /// Run directory that `new` filled
     a: PathBuf,
     /// Another run directory, for example with another backend, library or driver
     b: PathBuf,
     /// Write to this file instead of standard output, which is `-`
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["txt"]))]
     output: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         let (a, b) = (arguments.a.display(), arguments.b.display());
         let message = format!("{a} and {b} have no recorded configuration in common");
         return Err(Failure::new(message)
-            .hint("`hyper-profile new` writes records; reports of ncu are not compared")
+            .hint("`flopgap profile new` writes records; reports of ncu are not compared")
             .exit(Exit::Absent));
     }
     for (run, one, other) in [(&arguments.a, &a, &b), (&arguments.b, &b, &a)] {

@@ -8,7 +8,7 @@ use flopgap_sweep::{MeterError, OriginPart, Problem, ProblemGroup, ProblemKind, 
 
 /// Shown if nothing can be counted: a recorded run demonstrates the program.
 pub(crate) const RECORDED_RUN: &str =
-    "`hyper-profile analyze fixtures/runs/h200-default` analyzes a run that was recorded on an H200";
+    "`flopgap profile analyze fixtures/runs/h200-default` analyzes a run that was recorded on an H200";
 
 /// Converts an error of a run directory.
 pub(crate) fn of_run(error: &RunError) -> Failure {
@@ -16,8 +16,8 @@ pub(crate) fn of_run(error: &RunError) -> Failure {
         // The cause is the device, whose number was requested.
         RunError::Device { error: meter @ MeterError::Unavailable { .. }, .. } => return of_meter(meter),
         RunError::NothingComplete { .. } => "each problem is listed above",
-        RunError::Occupied { .. } => "`hyper-profile resume DIR` resumes a run",
-        RunError::NoManifest { .. } => "`hyper-profile new --output DIR` starts it again",
+        RunError::Occupied { .. } => "`flopgap profile resume DIR` resumes a run",
+        RunError::NoManifest { .. } => "`flopgap profile new --output DIR` starts it again",
         RunError::OtherOrigin { difference, .. } if difference.part == OriginPart::Driver => {
             "--accept-driver resumes the run: the same libraries launch the same kernels under another driver"
         }
@@ -50,7 +50,7 @@ pub(crate) fn of_problem(problem: &Problem) -> Failure {
 pub(crate) fn of_problems(problems: &ProblemGroup<'_>) -> Failure {
     match problems.first.kind {
         ProblemKind::NotMeasured | ProblemKind::Gap { .. } => {
-            Failure::new(problems.to_string()).hint("`hyper-profile resume` measures what is missing")
+            Failure::new(problems.to_string()).hint("`flopgap profile resume` measures what is missing")
         }
         _ => Failure::of(problems),
     }

@@ -1,4 +1,4 @@
-//! `hyper-profile new` and `hyper-profile resume RUN`.
+//! `flopgap profile new` and `flopgap profile resume RUN`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -171,9 +171,9 @@ impl WorkerArguments {
 Default sizes: n 2 4 8 16 32, d 128..2048:128, m 16..256:16
 
 Examples:
-  hyper-profile new -n 2 4 8 -d 256..1024:256 -m 32,64,128 -o run
-  hyper-profile new --device 0,1 --no-plots
-  hyper-profile new -o /scratch/run --submit slurm --tasks 16 --sbatch-arg=--partition=gpu")]
+  flopgap profile new -n 2 4 8 -d 256..1024:256 -m 32,64,128 -o run
+  flopgap profile new --device 0,1 --no-plots
+  flopgap profile new -o /scratch/run --submit slurm --tasks 16 --sbatch-arg=--partition=gpu")]
 pub(crate) struct NewArguments {
     #[command(flatten)]
     sizes: SizeArguments,
@@ -191,8 +191,8 @@ pub(crate) struct NewArguments {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  hyper-profile resume run
-  hyper-profile resume run -n 64 --device 1")]
+  flopgap profile resume run
+  flopgap profile resume run -n 64 --device 1")]
 pub(crate) struct ResumeArguments {
     /// The run directory
     run: PathBuf,
@@ -258,7 +258,7 @@ fn submit_resumed(
 }
 
 fn submit_again(run: &Path) -> String {
-    format!("hyper-profile resume {} --submit slurm", run.display())
+    format!("flopgap profile resume {} --submit slurm", run.display())
 }
 
 /// Measures what is missing in a run directory and analyzes it.
@@ -330,7 +330,9 @@ fn fill(
     let run = session.run().to_owned();
     if filled.left > 0 {
         let message = format!("stopped by SIGTERM with {} left", configurations(filled.left));
-        return Err(Failure::new(message).hint(format!("`hyper-profile resume {}` continues", run.display())));
+        return Err(
+            Failure::new(message).hint(format!("`flopgap profile resume {}` continues", run.display()))
+        );
     }
     let others = session.untouched().map_err(|error| failure::of_run(&error))?;
     let shard = session.worker().shard;
@@ -340,7 +342,7 @@ fn fill(
     } else if options.no_analysis {
         let path = run.display();
         console.note(format_args!(
-            "all configurations are measured; `hyper-profile analyze {path}` analyzes them"
+            "all configurations are measured; `flopgap profile analyze {path}` analyzes them"
         ));
     } else {
         let named = filled.skipped.iter().chain(&filled.failed).map(|(config, _)| *config).collect();
@@ -353,7 +355,7 @@ fn fill(
             "{} could not be measured; each is named above",
             configurations(failed)
         ))
-        .hint(format!("`hyper-profile resume {}` tries again", run.display()))),
+        .hint(format!("`flopgap profile resume {}` tries again", run.display()))),
     }
 }
 
@@ -407,7 +409,7 @@ fn measure(
             failure::of_run(&error)
         } else {
             let failure = unavailable.map_or_else(|| failure::of_run(&error), Failure::of);
-            let resume = format!("hyper-profile resume {}", run.display());
+            let resume = format!("flopgap profile resume {}", run.display());
             failure.hint(format!("what was measured is kept; `{resume}` continues"))
         };
         Stopped { failure, before_the_first }

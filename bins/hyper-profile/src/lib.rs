@@ -32,8 +32,8 @@ const PROGRAM: &str = "hyper-profile";
 #[command(name = PROGRAM, version, max_term_width = 110)]
 #[command(after_help = "\
 Examples:
-  hyper-profile new -n 2 4 8 -d 256..1024:256 -m 32,64,128 -o run
-  hyper-profile analyze fixtures/runs/h200-pytorch -o analysis")]
+  flopgap profile new -n 2 4 8 -d 256..1024:256 -m 32,64,128 -o run
+  flopgap profile analyze fixtures/runs/h200-pytorch -o analysis")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

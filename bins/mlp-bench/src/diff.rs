@@ -1,4 +1,4 @@
-//! `mlp-bench diff BEFORE AFTER`: what became slower or faster.
+//! `flopgap bench diff BEFORE AFTER`: what became slower or faster.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::table::float;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  mlp-bench diff before.json after.json --fail-if-slower 5")]
+  flopgap bench diff before.json after.json --fail-if-slower 5")]
 pub(crate) struct Arguments {
     /// Output of --format json before the change
     before: PathBuf,
@@ -130,8 +130,9 @@ fn read(path: &Path, console: Console) -> Result<Document, Failure> {
     let failure = |what: String| Failure::new(format!("{}: {what}", path.display()));
     let what = format_args!("{}: results of mlp-bench, read", path.display());
     let text = console.timed(what, || results::read(path))?;
-    let document: Document = serde_json::from_slice(&text)
-        .map_err(|error| failure(error.to_string()).hint("it must be what mlp-bench --format json prints"))?;
+    let document: Document = serde_json::from_slice(&text).map_err(|error| {
+        failure(error.to_string()).hint("it must be what flopgap bench --format json prints")
+    })?;
     match document.results.iter().find(|m| !(m.median_us.is_finite() && m.median_us > 0.0)) {
         Some(wrong) => Err(failure(format!("{}: the median is {} us", wrong.name(), wrong.median_us))),
         None => Ok(document),

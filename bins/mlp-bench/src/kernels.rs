@@ -1,4 +1,5 @@
-//! `mlp-bench kernels`: the resources that the kernels use, for any architecture, without a GPU.
+//! `flopgap bench kernels`: the resources that the kernels use, for any architecture, without a
+//! GPU.
 
 use clap::Args;
 use flopgap_cli::{Console, Exit, Failure, OutputArgs};
@@ -15,7 +16,7 @@ use crate::{PROGRAM, failed, unique};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  mlp-bench kernels --impl coopmat --size large --arch sm_80,sm_90")]
+  flopgap bench kernels --impl coopmat --size large --arch sm_80,sm_90")]
 pub(crate) struct Arguments {
     /// Architectures
     #[arg(

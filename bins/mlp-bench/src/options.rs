@@ -22,9 +22,9 @@ use crate::unique;
 #[command(version, max_term_width = 110, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  mlp-bench --timing both --cold
-  mlp-bench --sweep -o sweep.json
-  mlp-bench --device cpu --widths 32,64,64,8 --batch 256,65536 --pass train")]
+  flopgap bench --timing both --cold
+  flopgap bench --sweep -o sweep.json
+  flopgap bench --device cpu --widths 32,64,64,8 --batch 256,65536 --pass train")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -234,7 +234,7 @@ fn on_gpu(
         let absent = error.is_absence();
         let failed = Failure::of(&error);
         if absent {
-            failed.hint("without a GPU: mlp-bench --device cpu, or mlp-bench kernels")
+            failed.hint("without a GPU: flopgap bench --device cpu, or flopgap bench kernels")
         } else {
             failed
         }

@@ -1,4 +1,4 @@
-//! `mlp-bench show RESULTS`: results of `--format json` as tables.
+//! `flopgap bench show RESULTS`: results of `--format json` as tables.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use crate::results::{self, Results};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  mlp-bench show results.json
-  mlp-bench show results.json -o results.md")]
+  flopgap bench show results.json
+  flopgap bench show results.json -o results.md")]
 pub(crate) struct Arguments {
     /// Output of --format json
     results: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let text = console
         .timed(format_args!("{path}: results of mlp-bench, read"), || results::read(&arguments.results))?;
     let results: Results = serde_json::from_slice(&text).map_err(|error| {
-        Failure::new(format!("{path}: {error}")).hint("it must be what mlp-bench --format json prints")
+        Failure::new(format!("{path}: {error}")).hint("it must be what flopgap bench --format json prints")
     })?;
     write(&arguments.output, arguments.output.format(), &results, console)
 }

@@ -95,7 +95,7 @@ fn one_of_run(run: &Path, mut analysis: RunAnalysis, config: Config) -> Result<A
 /// The networks of a run that can be selected.
 pub(crate) fn sizes(analysis: &RunAnalysis) -> String {
     if analysis.configs.is_empty() {
-        return "no configuration of the run is complete and readable; `hyper-profile analyze` says why"
+        return "no configuration of the run is complete and readable; `flopgap profile analyze` says why"
             .to_owned();
     }
     let span = |of: fn(&Config) -> u64| {

@@ -27,8 +27,8 @@ const PROGRAM: &str = "mlp-validate";
 #[command(name = PROGRAM, version, max_term_width = 110)]
 #[command(after_help = "\
 Examples:
-  mlp-validate single -n 4 -d 512 -m 64 --counters fixtures/runs/h200-default
-  mlp-validate sweep fixtures/runs/h200-pytorch")]
+  flopgap validate single -n 4 -d 512 -m 64 --counters fixtures/runs/h200-default
+  flopgap validate sweep fixtures/runs/h200-pytorch")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -1,4 +1,4 @@
-//! `mlp-validate single`: one network, every source.
+//! `flopgap validate single`: one network, every source.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::{PROGRAM, findings, framework};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  mlp-validate single -n 4 -d 512 -m 64 --counters fixtures/runs/h200-default
-  mlp-validate single --kineto fixtures/kineto/mlp_n10_d1024_m128.json.gz --format markdown")]
+  flopgap validate single -n 4 -d 512 -m 64 --counters fixtures/runs/h200-default
+  flopgap validate single --kineto fixtures/kineto/mlp_n10_d1024_m128.json.gz --format markdown")]
 pub(crate) struct Arguments {
     /// Layers of the network (n)
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]

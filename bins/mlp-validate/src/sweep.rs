@@ -1,4 +1,5 @@
-//! `mlp-validate sweep`: many networks, the framework's formula and the counters against theory.
+//! `flopgap validate sweep`: many networks, the framework's formula and the counters against
+//! theory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,8 +23,8 @@ const FILE: &str = "analytical_vs_framework_comparison.csv";
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  mlp-validate sweep fixtures/runs/h200-pytorch -n 4 -m 64 256
-  mlp-validate sweep --kineto-dir traces -o results")]
+  flopgap validate sweep fixtures/runs/h200-pytorch -n 4 -m 64 256
+  flopgap validate sweep --kineto-dir traces -o results")]
 pub(crate) struct Arguments {
     /// Run directory with recorded counters [default: count on this machine's GPU]
     run: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! `model-calibrate compare OLD NEW`: two calibrations of one machine, point by point.
+//! `flopgap calibrate compare OLD NEW`: two calibrations of one machine, point by point.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ const SHOWN: usize = 20;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  model-calibrate compare monday/calibration.jsonl tuesday/calibration.jsonl --fail-if-changed 5")]
+  flopgap calibrate compare monday/calibration.jsonl tuesday/calibration.jsonl --fail-if-changed 5")]
 pub(crate) struct Arguments {
     /// Earlier calibration: a file or run directory
     old: PathBuf,

@@ -1,4 +1,4 @@
-//! `model-calibrate estimate`: time, memory, energy and FLOPs of a model, with intervals.
+//! `flopgap calibrate estimate`: time, memory, energy and FLOPs of a model, with intervals.
 
 mod cache;
 mod kernels;
@@ -22,8 +22,8 @@ use crate::PROGRAM;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  model-calibrate estimate fixtures/models/resnet50.pt2 --machine h200 --precision fp16
-  model-calibrate estimate --calibration run --widths 784,512,512,10 --batch 64")]
+  flopgap calibrate estimate fixtures/models/resnet50.pt2 --machine h200 --precision fp16
+  flopgap calibrate estimate --calibration run --widths 784,512,512,10 --batch 64")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: model::ModelOptions,

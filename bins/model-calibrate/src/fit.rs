@@ -1,4 +1,4 @@
-//! `model-calibrate fit CALIBRATION`: how well a predictor does on rows that it has not seen.
+//! `flopgap calibrate fit CALIBRATION`: how well a predictor does on rows that it has not seen.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,7 +23,7 @@ const NO_ROOF: f64 = 1e3;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  model-calibrate fit bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv")]
+  flopgap calibrate fit bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv")]
 pub(crate) struct Arguments {
     /// Measured rows: a calibration file, a run directory, or a CSV table whose columns describe
     /// what was run
@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Machine, for a table with several: fit only its rows
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
+    /// Ceilings of the machine, as `flopgap calibrate probe --output` writes them, instead of those
     /// in the file
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! `model-calibrate flops MODEL`: the work of a model, by layer or module.
+//! `flopgap calibrate flops MODEL`: the work of a model, by layer or module.
 
 mod modules;
 
@@ -18,8 +18,8 @@ use modules::Module;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  model-calibrate flops fixtures/models/resnet18.pt2 --by module --depth 1
-  model-calibrate flops fixtures/models/mlp_old.onnx --shape batch=32 -o flops.csv")]
+  flopgap calibrate flops fixtures/models/resnet18.pt2 --by module --depth 1
+  flopgap calibrate flops fixtures/models/mlp_old.onnx --shape batch=32 -o flops.csv")]
 pub(crate) struct Arguments {
     /// ONNX model, or `.pt2` archive of torch.export.save
     #[arg(value_name = "MODEL")]

@@ -79,12 +79,12 @@ pub(crate) fn judging<'a>(
         } else {
             judging.warnings.join("; ")
         };
-        let hint = "measure more rows with `model-calibrate sweep`; `--quick` measures 150";
+        let hint = "measure more rows with `flopgap calibrate sweep`; `--quick` measures 150";
         return Err(Failure::new(format!("{}: {reason}", path.display())).hint(hint));
     }
     if header.ceilings.is_none() {
         let without = "the file has no measured ceilings, so the fastest rows replace them; \
-                       `model-calibrate probe` measures them";
+                       `flopgap calibrate probe` measures them";
         judging.warnings.push(without.to_owned());
     }
     for series in &judging.series {

@@ -26,9 +26,9 @@ const PROGRAM: &str = "model-calibrate";
 #[command(version, max_term_width = 110)]
 #[command(after_help = "\
 Examples:
-  model-calibrate sweep --quick -o run
-  model-calibrate fit run
-  model-calibrate estimate fixtures/models/resnet50.pt2 --machine h200 --precision fp16")]
+  flopgap calibrate sweep --quick -o run
+  flopgap calibrate fit run
+  flopgap calibrate estimate fixtures/models/resnet50.pt2 --machine h200 --precision fp16")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -1,4 +1,4 @@
-//! `model-calibrate probe`: the ceilings of this machine.
+//! `flopgap calibrate probe`: the ceilings of this machine.
 
 mod plots;
 mod tables;
@@ -21,8 +21,8 @@ use crate::device::Device;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  model-calibrate probe -o ceilings.json
-  model-calibrate probe --ceilings ceilings.json --plots plots")]
+  flopgap calibrate probe -o ceilings.json
+  flopgap calibrate probe --ceilings ceilings.json --plots plots")]
 pub(crate) struct Arguments {
     /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1) [default: cuda if there is a GPU,
     /// otherwise cpu]
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     ceilings: Option<PathBuf>,
 
     /// Write the ceilings to this file (JSON), for fits and reports
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["json"]))]
     output: Option<PathBuf>,
 
     /// Write plots to this directory (SVG): bandwidth by working set, the roofline

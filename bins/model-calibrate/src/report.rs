@@ -1,4 +1,4 @@
-//! `model-calibrate report`: a page that compares measurements with estimates.
+//! `flopgap calibrate report`: a page that compares measurements with estimates.
 
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,8 @@ use crate::load::{self, Empirical, of_sheet};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  model-calibrate report --empirical run -o report.html
-  model-calibrate report --empirical bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv --format markdown")]
+  flopgap calibrate report --empirical run -o report.html
+  flopgap calibrate report --empirical bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv --format markdown")]
 pub(crate) struct Arguments {
     /// Measurements: a calibration file, a run directory, or a CSV table
     #[arg(long, value_name = "FILE")]
@@ -33,12 +33,12 @@ pub(crate) struct Arguments {
     format: Option<Kind>,
     /// Write to this file instead of standard output, which is `-`; the plots of a Markdown
     /// document are next to it
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["md", "html", "json", "csv"]))]
     output: Option<PathBuf>,
     /// Machine, for a table with several: judge only its rows
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
+    /// Ceilings of the machine, as `flopgap calibrate probe --output` writes them, instead of those
     /// in the file
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,

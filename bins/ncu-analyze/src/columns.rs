@@ -1,4 +1,4 @@
-//! The columns of `ncu-analyze kernels`: all of them for files, and as many as fit for readers.
+//! The columns of `flopgap ncu kernels`: all of them for files, and as many as fit for readers.
 
 use flopgap_phases::{Sum, Totals};
 use flopgap_report::ReportError;

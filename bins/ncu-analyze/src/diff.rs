@@ -1,4 +1,4 @@
-//! `ncu-analyze diff A B`: compares two reports, as a whole and kernel by kernel.
+//! `flopgap ncu diff A B`: compares two reports, as a whole and kernel by kernel.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +22,9 @@ use crate::selection::{Selected, Selection};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  ncu-analyze diff before.ncu-rep after.ncu-rep --changed
-  ncu-analyze diff before.ncu-rep after.ncu-rep --fail-if 'time>5%' --fail-if 'flops>0'
-  ncu-analyze diff fixtures/ncu/lm_raw.csv.zst fixtures/ncu/lm_raw_base.csv.zst -o kernels.csv")]
+  flopgap ncu diff before.ncu-rep after.ncu-rep --changed
+  flopgap ncu diff before.ncu-rep after.ncu-rep --fail-if 'time>5%' --fail-if 'flops>0'
+  flopgap ncu diff fixtures/ncu/lm_raw.csv.zst fixtures/ncu/lm_raw_base.csv.zst -o kernels.csv")]
 pub(crate) struct Arguments {
     /// Report to compare with: a file, a directory, or a record or run of hyper-profile
     a: PathBuf,

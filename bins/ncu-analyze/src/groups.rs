@@ -13,7 +13,7 @@ pub(crate) enum By {
     Kernel,
     /// The class that follows from the name: matmul, split-k-reduce, elementwise, …
     Class,
-    /// The "Simple Kernel" column of the MLP notebook, which drops names that its pattern does not
+    /// The Simple Kernel column of the MLP notebook, which drops names that its pattern does not
     /// match.
     Simple,
 }

@@ -1,4 +1,4 @@
-//! `ncu-analyze kernels`: the work of each kernel, or each class of kernels, of a report, a record
+//! `flopgap ncu kernels`: the work of each kernel, or each class of kernels, of a report, a record
 //! or a run.
 
 use std::error::Error;
@@ -20,9 +20,9 @@ use crate::selection::{Selected, Selection};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  ncu-analyze kernels fixtures/ncu/h200_kernels_graph_nvtx.ncu-rep --by class
-  ncu-analyze kernels fixtures/notebook/forward.csv --phase forward --setup fixtures/notebook/setup.csv
-  ncu-analyze kernels fixtures/runs/h200-default -n 4 -d 512..2048:512 --top 5")]
+  flopgap ncu kernels fixtures/ncu/h200_kernels_graph_nvtx.ncu-rep --by class
+  flopgap ncu kernels fixtures/notebook/forward.csv --phase forward --setup fixtures/notebook/setup.csv
+  flopgap ncu kernels fixtures/runs/h200-default -n 4 -d 512..2048:512 --top 5")]
 pub(crate) struct Arguments {
     /// Reports, added up: any CSV of ncu, or .ncu-rep, also compressed, - for standard input;
     /// directories of such; records and run directories of hyper-profile

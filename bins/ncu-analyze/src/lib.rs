@@ -33,8 +33,8 @@ const PROGRAM: &str = "ncu-analyze";
 #[command(version, max_term_width = 110)]
 #[command(after_help = "\
 Examples:
-  ncu-analyze kernels fixtures/ncu/h200_kernels_graph_nvtx.ncu-rep --by class
-  ncu-analyze diff before.ncu-rep after.ncu-rep --changed")]
+  flopgap ncu kernels fixtures/ncu/h200_kernels_graph_nvtx.ncu-rep --by class
+  flopgap ncu diff before.ncu-rep after.ncu-rep --changed")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

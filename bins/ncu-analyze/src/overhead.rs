@@ -1,4 +1,4 @@
-//! `ncu-analyze overhead`: the sections of the MLP notebook from recorded counters.
+//! `flopgap ncu overhead`: the sections of the MLP notebook from recorded counters.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ use crate::{PROGRAM, failure};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  ncu-analyze overhead -n 10 -d 1024 -m 128 --setup fixtures/notebook/setup.csv \\
+  flopgap ncu overhead -n 10 -d 1024 -m 128 --setup fixtures/notebook/setup.csv \\
       --forward fixtures/notebook/forward.csv --forward-backward fixtures/notebook/forward_backward.csv
-  ncu-analyze overhead -n 4 -d 512 -m 64 --forward-backward report.ncu-rep --format json")]
+  flopgap ncu overhead -n 4 -d 512 -m 64 --forward-backward report.ncu-rep --format json")]
 pub(crate) struct Arguments {
     /// Layers of the network (n)
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -174,7 +174,7 @@ fn factors_table(analysis: &Analysis) -> Result<Table, ReportError> {
             Column::text("factor", "factor"),
             Column::number("forward", "forward"),
             Column::number("backward", "backward"),
-            Column::text("meaning", "meaning"),
+            Column::prose("meaning", "meaning"),
         ],
     )?;
     let [forward, backward] = [&analysis.forward.decomposition, &analysis.backward.decomposition];

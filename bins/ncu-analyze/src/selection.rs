@@ -447,7 +447,7 @@ impl Selection {
         if configurations == 0 {
             let message = format!("{}: no network that was asked for is complete", run.display());
             return Err(Failure::new(message)
-                .hint("`hyper-profile analyze` lists what is complete")
+                .hint("`flopgap profile analyze` lists what is complete")
                 .exit(Exit::Absent));
         }
         Ok((profile, configurations))
@@ -467,7 +467,7 @@ impl Selection {
                 return of_report(path, &Shorter::default());
             }
             let record = Record::read(path)?;
-            // What `hyper-profile analyze` refuses is in no sum here, either.
+            // What `flopgap profile analyze` refuses is in no sum here, either.
             record.analyze(path, classifier, Strictness::Strict)?;
             return Ok(self.profile_of(&record, classifier)?);
         }

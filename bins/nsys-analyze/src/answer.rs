@@ -3,6 +3,7 @@
 use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Table};
+use flopgap_report::text::wrap;
 use flopgap_timings::Error;
 use serde::Serialize;
 use serde_json::Value;
@@ -13,11 +14,11 @@ pub(crate) fn unanswered(error: &Error) -> Failure {
     match error {
         Error::NoRange { .. } => failure.hint(crate::NO_RANGE),
         Error::NoPasses { .. } | Error::NoSteps { .. } => failure
-            .hint("name the ranges with --range; `nsys-analyze stats TRACE --report nvtx_sum` lists them"),
+            .hint("name the ranges with --range; `flopgap nsys stats TRACE --report nvtx_sum` lists them"),
         Error::OnlyWarmUp { .. } => failure
             .hint("--warmup 0 keeps the first instances, and --warmup-range names another range as warm-up"),
         Error::NoWork { .. } | Error::NoKernels { within: Some(_), .. } => failure
-            .hint("`nsys-analyze stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work"),
+            .hint("`flopgap nsys stats TRACE --report nvtx_gpu_proj_sum` lists the ranges that launch work"),
         _ => failure,
     }
 }
@@ -60,7 +61,10 @@ impl Answer {
         }
         if !format.is_csv() && !self.sentences.is_empty() {
             let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
-            parts.push(self.sentences.join(between));
+            let width = output.text().width.filter(|_| format == FormatArg::Table);
+            let width = width.map_or(usize::MAX, usize::from);
+            let wrapped = self.sentences.iter().map(|sentence| wrap(sentence, width).join("\n"));
+            parts.push(wrapped.collect::<Vec<_>>().join(between));
         }
         output.write(console, &parts.join("\n\n"))
     }

@@ -1,4 +1,4 @@
-//! `nsys-analyze attention TRACE`: the parts of attention, their time against their FLOPs.
+//! `flopgap nsys attention TRACE`: the parts of attention, their time against their FLOPs.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::sentences;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze attention fixtures/nsys/small_forward.sqlite.zst --batch 4 --heads 12 --seq 512 --head-dim 64")]
+  flopgap nsys attention fixtures/nsys/small_forward.sqlite.zst --batch 4 --heads 12 --seq 512 --head-dim 64")]
 pub(crate) struct Arguments {
     /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
     /// directory with those of all ranks of a job.
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Width of a head.
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u64).range(1..))]
     head_dim: u64,
-    /// The range around the scores; `nsys-analyze --help` says how ranges are written.
+    /// The range around the scores; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE", default_value_t = Names::default().scores)]
     qk: RangePattern,
     /// The range around softmax.

@@ -1,4 +1,4 @@
-//! `nsys-analyze batch DIR --output DIR`: a page and CSV reports of every trace below a folder, and
+//! `flopgap nsys batch DIR --output DIR`: a page and CSV reports of every trace below a folder, and
 //! an index of them.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use flopgap_kernels::Classifier;
 use flopgap_nsys::{Report, ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
-use flopgap_report::table::{Cell, Column, Table};
+use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use flopgap_table::Kind;
 
 use crate::answer::{ms, name_of, report};
@@ -25,7 +25,7 @@ use crate::{PROGRAM, failure};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze batch profiles -o analysis")]
+  flopgap nsys batch profiles -o analysis")]
 pub(crate) struct Arguments {
     /// The directory with the traces, which is searched with all directories in it.
     #[arg(value_name = "DIR")]
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     match fs::metadata(&arguments.folder) {
         Err(error) => return Err(Failure::new(format!("{folder}: {error}"))),
         Ok(found) if !found.is_dir() => {
-            let hint = "give the folder that the traces lie in; `nsys-analyze summary` takes a trace";
+            let hint = "give the folder that the traces lie in; `flopgap nsys summary` takes a trace";
             return Err(Failure::new(format!("{folder}: not a folder")).hint(hint));
         }
         Ok(_) => {}
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     }
     let index = index(arguments, &done, &skipped, &found.unreadable).map_err(|error| report(&error))?;
     let path = arguments.output.join(format!("index.{}", arguments.format.extension()));
-    write(&path, &arguments.format.write(&index)?)?;
+    write(&path, &arguments.format.write(&index, &TextOptions::default())?)?;
     console.note(format_args!("wrote {}", path.display()));
 
     let failed = done.iter().filter(|done| done.result.is_err()).count();
@@ -269,7 +269,10 @@ fn analyze(
     }
     let (overview, skipped) = (answers.overview.clone(), answers.skipped.clone());
     let page = base.with_file_name(format!("{}_summary.{}", answers.name, arguments.format.extension()));
-    write(&page, &arguments.format.write(&join(vec![answers], Vec::new(), Vec::new()))?)?;
+    write(
+        &page,
+        &arguments.format.write(&join(vec![answers], Vec::new(), Vec::new()), &TextOptions::default())?,
+    )?;
     let page = page.strip_prefix(&arguments.output).unwrap_or(&page).to_owned();
     Ok(Written { page, overview, skipped })
 }

@@ -1,4 +1,4 @@
-//! `nsys-analyze compare A B`: the GPU time of two traces by kind of work, such as inference and
+//! `flopgap nsys compare A B`: the GPU time of two traces by kind of work, such as inference and
 //! training.
 
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::sentences;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze compare fixtures/nsys/small_forward.sqlite.zst fixtures/nsys/small_training_step.sqlite.zst")]
+  flopgap nsys compare fixtures/nsys/small_forward.sqlite.zst fixtures/nsys/small_training_step.sqlite.zst")]
 pub(crate) struct Arguments {
     /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
     /// directory with those of all ranks of a job.
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// The one to compare with it.
     b: PathBuf,
     /// Only these ranges in both traces: work launched within them [default: whole steps if both
-    /// traces mark steps, otherwise everything]. Can be repeated; `nsys-analyze --help` says how
+    /// traces mark steps, otherwise everything]. Can be repeated; `flopgap nsys --help` says how
     /// ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,

@@ -1,4 +1,4 @@
-//! `nsys-analyze diff BEFORE AFTER`: what got slower and what faster.
+//! `flopgap nsys diff BEFORE AFTER`: what got slower and what faster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ use crate::{PROGRAM, sentences};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze diff before.sqlite after.sqlite --fail-if-slower 5
-  nsys-analyze diff fixtures/nsys/small_forward_backward.sqlite.zst fixtures/nsys/small_training_step.sqlite.zst --top 3")]
+  flopgap nsys diff before.sqlite after.sqlite --fail-if-slower 5
+  flopgap nsys diff fixtures/nsys/small_forward_backward.sqlite.zst fixtures/nsys/small_training_step.sqlite.zst --top 3")]
 pub(crate) struct Arguments {
     /// An export of `nsys export --type sqlite`, before the change.
     before: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "US", default_value_t = 100)]
     min_total_us: u64,
     /// Only these ranges: kernels launched within them, for each instance [default: whole steps if
-    /// both traces mark steps, otherwise all kernels]. Can be repeated; `nsys-analyze --help` says
+    /// both traces mark steps, otherwise all kernels]. Can be repeated; `flopgap nsys --help` says
     /// how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
@@ -300,14 +300,14 @@ fn kernels(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
     let mut columns = vec![Column::text("kernel", "kernel"), Column::text("class", "class")];
     columns.extend(several.then(|| Column::text("place", "place")));
     columns.extend([
-        Column::number("launches_before", "launches before"),
-        Column::number("launches_after", "after"),
+        Column::number("launches_before", "launches before").rank(3),
+        Column::number("launches_after", "after").rank(3),
         Column::number("each_before_us", "time before").unit("µs"),
         Column::number("each_after_us", "after").unit("µs"),
         Column::number("difference_us", "difference").unit("µs"),
         Column::number("change", "change"),
-        Column::number("per_launch", "per launch"),
-        Column::number("per_byte", "per byte"),
+        Column::number("per_launch", "per launch").rank(2),
+        Column::number("per_byte", "per byte").rank(2),
     ]);
     let of = if found.instances == [None, None] { "everything recorded" } else { "one instance" };
     let mut table = Table::new(format!("Kernels before and after, of {of}"), columns)?;
@@ -351,8 +351,8 @@ fn ranges(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
     columns.extend(several.then(|| Column::text("process", "process")));
     columns.extend([
         Column::text("time", "time"),
-        Column::number("n_before", "n before"),
-        Column::number("n_after", "after"),
+        Column::number("n_before", "n before").rank(2),
+        Column::number("n_after", "after").rank(2),
         Column::number("mean_before_us", "mean before").unit("µs"),
         Column::number("mean_after_us", "after").unit("µs"),
         Column::number("difference_us", "difference").unit("µs"),

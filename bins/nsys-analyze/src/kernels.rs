@@ -1,4 +1,4 @@
-//! `nsys-analyze kernels TRACE [TRACE2]`: where the GPU time of a trace or a range went, by kernel;
+//! `flopgap nsys kernels TRACE [TRACE2]`: where the GPU time of a trace or a range went, by kernel;
 //! or of two traces side by side.
 
 use std::num::NonZeroUsize;
@@ -20,16 +20,16 @@ use crate::sentences;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze kernels fixtures/nsys/small_forward.sqlite.zst --range forward --top 5
-  nsys-analyze kernels fixtures/nsys/small_forward.sqlite.zst fixtures/nsys/small_forward_backward.sqlite.zst
-  nsys-analyze kernels fixtures/kineto/ddp_rank0.json.gz --range 'ProfilerStep#*' -o kernels.csv")]
+  flopgap nsys kernels fixtures/nsys/small_forward.sqlite.zst --range forward --top 5
+  flopgap nsys kernels fixtures/nsys/small_forward.sqlite.zst fixtures/nsys/small_forward_backward.sqlite.zst
+  flopgap nsys kernels fixtures/kineto/ddp_rank0.json.gz --range 'ProfilerStep#*' -o kernels.csv")]
 pub(crate) struct Arguments {
     /// A trace: an export of `nsys export --type sqlite`, a trace of `torch.profiler`, or a
     /// directory with those of all ranks of a job; or two of them, to be shown side by side.
     #[arg(required = true, num_args = 1..=2, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Only these ranges, such as `forward` or `step_*`: kernels launched within them. Can be
-    /// repeated; `nsys-analyze --help` says how ranges are written.
+    /// repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// Leave out kernels of these classes, such as `matmul,copy`.
@@ -192,8 +192,8 @@ fn together(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, R
             Column::text("class", "class"),
             Column::number("calls", "calls"),
             Column::number("total_ns", "total").unit("ns"),
-            Column::number("mean_ns", "mean").unit("ns"),
-            Column::number("median_ns", "median").unit("ns"),
+            Column::number("mean_ns", "mean").unit("ns").rank(2),
+            Column::number("median_ns", "median").unit("ns").rank(3),
             Column::number("share", "share"),
         ],
     )?;
@@ -231,12 +231,12 @@ fn pairs_table(pairs: &[Pair], names: Names) -> Result<Table, ReportError> {
         [
             Column::text("kernel", "kernel"),
             Column::text("class", "class"),
-            Column::number("calls_a", "calls A"),
-            Column::number("calls_b", "calls B"),
+            Column::number("calls_a", "calls A").rank(3),
+            Column::number("calls_b", "calls B").rank(3),
             Column::number("total_a_ns", "total A").unit("ns"),
             Column::number("total_b_ns", "total B").unit("ns"),
-            Column::number("mean_a_ns", "mean A").unit("ns"),
-            Column::number("mean_b_ns", "mean B").unit("ns"),
+            Column::number("mean_a_ns", "mean A").unit("ns").rank(2),
+            Column::number("mean_b_ns", "mean B").unit("ns").rank(2),
             Column::number("share_a", "share A"),
             Column::number("share_b", "share B"),
         ],

@@ -115,7 +115,7 @@ pub fn command() -> clap::Command {
 }
 
 /// What to do about a range that is not there.
-const NO_RANGE: &str = "`nsys-analyze stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; give that, or RANGE alone \
+const NO_RANGE: &str = "`flopgap nsys stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; give that, or RANGE alone \
                         in the default domain (for --filter-nvtx, RANGE@DOMAIN)";
 
 /// The exit code and message for an error of the library, with the options that help.

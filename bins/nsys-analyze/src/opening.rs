@@ -304,7 +304,7 @@ fn job_of(folder: &Path, console: Console) -> Result<Job, Failure> {
         };
         console.note(format_args!("SKIPPED: {}: {why}", path.display()));
     }
-    let each = "`nsys-analyze batch` takes a directory of traces, each for itself";
+    let each = "`flopgap nsys batch` takes a directory of traces, each for itself";
     if paths.is_empty() {
         let message = format!("{}: no trace of torch.profiler is in this directory", folder.display());
         return Err(Failure::new(message).hint(each).exit(Exit::Absent));

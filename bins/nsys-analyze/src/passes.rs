@@ -1,4 +1,4 @@
-//! `nsys-analyze passes`: how long steps and passes took, on the host, on the GPU and as measured
+//! `flopgap nsys passes`: how long steps and passes took, on the host, on the GPU and as measured
 //! outside.
 
 use std::fs;
@@ -19,8 +19,8 @@ use crate::{PROGRAM, sentences};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze passes fixtures/nsys/small_training_step.sqlite.zst
-  nsys-analyze passes fixtures/nsys/small_forward.sqlite.zst --timeit 14.02,13.93 --format json")]
+  flopgap nsys passes fixtures/nsys/small_training_step.sqlite.zst
+  flopgap nsys passes fixtures/nsys/small_forward.sqlite.zst --timeit 14.02,13.93 --format json")]
 pub(crate) struct Arguments {
     /// Traces: exports of `nsys export --type sqlite`, or traces of `torch.profiler`. Those of
     /// several ranks of one job are answered together; a directory is a job.
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     measured: Measured,
     /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps or passes
-    /// by their names. Can be repeated; `nsys-analyze --help` says how ranges are written.
+    /// by their names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `nsys-analyze rules TRACE…`: the expert rules of `nsys analyze`.
+//! `flopgap nsys rules TRACE…`: the expert rules of `nsys analyze`.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use crate::{sentences, warn_all};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze rules fixtures/nsys/small_training_step.sqlite.zst
-  nsys-analyze rules fixtures/nsys/small_training_step.sqlite.zst --rule gpu_gaps:gap=100 --filter-time 1s/")]
+  flopgap nsys rules fixtures/nsys/small_training_step.sqlite.zst
+  flopgap nsys rules fixtures/nsys/small_training_step.sqlite.zst --rule gpu_gaps:gap=100 --filter-time 1s/")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite`.
     #[arg(required = true, value_name = "TRACE")]

@@ -5,13 +5,13 @@ use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
 
 use crate::attribution::AttributeArg;
 
-/// The end of `nsys-analyze --help`: examples, and the syntax of ranges for every option that takes
+/// The end of `flopgap nsys --help`: examples, and the syntax of ranges for every option that takes
 /// them.
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
-  nsys-analyze summary fixtures/nsys/small_training_step.sqlite.zst
-  nsys-analyze kernels fixtures/kineto/ddp_rank0.json.gz --range 'ProfilerStep#*'
-  nsys-analyze diff before.sqlite after.sqlite --fail-if-slower 5
+  flopgap nsys summary fixtures/nsys/small_training_step.sqlite.zst
+  flopgap nsys kernels fixtures/kineto/ddp_rank0.json.gz --range 'ProfilerStep#*'
+  flopgap nsys diff before.sqlite after.sqlite --fail-if-slower 5
 
 How ranges are written (RANGE), in every option that takes them:
   forward         ranges of this name, in any NVTX domain; upper and lower case differ

@@ -1,4 +1,4 @@
-//! `nsys-analyze stats TRACE…`: the reports of `nsys stats`.
+//! `flopgap nsys stats TRACE…`: the reports of `nsys stats`.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::{PROGRAM, warn_all};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze stats fixtures/nsys/small_forward.sqlite.zst --report cuda_gpu_kern_sum,nvtx_sum
-  nsys-analyze stats fixtures/nsys/small_forward.sqlite.zst --timeunit usec --format csv -o reports")]
+  flopgap nsys stats fixtures/nsys/small_forward.sqlite.zst --report cuda_gpu_kern_sum,nvtx_sum
+  flopgap nsys stats fixtures/nsys/small_forward.sqlite.zst --timeunit usec --format csv -o reports")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite`.
     #[arg(required = true, value_name = "TRACE")]

@@ -20,8 +20,8 @@ const PROGRAM: &str = "run-table";
 #[command(version, max_term_width = 110)]
 #[command(after_help = "\
 Examples:
-  run-table collect fixtures/nsys fixtures/runs/h200-default -o data
-  run-table query data --top-kernels 5")]
+  flopgap table collect fixtures/nsys fixtures/runs/h200-default -o data
+  flopgap table query data --top-kernels 5")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

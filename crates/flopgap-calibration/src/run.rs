@@ -131,7 +131,7 @@ fn damaged(path: &Path) -> impl Fn(serde_json::Error) -> RunError + '_ {
 impl Hint for RunError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
-            Self::NoPlan { .. } => Some("pass a directory that `model-calibrate sweep` created".into()),
+            Self::NoPlan { .. } => Some("pass a directory that `flopgap calibrate sweep` created".into()),
             Self::Occupied { .. } => Some("resume it, or choose another directory".into()),
             Self::Damaged { .. } => {
                 Some("start a new sweep in another directory; rows that were measured remain valid".into())

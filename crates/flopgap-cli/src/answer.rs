@@ -1,10 +1,11 @@
 //! `--format` and `--output`: how an answer is written, and where.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use flopgap_report::table::{Format, TextOptions};
 
 use crate::{Console, Failure, print};
@@ -58,8 +59,42 @@ pub struct OutputArgs {
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<FormatArg>,
     /// Write to this file instead of standard output, which is `-`
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = file_for(ENDINGS))]
     output: Option<PathBuf>,
+}
+
+/// The endings of what [`FormatArg`] writes.
+const ENDINGS: &[&str] = &["txt", "csv", "json", "md"];
+
+/// Endings that name a format: a file of one never holds something else. Others, such as `.log`,
+/// say nothing about the content.
+const KNOWN: [&str; 42] = [
+    "txt", "csv", "json", "md", "html", "htm", "parquet", "arrow", "feather", "ipc", "avro", "orc", "pdf",
+    "png", "svg", "jpg", "jpeg", "gif", "webp", "xlsx", "xls", "ods", "docx", "tex", "tsv", "jsonl",
+    "ndjson", "yaml", "yml", "toml", "xml", "sqlite", "db", "npy", "npz", "pkl", "h5", "gz", "zst", "zip",
+    "ncu-rep", "nsys-rep",
+];
+
+/// Reads the path of an output, as a `value_parser` of clap, for a command that writes files with
+/// these endings. The ending of another format is refused.
+pub fn file_for(offered: &'static [&'static str]) -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(move |path: OsString| {
+        let path = PathBuf::from(path);
+        check_ending(&path, offered).map(|()| path)
+    })
+}
+
+/// Refuses a path whose ending names a format that is not among those offered.
+///
+/// # Errors
+/// With the endings that are offered.
+pub fn check_ending(path: &Path, offered: &[&str]) -> Result<(), String> {
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    if !KNOWN.contains(&ending.as_str()) || offered.contains(&ending.as_str()) {
+        return Ok(());
+    }
+    let offered: Vec<String> = offered.iter().map(|ending| format!(".{ending}")).collect();
+    Err(format!("the format .{ending} is not offered; choose from {}", offered.join(", ")))
 }
 
 impl OutputArgs {
@@ -73,7 +108,7 @@ impl OutputArgs {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }
 
-    /// Tables as wide as the terminal, and of any width in a file.
+    /// Tables that fit standard output, and of any width in a file.
     pub fn text(&self) -> TextOptions {
         if self.file().is_some() { TextOptions::default() } else { TextOptions::for_stdout() }
     }
@@ -133,6 +168,18 @@ mod tests {
         assert_eq!(of(&["--output", "a.json"]).format(), FormatArg::Json);
         assert_eq!(of(&["-o", "a.txt"]).format(), FormatArg::Table);
         assert_eq!(of(&["-o", "a.csv", "--format", "markdown"]).format(), FormatArg::Markdown);
+    }
+
+    #[test]
+    fn a_format_that_is_not_offered_is_refused() {
+        for name in ["a.parquet", "a.PDF", "a.png", "a.html", "a.csv.gz", "a.xlsx"] {
+            let parsed = Demo::try_parse_from(["demo", "-o", name, "--format", "csv"]);
+            let error = parsed.map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("is not offered; choose from .txt, .csv, .json, .md"), "{error}");
+        }
+        for name in ["a", "a.txt", "a.log", "a.v2", "-", "/dev/stdout"] {
+            assert!(Demo::try_parse_from(["demo", "-o", name]).is_ok(), "{name}");
+        }
     }
 
     #[test]

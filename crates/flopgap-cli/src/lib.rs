@@ -12,7 +12,7 @@ mod submit;
 mod termination;
 mod value;
 
-pub use answer::{FormatArg, OutputArgs, write_answer};
+pub use answer::{FormatArg, OutputArgs, check_ending, file_for, write_answer};
 pub use console::{Console, Verbosity};
 pub use device::{DeviceArg, gpu};
 pub use exit::Exit;

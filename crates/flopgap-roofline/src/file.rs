@@ -74,11 +74,11 @@ impl Hint for CeilingsError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
             CeilingsError::Format { .. } | CeilingsError::Number { .. } => {
-                Some("measure the ceilings again with `model-calibrate probe`".into())
+                Some("measure the ceilings again with `flopgap calibrate probe`".into())
             }
             CeilingsError::Version { .. } => Some("update flopgap, or measure the ceilings again".into()),
             CeilingsError::OtherMachine { .. } => {
-                Some("measure the ceilings of this machine with `model-calibrate probe`".into())
+                Some("measure the ceilings of this machine with `flopgap calibrate probe`".into())
             }
             CeilingsError::Write(error) => error.hint(),
             CeilingsError::Read { .. } => None,

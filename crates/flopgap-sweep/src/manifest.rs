@@ -82,7 +82,7 @@ pub struct Manifest {
     /// Grids added when the run was resumed with other sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extended: Vec<Grid>,
-    /// The backend, as `hyper-profile new --backend` names it. Absent if the raw files were
+    /// The backend, as `flopgap profile new --backend` names it. Absent if the raw files were
     /// recorded by other means; such a run cannot be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,

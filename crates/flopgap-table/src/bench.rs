@@ -1,4 +1,4 @@
-//! What `mlp-bench --format json` printed, as a table.
+//! What `flopgap bench --format json` printed, as a table.
 
 use std::fs::File;
 use std::io::Read as _;

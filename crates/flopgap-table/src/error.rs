@@ -169,7 +169,7 @@ impl Hint for Error {
             Error::Record(error) => error.hint(),
             #[cfg(feature = "calibration")]
             Error::Calibration(error) => error.hint(),
-            Error::Bench { .. } => Some("give the complete document that `mlp-bench --format json` printed".into()),
+            Error::Bench { .. } => Some("give the complete document that `flopgap bench --format json` printed".into()),
             Error::Flops { source, .. } => source.hint(),
             Error::Io { source, .. } => match source.kind() {
                 io::ErrorKind::FileTooLarge => Some(flopgap_unpack::HINT.into()),

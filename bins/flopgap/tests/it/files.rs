@@ -10,13 +10,13 @@ const BENCH: &str = r#"{"device": "NVIDIA H200", "results": [{"impl": "coopmat",
 
 /// The answer about files is that of a command, which is named.
 #[track_caller]
-fn is(files: &[&str], name: &str, within: &[&str]) -> Ended {
+fn is(files: &[&str], within: &[&str]) -> Ended {
     let answer = flopgap(files);
     let other = flopgap(within);
     assert_eq!(answer.code, Some(0), "{}", answer.stderr);
     assert_eq!(answer.stdout, other.stdout);
     assert!(!answer.stdout.is_empty());
-    let note = format!("the same as `{name} {}`", within[1..].join(" "));
+    let note = format!("the same as `flopgap {}`", within.join(" "));
     assert!(answer.stderr.contains(&note), "{note} is not in\n{}", answer.stderr);
     let quiet = flopgap(&[&["-q"], files].concat());
     assert_eq!((quiet.code, &quiet.stdout), (Some(0), &answer.stdout), "{}", quiet.stderr);
@@ -27,31 +27,31 @@ fn is(files: &[&str], name: &str, within: &[&str]) -> Ended {
 #[test]
 fn traces_are_summarized() {
     let file = "fixtures/nsys/two_gpus.sqlite.zst";
-    let answer = is(&[file], "nsys-analyze", &["nsys", "summary", file]);
-    assert!(answer.stdout.starts_with("# two_gpus\n"), "{}", answer.stdout);
+    let answer = is(&[file], &["nsys", "summary", file]);
+    assert!(answer.stdout.starts_with("two_gpus\n════════\n"), "{}", answer.stdout);
     let ranks = ["fixtures/kineto/ddp_rank0.json.gz", "fixtures/kineto/ddp_rank1.json.gz"];
-    let answer = is(&ranks, "nsys-analyze", &["nsys", "summary", ranks[0], ranks[1]]);
+    let answer = is(&ranks, &["nsys", "summary", ranks[0], ranks[1]]);
     assert!(answer.stdout.contains("(2 ranks)"), "{}", answer.stdout);
 }
 
 #[test]
 fn reports_are_shown_by_kernel_and_two_are_compared() {
     let files = ["fixtures/ncu/n10_d1024_m128_setup.csv.zst", "fixtures/ncu/n10_d1024_m128_forward.csv.zst"];
-    is(&files[..1], "ncu-analyze", &["ncu", "kernels", files[0]]);
-    is(&files, "ncu-analyze", &["ncu", "diff", files[0], files[1]]);
+    is(&files[..1], &["ncu", "kernels", files[0]]);
+    is(&files, &["ncu", "diff", files[0], files[1]]);
     let recorded = "fixtures/ncu/h200_range.ncu-rep";
-    is(&[recorded], "ncu-analyze", &["ncu", "kernels", recorded]);
+    is(&[recorded], &["ncu", "kernels", recorded]);
 }
 
 #[test]
 fn a_run_is_analyzed_and_left_as_it_is() {
     let run = "fixtures/runs/h200-small";
     let before = fs::read_dir(format!("../../{run}")).unwrap().count();
-    let answer = is(&[run], "hyper-profile", &["profile", "analyze", "--no-files", run]);
+    let answer = is(&[run], &["profile", "analyze", "--no-files", run]);
     assert!(answer.stdout.contains("epsilon"), "{}", answer.stdout);
     assert_eq!(fs::read_dir(format!("../../{run}")).unwrap().count(), before);
     let record = "fixtures/runs/h200-small/raw/n2_d256_m1.counts.json.zst";
-    is(&[record], "ncu-analyze", &["ncu", "kernels", record]);
+    is(&[record], &["ncu", "kernels", record]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_model_is_counted_and_estimated() {
         answer.expect(
             0,
             &["NVIDIA H200"],
-            &["`model-calibrate flops ", "`model-calibrate estimate --machine h200 "],
+            &["`flopgap calibrate flops ", "`flopgap calibrate estimate --machine h200 "],
         );
     }
     let answer = flopgap(&["fixtures/models/no-such.onnx"]);
@@ -76,14 +76,14 @@ fn a_model_is_counted_and_estimated() {
 #[test]
 fn measurements_are_judged() {
     let table = "bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv";
-    is(&[table], "model-calibrate", &["calibrate", "report", "--empirical", table]);
+    is(&[table], &["calibrate", "report", "--empirical", table]);
     // A calibration without rows is one, and its own program says what is wrong.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("calibration.jsonl");
     fs::write(&file, "{\"format\":\"flopgap-calibration\",\"version\":9}\n").unwrap();
     let answer = flopgap(&[folder.path().to_str().unwrap()]);
     assert_ne!(answer.code, Some(0));
-    assert!(answer.stderr.contains("`model-calibrate report --empirical "), "{}", answer.stderr);
+    assert!(answer.stderr.contains("`flopgap calibrate report --empirical "), "{}", answer.stderr);
     assert!(answer.stderr.contains("model-calibrate: error: "), "{}", answer.stderr);
 }
 
@@ -96,9 +96,9 @@ fn results_of_mlp_bench_are_shown_and_compared() {
         path.to_str().unwrap().to_owned()
     };
     let (a, b) = (write("a.json", BENCH), write("b.json", &BENCH.replace("1.5,", "3.5,")));
-    let answer = is(&[&a], "mlp-bench", &["bench", "show", &a]);
+    let answer = is(&[&a], &["bench", "show", &a]);
     answer.expect(0, &["NVIDIA H200", "small (64-64-16), fp16", "coopmat"], &[]);
-    is(&[&a, &b], "mlp-bench", &["bench", "diff", &a, &b]);
+    is(&[&a, &b], &["bench", "diff", &a, &b]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_directory_of_traces_of_torch_profiler_is_one_job() {
     }
     fs::write(folder.path().join("notes.txt"), "two ranks").unwrap();
     let answer = flopgap(&[folder.path().to_str().unwrap()]);
-    answer.expect(0, &["(2 ranks)"], &["`nsys-analyze summary "]);
+    answer.expect(0, &["(2 ranks)"], &["`flopgap nsys summary "]);
 }
 
 /// Whatever stands before the events: nothing looks at the first bytes alone.
@@ -135,5 +135,5 @@ fn a_trace_is_recognized_behind_a_first_key_of_any_length() {
     let text = format!("{{\"note\": \"{}\", \"traceEvents\": {events}}}", "]".repeat(100_000));
     fs::write(&path, text).unwrap();
     let answer = flopgap(&[path.to_str().unwrap()]);
-    answer.expect(0, &["gemm"], &["`nsys-analyze summary "]);
+    answer.expect(0, &["gemm"], &["`flopgap nsys summary "]);
 }

@@ -15,8 +15,8 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("calibrate", "model-calibrate"),
 ];
 
-/// What each command's help begins with; the first is that of `flopgap` itself. `run-table`, which is
-/// another executable, has a test of its own.
+/// What each command's help begins with; the first is that of `flopgap` itself. `run-table`, which
+/// is another executable, has a test of its own.
 const HEADS: &[(&str, &str)] = &[
     ("flopgap", "Answer the likeliest question about any trace, report, run or model"),
     (

@@ -36,7 +36,7 @@ fn a_file_that_is_named_like_a_command() {
     let folder = tempfile::tempdir().unwrap();
     fs::copy("../../fixtures/ncu/n4_d512_m64_forward.csv", folder.path().join("nsys")).unwrap();
     let answer = ended(command(&["./nsys"]).current_dir(folder.path()));
-    answer.expect(0, &["split-k-reduce"], &["`ncu-analyze kernels ./nsys`"]);
+    answer.expect(0, &["split-k-reduce"], &["`flopgap ncu kernels ./nsys`"]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn run_table_is_found_beside_flopgap_or_in_the_path() {
     let data = folder.path().join("data");
     fs::create_dir_all(data.join("_runs")).unwrap();
     let data = data.to_str().unwrap();
-    run(&[data]).expect(0, &[&format!("beside query {data}\n")], &[&format!("`run-table query {data}`")]);
+    run(&[data]).expect(0, &[&format!("beside query {data}\n")], &[&format!("`flopgap table query {data}`")]);
 }
 
 #[test]
@@ -114,6 +114,54 @@ fn completions_are_scripts_of_their_shells() {
             script.contains(&format!(" {program}\n")) || script.contains(&format!(" {program} ")),
             "{program}"
         );
+    }
+}
+
+#[test]
+fn fish_completes_programs_files_and_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flopgap.fish");
+    fs::write(&file, flopgap(&["completions", "fish"]).stdout).unwrap();
+    for (line, expected) in [
+        ("flopgap nsys summ", "summary\t"),
+        ("flopgap ncu kernels --by ", "kernel\t"),
+        ("nsys-analyze diff --fail-if-sl", "--fail-if-slower\t"),
+    ] {
+        let script = format!("source {}; complete -C '{line}'", file.display());
+        let Ok(read) = Command::new("fish").args(["--no-config", "-c", &script]).output() else { return };
+        let (shown, wrong) = (String::from_utf8_lossy(&read.stdout), String::from_utf8_lossy(&read.stderr));
+        assert_eq!(wrong, "", "{line}");
+        assert!(shown.lines().any(|found| found.starts_with(expected)), "{line}: {shown}");
+    }
+}
+
+#[test]
+fn zsh_completes_programs_and_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    fs::write(folder.path().join("_flopgap"), flopgap(&["completions", "zsh"]).stdout).unwrap();
+    fs::write(folder.path().join("step.sqlite"), "").unwrap();
+    for (line, expected) in [
+        ("flopgap nsys summ", "flopgap nsys summary"),
+        ("flopgap st", "flopgap step.sqlite"),
+        ("flopgap step.sqlite st", "flopgap step.sqlite step.sqlite"),
+        ("flopgap ncu kernels --by cl", "flopgap ncu kernels --by class"),
+        ("nsys-analyze summ", "nsys-analyze summary"),
+    ] {
+        // What the line becomes when the Tab key is pressed in a terminal.
+        let script = format!(
+            "zmodload zsh/zpty; cd {place}; rm -f line; zpty z zsh -f -i
+             zpty -w z 'fpath=({place} $fpath); autoload -U compinit; compinit -u -d {place}/dump'
+             zpty -w z 'show() {{ zle complete-word; print -r -- $BUFFER > {place}/line }}; zle -N show'
+             zpty -w z 'bindkey ^T show; touch {place}/ready'
+             for i in {{1..100}}; do [[ -e ready ]] && break; sleep 0.1; done; rm -f ready
+             zpty -n -w z '{line}'$'\\x14'
+             for i in {{1..100}}; do [[ -s line ]] && break; sleep 0.1; zpty -r -t z ignored; done
+             cat line; zpty -d z"
+        );
+        let Ok(read) = Command::new("zsh").args(["-f", "-c", &script]).output() else { return };
+        let shown = String::from_utf8_lossy(&read.stdout);
+        assert_eq!(shown.trim(), expected, "{line}: {}", String::from_utf8_lossy(&read.stderr));
     }
 }
 

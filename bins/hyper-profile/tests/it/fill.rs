@@ -88,9 +88,12 @@ fn without_a_gpu_the_recorded_run_is_pointed_to_and_nothing_is_made() {
     let path = dir.path().join("run");
     let mut command = std::process::Command::cargo_bin("hyper-profile").unwrap();
     let ended = run(command.args(["new", "--output", text(&path)]).env("CUDA_VISIBLE_DEVICES", ""));
-    ended.expect(3, &["hint: ", "`hyper-profile analyze fixtures/runs/h200-default`"]);
+    ended.expect(3, &["hint: ", "`flopgap profile analyze fixtures/runs/h200-default`"]);
     let ended = run(&mut fake(&new(&path, &["--device", "7"])));
-    ended.expect(3, &["there is no fake device 7", "hint: there are 0 to 3\n  hint: `hyper-profile analyze"]);
+    ended.expect(
+        3,
+        &["there is no fake device 7", "hint: there are 0 to 3\n  hint: `flopgap profile analyze"],
+    );
     assert!(!path.exists());
 }
 
@@ -105,7 +108,7 @@ fn a_folder_that_is_taken_is_left_alone() {
     fs::remove_file(path.join("thesis.tex")).unwrap();
     run(&mut fake(&new(&path, &[]))).expect(0, &[]);
     let before = contents(&path);
-    run(&mut fake(&new(&path, &[]))).expect(1, &["there is a run already", "hyper-profile resume"]);
+    run(&mut fake(&new(&path, &[]))).expect(1, &["there is a run already", "flopgap profile resume"]);
     assert_eq!(contents(&path), before);
 }
 
@@ -116,7 +119,8 @@ fn a_lost_device_stops_and_what_is_done_is_kept() {
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     for fault in ["FAKE_LOST", "FAKE_PANIC"] {
         let ended = run(fake(&new(&path, &[])).env(fault, "n2_d128_m16"));
-        let hint = format!("what was measured is kept; `hyper-profile resume {}` continues", path.display());
+        let hint =
+            format!("what was measured is kept; `flopgap profile resume {}` continues", path.display());
         ended.expect(1, &["counting on device 0 failed\n  caused by: the ", &hint]);
         assert_eq!(
             recorded(&path).into_iter().collect::<Vec<_>>(),
@@ -170,7 +174,7 @@ fn what_an_interrupted_run_lacks_is_measured_by_resuming_it() {
         }
     }
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots"]));
-    ended.expect(0, &["not measured yet", "`hyper-profile resume` measures what is missing"]);
+    ended.expect(0, &["not measured yet", "`flopgap profile resume` measures what is missing"]);
     assert!(!ended.stderr.contains("_forward.csv"), "{}", ended.stderr);
 }
 
@@ -324,7 +328,7 @@ fn workers_share_a_run_without_meeting() {
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots", "--output", text(dir.path())]));
     ended.expect(
         0,
-        &["2 configurations, n3_d64_m16 to n3_d128_m16: not measured yet\n  hint: `hyper-profile resume`"],
+        &["2 configurations, n3_d64_m16 to n3_d128_m16: not measured yet\n  hint: `flopgap profile resume`"],
     );
     assert!(!path.join("processed").exists());
     drop(child);
@@ -433,7 +437,7 @@ fn counters_in_use_say_what_to_do() {
     let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "all"));
     ended.expect(
         3,
-        &["the fake counters are in use", "hint: end the other fake\n  hint: `hyper-profile analyze"],
+        &["the fake counters are in use", "hint: end the other fake\n  hint: `flopgap profile analyze"],
     );
     // Nothing was begun, so nothing is left; but a run that others may join is not taken away from
     // them.
@@ -450,7 +454,8 @@ fn counters_in_use_say_what_to_do() {
     assert!(shared.join("manifest.json").exists());
 
     let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "n2_d64_m16"));
-    ended.expect(3, &["hint: end the other fake\n  hint: what was measured is kept; `hyper-profile resume"]);
+    ended
+        .expect(3, &["hint: end the other fake\n  hint: what was measured is kept; `flopgap profile resume"]);
     assert_eq!(recorded(&path).len(), 2);
     // A run that was begun stays.
     let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_BUSY", "all"));

@@ -53,7 +53,7 @@ fn show(begin: Instant, what: &str) {
 #[test]
 fn an_array_with_a_requeued_and_a_killed_task_measures_what_one_process_does() {
     let begin = Instant::now();
-    let Some(slurm) = Slurm::for_test("hyper-profile --submit slurm").unwrap() else { return };
+    let Some(slurm) = Slurm::for_test("flopgap profile --submit slurm").unwrap() else { return };
     show(begin, &format!("{}, its node is idle", slurm.run("sbatch", &["--version"]).unwrap()));
     let dir = tempfile::tempdir().unwrap();
     let single = dir.path().join("single");
@@ -146,7 +146,7 @@ fn sigterm_finishes_the_configuration_at_hand() {
             said.contains(&format!("error: stopped by SIGTERM with {left} configurations left")),
             "{said}"
         );
-        assert!(said.contains("  hint: `hyper-profile resume "), "{said}");
+        assert!(said.contains("  hint: `flopgap profile resume "), "{said}");
         assert_eq!(reason, Some(format!("asked to stop with {left} configurations left")));
         assert_eq!(recorded(&path).len(), done, "what is in the journal has a record, and nothing else");
         let done = format!("{done} of 96 configurations are done");
@@ -197,7 +197,7 @@ fn nodes_with_another_gpu_are_refused_in_a_planned_run() {
     task("1/2", "H100").expect(0, &["worker 1/2 is done; the others have 48 configurations left"]);
     let hint = "hint: on a cluster, all tasks need one type of GPU";
     task("2/2", "L40S").expect(1, &["recorded with device `H100`, but here it is `L40S`", hint]);
-    task("2/2", "H100").expect(0, &["all configurations are measured; `hyper-profile analyze "]);
+    task("2/2", "H100").expect(0, &["all configurations are measured; `flopgap profile analyze "]);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn what_sbatch_rejects_can_be_submitted_again() {
     let submit = |command: &mut Command| run(command.args(["--submit", "slurm"]).env("PATH", dir.path()));
     let ended = submit(&mut new(&path));
     let again =
-        format!("hint: `hyper-profile resume {} --submit slurm` submits the run again", path.display());
+        format!("hint: `flopgap profile resume {} --submit slurm` submits the run again", path.display());
     ended.expect(1, &["sbatch: error: invalid partition specified: gpuu", &again]);
     submit(&mut new(&path)).expect(1, &["there is a run already"]);
     stub("echo 77");

@@ -74,7 +74,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
 fn without_a_gpu_it_names_the_alternative() {
     let output = run(&["--sweep"]);
     assert_eq!(output.code, 3, "{}", output.stderr);
-    assert!(output.stderr.contains("mlp-bench --device cpu"), "{}", output.stderr);
+    assert!(output.stderr.contains("flopgap bench --device cpu"), "{}", output.stderr);
     assert!(output.stdout.is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! `mlp-validate single`.
+//! `flopgap validate single`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `mlp-validate sweep`.
+//! `flopgap validate sweep`.
 
 use std::fs;
 

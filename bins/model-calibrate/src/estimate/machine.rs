@@ -21,7 +21,7 @@ pub(crate) struct MachineOptions {
     /// Calibration of this or another machine: a file, or the run directory of a sweep
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, instead of those
+    /// Ceilings of the machine, as `flopgap calibrate probe --output` writes them, instead of those
     /// in the file
     #[arg(long, value_name = "FILE")]
     ceilings: Option<PathBuf>,
@@ -71,7 +71,7 @@ impl MachineOptions {
             }
             (None, None) => {
                 let hint = format!(
-                    "pass --calibration RUN from `model-calibrate sweep`, or --machine NAME; built in: {}",
+                    "pass --calibration RUN from `flopgap calibrate sweep`, or --machine NAME; built in: {}",
                     recorded::names()
                 );
                 Err(Failure::new("no calibration to estimate with").exit(Exit::Usage).hint(hint))
@@ -92,7 +92,7 @@ impl MachineOptions {
 fn built_in(name: &str) -> Result<&'static [u8], Failure> {
     recorded::find(name).ok_or_else(|| {
         let hint = format!(
-            "measure it with `model-calibrate sweep` and pass --calibration RUN; built in: {}",
+            "measure it with `flopgap calibrate sweep` and pass --calibration RUN; built in: {}",
             recorded::names()
         );
         Failure::new(format!("no calibration of `{name}` is built in")).exit(Exit::Absent).hint(hint)
@@ -122,7 +122,7 @@ fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<
         {
             let message = format!("{}: measured on another machine: {difference}", path.display());
             let hint = format!(
-                "measure this one with `model-calibrate sweep`, or estimate for the other with --machine \"{}\"",
+                "measure this one with `flopgap calibrate sweep`, or estimate for the other with --machine \"{}\"",
                 origin.device
             );
             return Err(Failure::new(message).hint(hint));

@@ -17,9 +17,9 @@ use crate::device::Device;
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  model-calibrate sweep --quick --ceilings ceilings.json -o run
-  model-calibrate sweep --device cuda:1 --model fixtures/models/resnet50.pt2 --precision fp16
-  model-calibrate sweep --full --limit 30m -o run")]
+  flopgap calibrate sweep --quick --ceilings ceilings.json -o run
+  flopgap calibrate sweep --device cuda:1 --model fixtures/models/resnet50.pt2 --precision fp16
+  flopgap calibrate sweep --full --limit 30m -o run")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
     /// that any part covers all sizes
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) limit: Option<Duration>,
-    /// Ceilings of the machine, as `model-calibrate probe --output` writes them, to store with the
-    /// rows
+    /// Ceilings of the machine, as `flopgap calibrate probe --output` writes them, to store with
+    /// the rows
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub(crate) ceilings: Option<PathBuf>,
     /// Do nothing but show the plan; with --submit, write and print the scripts

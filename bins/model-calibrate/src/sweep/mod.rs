@@ -1,4 +1,4 @@
-//! `model-calibrate sweep`.
+//! `flopgap calibrate sweep`.
 
 mod arguments;
 mod drive;
@@ -141,7 +141,7 @@ impl Planned {
 /// Measures what is missing in a run directory, and joins the rows of its shards.
 fn resume(arguments: &Arguments, begin: Instant, console: Console) -> Result<(), Failure> {
     let Some(run) = &arguments.output else {
-        let hint = "model-calibrate sweep --resume --output RUN";
+        let hint = "flopgap calibrate sweep --resume --output RUN";
         return Err(Failure::new("--resume needs --output").exit(Exit::Usage).hint(hint));
     };
     let planned = Planned::read(arguments, run)?;
@@ -263,8 +263,8 @@ impl Open<'_> {
 /// Reports all rows of a run, and how the sweep ended.
 fn conclude_run(filled: &Filled, run: &Path, took: Duration, console: Console) -> Result<(), Failure> {
     let path = run::calibration_path(run);
-    let again = format!("model-calibrate sweep --resume --output {}", run.display());
-    let next = format!("model-calibrate fit {}", path.display());
+    let again = format!("flopgap calibrate sweep --resume --output {}", run.display());
+    let next = format!("flopgap calibrate fit {}", path.display());
     conclude(filled, &path, &again, &next, took, console)
 }
 
@@ -438,7 +438,7 @@ fn ceilings(arguments: &Arguments, origin: &Origin) -> Result<Option<Ceilings>, 
     let Some(path) = &arguments.ceilings else { return Ok(None) };
     let ceilings = Ceilings::read(path)?;
     ceilings.expect_machine(&origin.kind, &origin.device, &origin.properties).map_err(|error| {
-        let hint = "measure them with `model-calibrate probe --output ceilings.json`";
+        let hint = "measure them with `flopgap calibrate probe --output ceilings.json`";
         Failure::new(format!("{}: {error}", path.display())).hint(hint)
     })?;
     Ok(Some(ceilings))

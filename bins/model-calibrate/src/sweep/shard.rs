@@ -40,7 +40,7 @@ pub(super) fn run(
     note_done(console, mine.len() - places.len(), mine.len(), &format!(" of shard {shard}"));
     let filled = planned.open(&engines).fill(writer, &places, arguments, begin, console)?;
     drop(claim);
-    let whole = format!("model-calibrate sweep --resume --output {}", run.display());
+    let whole = format!("flopgap calibrate sweep --resume --output {}", run.display());
     let again = format!("{whole} --shard {shard}");
     let next = format!("when all shards are measured, {whole}");
     conclude(&filled, &shards::shard_path(run, shard), &again, &next, begin.elapsed(), console)

@@ -1,4 +1,4 @@
-//! `model-calibrate compare`.
+//! `flopgap calibrate compare`.
 
 use std::path::Path;
 

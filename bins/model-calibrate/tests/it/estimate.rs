@@ -1,4 +1,4 @@
-//! `model-calibrate estimate`.
+//! `flopgap calibrate estimate`.
 
 use serde_json::Value;
 

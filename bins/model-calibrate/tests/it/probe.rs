@@ -1,4 +1,4 @@
-//! `model-calibrate probe`.
+//! `flopgap calibrate probe`.
 
 use assert_cmd::Command;
 

@@ -1,4 +1,4 @@
-//! `model-calibrate report` and `fit`.
+//! `flopgap calibrate report` and `fit`.
 
 use std::fs;
 use std::path::Path;
@@ -157,7 +157,7 @@ fn bad_tables_are_refused() {
                    hint: `--machine NAME` chooses a device";
     fails(dir.path(), &["fit", "t.csv", "--machine", "tpu"], 3, message);
     let message = "t.csv: table: a fit needs at least 20 rows; found 1\n  \
-                   hint: measure more rows with `model-calibrate sweep`; `--quick` measures 150";
+                   hint: measure more rows with `flopgap calibrate sweep`; `--quick` measures 150";
     fails(dir.path(), &["fit", "t.csv", "--machine", "cpu"], 1, message);
 }
 
@@ -184,12 +184,12 @@ fn bad_calibrations_are_refused() {
     write(dir.path(), "newer.jsonl", &text.replacen("\"version\":1", "\"version\":9", 1));
     let message = "newer.jsonl: unsupported format `flopgap-calibration` version 9; supported: \
                    flopgap-calibration up to version 1\n  hint: update flopgap, or measure again with \
-                   `model-calibrate sweep`";
+                   `flopgap calibrate sweep`";
     fails(dir.path(), &["fit", "newer.jsonl"], 1, message);
     let missing = run(dir.path(), &["fit", "missing.jsonl"]);
     assert_eq!(missing.code, 3, "{}", missing.err);
     assert!(
-        missing.err.contains("hint: `model-calibrate sweep` writes calibration files"),
+        missing.err.contains("hint: `flopgap calibrate sweep` writes calibration files"),
         "{}",
         missing.err
     );

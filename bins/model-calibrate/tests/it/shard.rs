@@ -60,7 +60,7 @@ fn shards_are_joined_in_the_order_of_the_plan() {
         let error = expect(&child.wait_with_output().unwrap(), 0);
         let measured = format!("{} rows in ", rows(&run, shard));
         let next = format!(
-            "next: when all shards are measured, model-calibrate sweep --resume --output {}",
+            "next: when all shards are measured, flopgap calibrate sweep --resume --output {}",
             run.display()
         );
         assert!(error.contains(&measured) && error.contains(&next), "{error}");
@@ -133,7 +133,7 @@ fn a_shard_that_is_stopped_or_killed_continues() {
 
 #[test]
 fn an_array_of_slurm_measures_the_plan() {
-    let Some(slurm) = Slurm::for_test("model-calibrate sweep --submit slurm").unwrap() else { return };
+    let Some(slurm) = Slurm::for_test("flopgap calibrate sweep --submit slurm").unwrap() else { return };
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("a run");
     let submit = [&SHORT[..], &["--submit", "slurm", "--tasks", "2"]].concat();

@@ -1,4 +1,4 @@
-//! `model-calibrate sweep`, on this machine's cores.
+//! `flopgap calibrate sweep`, on this machine's cores.
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -52,7 +52,7 @@ fn a_sweep_measures_its_plan() {
     let output = sweep(&run, &SHORT).output().unwrap();
     let error = expect(&output, 0);
     assert!(error.contains("12 rows in "), "{error}");
-    assert!(error.contains("next: model-calibrate fit "), "{error}");
+    assert!(error.contains("next: flopgap calibrate fit "), "{error}");
     let table = text(&output.stdout);
     assert!(table.contains("native") && table.contains("gemm"), "{table}");
     assert_complete(&run);

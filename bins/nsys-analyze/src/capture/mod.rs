@@ -1,4 +1,4 @@
-//! `nsys-analyze capture -- CMD…`: records a program with nsys, exports the trace and summarizes
+//! `flopgap nsys capture -- CMD…`: records a program with nsys, exports the trace and summarizes
 //! it.
 
 pub(crate) mod find;
@@ -19,8 +19,8 @@ use crate::summary::{self, View};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze capture -o runs/step -- python3 train.py --steps 2
-  nsys-analyze capture --nsys-arg=--delay=5 -- ./program")]
+  flopgap nsys capture -o runs/step -- python3 train.py --steps 2
+  flopgap nsys capture --nsys-arg=--delay=5 -- ./program")]
 pub(crate) struct Arguments {
     /// Write PATH.nsys-rep and PATH.sqlite, in the place of what these files hold.
     #[arg(long, short, value_name = "PATH", default_value = "capture")]
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             Failure::new(format!("Nsight Systems (`nsys`) is not on this machine; searched: {}", searched.join(", ")))
                 .hint(
                     "install Nsight Systems or name it with --nsys; or record elsewhere with `nsys profile -t cuda,nvtx -s none \
-                     --cpuctxsw=none --cuda-graph-trace=node`, and give the .sqlite of `nsys export --type sqlite` to `nsys-analyze summary`",
+                     --cpuctxsw=none --cuda-graph-trace=node`, and give the .sqlite of `nsys export --type sqlite` to `flopgap nsys summary`",
                 )
                 .exit(Exit::Absent)
         })?,

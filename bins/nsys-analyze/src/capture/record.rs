@@ -105,7 +105,7 @@ fn import(nsys: &Path, raw: &Path, report: &Path, console: Console) -> Result<()
         Failure::new(format!("{}: recorded, but not imported: {why}", raw.display()))
             .hint(
                 "install what is missing, or import it where Nsight Systems is installed whole (`QdstrmImporter -i FILE.qdstrm`), or open it there; then \
-                 `nsys export --type sqlite` and `nsys-analyze summary`",
+                 `nsys export --type sqlite` and `flopgap nsys summary`",
             )
             .exit(Exit::Absent)
     };

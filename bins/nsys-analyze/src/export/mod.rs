@@ -1,4 +1,4 @@
-//! `nsys-analyze export`: the trace for other tools.
+//! `flopgap nsys export`: the trace for other tools.
 
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -20,9 +20,9 @@ use crate::{PROGRAM, failure, warn_all};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze export fixtures/nsys/small_forward.sqlite.zst --format perfetto -o timeline.json
-  nsys-analyze export fixtures/nsys/small_forward.sqlite.zst --format csv --table kernels
-  nsys-analyze export fixtures/nsys/small_forward.sqlite.zst --format parquet -o tables")]
+  flopgap nsys export fixtures/nsys/small_forward.sqlite.zst --format perfetto -o timeline.json
+  flopgap nsys export fixtures/nsys/small_forward.sqlite.zst --format csv --table kernels
+  flopgap nsys export fixtures/nsys/small_forward.sqlite.zst --format parquet -o tables")]
 pub(crate) struct Arguments {
     /// The trace: an sqlite export of nsys.
     trace: PathBuf,
@@ -85,6 +85,10 @@ fn either(path: &Path, error: Error) -> Either {
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
+    if let (To::Perfetto, Some(path)) = (arguments.format, &arguments.output) {
+        flopgap_cli::check_ending(path, &["json"])
+            .map_err(|why| Failure::new(format!("{}: {why}", path.display())).exit(Exit::Usage))?;
+    }
     let table = match (arguments.format, &arguments.table, &arguments.output) {
         (To::Perfetto, Some(_), _) => {
             return usage("--table is for tables: a timeline has everything in it");

@@ -1,4 +1,4 @@
-//! `nsys-analyze summary TRACE…`: everything that the traces answer, on one page.
+//! `flopgap nsys summary TRACE…`: everything that the traces answer, on one page.
 
 mod busy;
 mod memory;
@@ -16,6 +16,7 @@ use flopgap_cli::{Console, Exit, Failure, Verbosity};
 use flopgap_flops::transformer::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_report::html::{Block, Document};
+use flopgap_report::table::TextOptions;
 use flopgap_timings::{RangePattern, WarmUp};
 use flopgap_trace::AttributeBy;
 
@@ -30,8 +31,8 @@ use crate::{PROGRAM, failure};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  nsys-analyze summary fixtures/nsys/small_training_step.sqlite.zst -o step.html
-  nsys-analyze summary fixtures/kineto/ddp_rank0.json.gz fixtures/kineto/ddp_rank1.json.gz")]
+  flopgap nsys summary fixtures/nsys/small_training_step.sqlite.zst -o step.html
+  flopgap nsys summary fixtures/kineto/ddp_rank0.json.gz fixtures/kineto/ddp_rank1.json.gz")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite` or traces of `torch.profiler`; two are compared, such
     /// as of inference and training. Traces of several ranks of one job, or a directory with them,
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Write to this file instead of standard output, which is `-`.
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["txt", "md", "html", "json"]))]
     output: Option<PathBuf>,
     #[command(flatten)]
     measured: Measured,
@@ -50,7 +51,7 @@ pub(crate) struct Arguments {
 /// How a page is written, and what it shows.
 #[derive(clap::Args)]
 pub(crate) struct View {
-    /// Output format of the page [default: by the ending of --output, otherwise markdown].
+    /// Output format of the page [default: by the ending of --output, otherwise table].
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<PageFormat>,
     #[command(flatten)]
@@ -60,7 +61,9 @@ pub(crate) struct View {
 /// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PageFormat {
-    /// Readable in a terminal, too.
+    /// Text for reading in a terminal.
+    Table,
+    /// A Markdown document.
     Markdown,
     /// One file that needs no network, with charts and a timeline.
     Html,
@@ -71,6 +74,7 @@ pub(crate) enum PageFormat {
 impl PageFormat {
     pub(crate) fn extension(self) -> &'static str {
         match self {
+            PageFormat::Table => "txt",
             PageFormat::Markdown => "md",
             PageFormat::Html => "html",
             PageFormat::Json => "json",
@@ -82,9 +86,10 @@ impl PageFormat {
         PageFormat::value_variants().iter().copied().find(|format| format.extension() == extension)
     }
 
-    /// The page as text.
-    pub(crate) fn write(self, page: &Document) -> Result<String, Failure> {
+    /// The page in this format; `options` concern text for a terminal.
+    pub(crate) fn write(self, page: &Document, options: &TextOptions) -> Result<String, Failure> {
         match self {
+            PageFormat::Table => Ok(page.to_text(options)),
             PageFormat::Markdown => Ok(page.to_markdown()),
             PageFormat::Html => page.to_html().map_err(|error| report(&error)),
             PageFormat::Json => page.to_json().map_err(|error| report(&error)),
@@ -96,7 +101,7 @@ impl PageFormat {
 #[derive(clap::Args)]
 pub(crate) struct Look {
     /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps or passes
-    /// by their names. Can be repeated; `nsys-analyze --help` says how ranges are written.
+    /// by their names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     /// Show only the first N rows of long tables, such as that of the kernels.
@@ -167,8 +172,9 @@ fn write(
         trace.warn_all();
     }
     let page = document(&jobs, pages, &view.look, &classifier)?;
-    let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Markdown);
-    let text = format.write(&page)?;
+    let format = view.format.or_else(|| output.and_then(PageFormat::of)).unwrap_or(PageFormat::Table);
+    let options = if output.is_some() { TextOptions::default() } else { TextOptions::for_stdout() };
+    let text = format.write(&page, &options)?;
     let Some(output) = output else { return flopgap_cli::print(&text) };
     flopgap_fs::write_atomic(output, text.as_bytes())?;
     opener.console().note(format_args!("wrote {}", output.display()));
@@ -186,7 +192,7 @@ fn document(
         let paths: Vec<String> = traces.iter().map(|(path, _)| path.display().to_string()).collect();
         let message = format!("{}: none of what a summary answers is in the trace", paths.join(", "));
         return Err(Failure::new(message)
-            .hint("record with `nsys profile -t cuda,nvtx`, or torch.profiler with ProfilerActivity.CUDA; `nsys-analyze stats TRACE` shows other reports of nsys")
+            .hint("record with `nsys profile -t cuda,nvtx`, or torch.profiler with ProfilerActivity.CUDA; `flopgap nsys stats TRACE` shows other reports of nsys")
             .exit(Exit::Absent));
     }
     // What was asked for by name is missed, not skipped.
@@ -206,7 +212,7 @@ fn document(
     Ok(join(pages, comparison, compared))
 }
 
-/// What a page shows, for programs: each is an option of `nsys-analyze summary`.
+/// What a page shows, for programs: each is an option of `flopgap nsys summary`.
 #[derive(Clone, Debug)]
 pub struct PageOptions {
     /// Ranges by name instead of those that are steps or passes by their names.

@@ -1,4 +1,4 @@
-//! `nsys-analyze batch` over a folder of recorded traces.
+//! `flopgap nsys batch` over a folder of recorded traces.
 
 use std::fs;
 use std::io::Write as _;

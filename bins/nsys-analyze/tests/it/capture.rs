@@ -1,4 +1,4 @@
-//! `nsys-analyze capture` with a stand-in for nsys: a script that records how it was called and
+//! `flopgap nsys capture` with a stand-in for nsys: a script that records how it was called and
 //! hands out a recorded trace, or fails in one of the ways in which nsys does.
 #![cfg(unix)]
 

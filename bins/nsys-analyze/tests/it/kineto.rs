@@ -116,7 +116,7 @@ fn the_ranks_of_a_job_are_answered_together() {
         "- kernels: 384",
         "- `ProfilerStep#*`, mean time on the host: none of 2 stands out: 8.074 ms to 8.077 ms (median 8.075 ms).",
         "- Of the time of kernels that compute, rank 1, GPU 1 takes longest of 2: 1.850 ms (median 1.506 ms, least 1.162 ms).",
-        "## Communication and the time of each rank",
+        "Communication and the time of each rank",
     ] {
         assert!(output.stdout.lines().any(|found| found == line), "{line}\n{}", output.stdout);
     }

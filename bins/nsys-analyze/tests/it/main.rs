@@ -184,7 +184,7 @@ fn exit_codes_of_bad_input() {
     );
     let a_folder = run(&["summary", folder.path().to_str().unwrap()]);
     assert_eq!(a_folder.code, 3);
-    assert!(a_folder.stderr.contains("hint: `nsys-analyze batch` takes a directory"), "{}", a_folder.stderr);
+    assert!(a_folder.stderr.contains("hint: `flopgap nsys batch` takes a directory"), "{}", a_folder.stderr);
     for usage in [
         &["kernels", "--top", "0"][..],
         &["attention", "--batch", "0", "--heads", "1", "--seq", "1", "--head-dim", "1"],

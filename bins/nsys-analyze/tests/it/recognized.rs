@@ -67,7 +67,7 @@ fn unrelated_traces_of_a_directory_are_not_one_job() {
         let done = run(&["kernels", path]);
         assert_eq!(done.code, 2, "{why}: {}", done.stderr);
         assert!(
-            done.stderr.contains(why) && done.stderr.contains("nsys-analyze batch"),
+            done.stderr.contains(why) && done.stderr.contains("flopgap nsys batch"),
             "{why}: {}",
             done.stderr
         );

@@ -1,4 +1,4 @@
-//! `nsys-analyze summary` on recorded traces, against figures that nsys itself printed for them.
+//! `flopgap nsys summary` on recorded traces, against figures that nsys itself printed for them.
 
 use std::fs;
 
@@ -162,14 +162,14 @@ fn what_is_missing_is_skipped_with_the_reason() {
         "{}",
         page.stdout
     );
-    assert!(page.stdout.contains("## Steps and passes") && !page.stdout.contains("## Kernels"));
+    assert!(page.stdout.contains("\nSteps and passes\n─") && !page.stdout.contains("\nKernels\n─"));
     assert!(!page.stdout.contains("GPU busy"), "nothing is said about what was not recorded");
 
     // Neither ranges nor kernels.
     let (_folder, path) = trace("graph_nodes");
     let page = run(&["summary", &path]);
     assert_eq!(page.code, 0, "{}", page.stderr);
-    assert!(page.stdout.contains("SKIPPED: ") && page.stdout.contains("## Kernels"), "{}", page.stdout);
+    assert!(page.stdout.contains("SKIPPED: ") && page.stdout.contains("\nKernels\n─"), "{}", page.stdout);
 }
 
 /// The recorded inference under the names of a program for language models; `--range` measures what

@@ -1,4 +1,4 @@
-//! `run-table collect INPUTS… -o DIR`: sources of any kind into one data set.
+//! `flopgap table collect INPUTS… -o DIR`: sources of any kind into one data set.
 
 mod find;
 mod one;
@@ -21,8 +21,8 @@ use one::{Outcome, State};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  run-table collect fixtures/nsys fixtures/runs/h200-default -o data
-  run-table collect monday=traces/step.sqlite -o data --table kernels,ranges")]
+  flopgap table collect fixtures/nsys fixtures/runs/h200-default -o data
+  flopgap table collect monday=traces/step.sqlite -o data --table kernels,ranges")]
 pub(crate) struct Arguments {
     /// Run directories, reports of Nsight Compute, exports of Nsight Systems, traces of
     /// torch.profiler, calibration files, and directories that are searched for them; NAME=PATH

@@ -36,7 +36,7 @@ impl DataSet {
         let tables = if path.is_dir() { layout.tables().map_err(failed)? } else { Vec::new() };
         if tables.is_empty() {
             let what = if is_data_set(path) { "the data set has no runs" } else { "not a data set" };
-            let hint = "write one with `run-table collect INPUTS… -o DIR`";
+            let hint = "write one with `flopgap table collect INPUTS… -o DIR`";
             return Err(Failure::new(format!("{}: {what}", path.display())).hint(hint).exit(Exit::Absent));
         }
         Ok(DataSet { layout, tables })

@@ -127,7 +127,7 @@ impl Visitor for Walk {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Step {
-        let hint = "name a table of the data set; `run-table query DIR` lists them";
+        let hint = "name a table of the data set; `flopgap table query DIR` lists them";
         match factor {
             TableFactor::Table { args: None, name, .. } if name.0.len() == 1 => {}
             TableFactor::Table { args: None, name, .. } => {

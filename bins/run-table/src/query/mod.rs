@@ -1,4 +1,4 @@
-//! `run-table query DIR`: SQL over a data set, and ready questions.
+//! `flopgap table query DIR`: SQL over a data set, and ready questions.
 
 mod cells;
 mod data;
@@ -19,11 +19,11 @@ use question::Question;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  run-table query data --top-kernels 5
-  run-table query data --regressions small_forward small_training_step -o slower.csv
-  run-table query data --sql \"select run, count(*) as calls from kernels group by run\"")]
+  flopgap table query data --top-kernels 5
+  flopgap table query data --regressions small_forward small_training_step -o slower.csv
+  flopgap table query data --sql \"select run, count(*) as calls from kernels group by run\"")]
 pub(crate) struct Arguments {
-    /// The data set that `run-table collect` wrote.
+    /// The data set that `flopgap table collect` wrote.
     #[arg(value_name = "DIR")]
     data_set: PathBuf,
     #[command(flatten)]
@@ -167,7 +167,7 @@ impl DataSet {
             Column::text("table", "table"),
             Column::number("runs", "runs"),
             Column::number("rows", "rows"),
-            Column::text("columns", "columns"),
+            Column::prose("columns", "columns"),
         ];
         let mut table = Table::new("", columns).map_err(|error| Failure::from_error(&error))?;
         for files in &self.tables {

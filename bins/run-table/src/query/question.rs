@@ -206,7 +206,7 @@ order by run"
         }
     }
     Err(Failure::new(format!("no run has a kernel, class or range `{name}`"))
-        .hint("`run-table query DIR --top-kernels` lists kernels and classes; names are compared as a whole")
+        .hint("`flopgap table query DIR --top-kernels` lists kernels and classes; names are compared as a whole")
         .exit(Exit::Absent))
 }
 

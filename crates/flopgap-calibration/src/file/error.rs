@@ -137,13 +137,13 @@ impl Hint for FileError {
     fn hint(&self) -> Option<Text<'_>> {
         let hint = match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "`model-calibrate sweep` writes calibration files"
+                "`flopgap calibrate sweep` writes calibration files"
             }
             Self::Compressed { .. } => "copy the complete file again",
             Self::Empty { .. } | Self::NotACalibration { .. } | Self::TooLarge { .. } => {
-                "pass a file that `model-calibrate sweep` wrote: calibration.jsonl or calibration.jsonl.zst"
+                "pass a file that `flopgap calibrate sweep` wrote: calibration.jsonl or calibration.jsonl.zst"
             }
-            Self::Version { .. } => "update flopgap, or measure again with `model-calibrate sweep`",
+            Self::Version { .. } => "update flopgap, or measure again with `flopgap calibrate sweep`",
             Self::Row { .. } | Self::Number { .. } => {
                 "restore the file, or delete the line and resume the sweep to measure it again"
             }

@@ -35,7 +35,7 @@ impl Hint for JudgeError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
             Self::Fit(FitError::TooFew { .. }) => {
-                Some("measure more rows with `model-calibrate sweep`".into())
+                Some("measure more rows with `flopgap calibrate sweep`".into())
             }
             Self::Leak { .. } => Some("this is a defect of flopgap: report it".into()),
             Self::Fit(error) => error.hint(),

@@ -149,7 +149,7 @@ impl Hint for SheetError {
     fn hint(&self) -> Option<Text<'_>> {
         let hint = match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                "pass a CSV table, or a calibration file that `model-calibrate sweep` wrote"
+                "pass a CSV table, or a calibration file that `flopgap calibrate sweep` wrote"
             }
             Self::Io { .. } | Self::MixedDevices { .. } | Self::NoSuchDevice { .. } => return None,
             Self::Empty { .. } => "pass a table with a header and at least one row",

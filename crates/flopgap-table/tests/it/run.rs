@@ -7,7 +7,7 @@ use flopgap_table::Kind;
 
 use crate::{Cell, column, counts, fixtures, open, texts};
 
-/// The table that `hyper-profile analyze` wrote of the same run.
+/// The table that `flopgap profile analyze` wrote of the same run.
 #[test]
 fn metrics_are_those_of_the_recorded_table() {
     for run in ["h200-pytorch", "h200-default"] {

@@ -69,6 +69,10 @@ fn check(document: &str, text: &str, programs: &Path, place: &Path) -> Findings 
     for block in shown(text) {
         let mut directory = place.to_owned();
         for Shown { line, command, output } in block {
+            if command.contains(",\\\n ") {
+                let what = "the next line is another argument: it begins with spaces";
+                writeln!(findings.wrong, "{document}:{line}: `{command}`: {what}").expect("a string grows");
+            }
             let excuse = NOT_RUN.iter().position(|not_run| {
                 document.starts_with(not_run.document) && command.starts_with(not_run.command)
             });
@@ -139,6 +143,8 @@ fn run(command: &str, programs: &Path, directory: &Path, place: &Path) -> Result
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(directory)
         .env("PATH", paths.expect("paths"))
+        // What is shown is of any width.
+        .env_remove("COLUMNS")
         // Nothing that an earlier run has cached, and nothing left in the user's caches.
         .env("XDG_CACHE_HOME", place.join("cache"))
         .output()
