@@ -502,7 +502,7 @@ class PlaceDiff:
     wall_ns: Quantity
     projected_ns: Quantity
     busy_ns: Quantity
-    idle_ns: Quantity
+    gaps_ns: Quantity
     overlap_ns: Quantity
     operations_ns: Quantity
     kernels: Quantity
@@ -535,7 +535,7 @@ class RangeGpu:
     gpu: tuple[int | None, int | None]
     projected: Change
     busy: Change
-    idle: Change
+    gaps: Change
     overlap: Change
 
 

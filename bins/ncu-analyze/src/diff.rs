@@ -333,7 +333,7 @@ impl<'a> Comparison<'a> {
             return Err(Failure::new(failed.join("; ")));
         }
         if !unknown.is_empty() {
-            return Err(Failure::new(unknown.join("; ")).exit(Exit::Absent));
+            return Err(Failure::new(unknown.join("; ")).exit(Exit::Undecided));
         }
         Ok(())
     }

@@ -271,7 +271,7 @@ fn times(found: &Diff, place: &PlaceDiff) -> Result<Table, ReportError> {
         ("wall time (µs)", place.wall_ns),
         ("GPU projected (µs)", place.projected_ns),
         ("GPU busy (µs)", place.busy_ns),
-        ("GPU idle (µs)", place.idle_ns),
+        ("own gaps (µs)", place.gaps_ns),
         ("GPU overlap (µs)", place.overlap_ns),
         ("durations of operations (µs)", place.operations_ns),
     ] {
@@ -388,7 +388,7 @@ fn ranges(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
             let number = number.as_deref().unwrap_or("GPU");
             row(&format!("{number} projected"), &gpu.projected)?;
             row(&format!("{number} busy"), &gpu.busy)?;
-            row(&format!("{number} idle"), &gpu.idle)?;
+            row(&format!("{number} own gaps"), &gpu.gaps)?;
             let overlaps = |side: Option<Side>| side.is_some_and(|side| side.total_ns != 0);
             if overlaps(gpu.overlap.before) || overlaps(gpu.overlap.after) {
                 row(&format!("{number} overlap"), &gpu.overlap)?;

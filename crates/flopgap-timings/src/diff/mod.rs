@@ -92,8 +92,9 @@ pub struct PlaceDiff {
     /// The time in which at least one operation ran; over several GPUs, where they are together,
     /// the sum.
     pub busy_ns: Quantity,
-    /// The rest of the time from the first to the last operation.
-    pub idle_ns: Quantity,
+    /// The rest of the time from the first to the last operation: between its own operations,
+    /// whether other work ran or not.
+    pub gaps_ns: Quantity,
     /// By how much the durations of all operations are more than the busy time: what ran at the
     /// same time.
     pub overlap_ns: Quantity,
@@ -219,8 +220,9 @@ pub struct RangeGpu {
     pub projected: Change,
     /// The time in which at least one operation ran.
     pub busy: Change,
-    /// The rest of the time from the first to the last operation.
-    pub idle: Change,
+    /// The rest of the time from the first to the last operation: between its own operations,
+    /// whether other work ran or not.
+    pub gaps: Change,
     /// By how much the durations of all operations are more than the busy time.
     pub overlap: Change,
 }
@@ -350,7 +352,7 @@ fn place_diff(place: [Option<Place>; 2], parts: [&Part; 2], kernels: &[KernelCha
         wall_ns: each(&|part| part.wall_ns),
         projected_ns: each(&|part| Some(part.projected_ns)),
         busy_ns: each(&|part| Some(part.busy_ns)),
-        idle_ns: each(&|part| Some(part.extent_ns - part.busy_ns)),
+        gaps_ns: each(&|part| Some(part.extent_ns - part.busy_ns)),
         overlap_ns: each(&|part| Some(part.total_ns() - part.busy_ns)),
         operations_ns: each(&|part| Some(part.total_ns())),
         kernels: count(&|part| part.kernels.iter().map(|(_, times)| times.count).sum()),

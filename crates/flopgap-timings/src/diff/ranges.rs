@@ -147,7 +147,7 @@ fn gpus(sums: [Option<&Sum>; 2]) -> Vec<RangeGpu> {
             gpu: own.map(|own| own.filter(|_| most > 1).map(|(device, _)| device)),
             projected: time(&|work| work.projected),
             busy: time(&|work| work.busy),
-            idle: time(&|work| work.extent - work.busy),
+            gaps: time(&|work| work.extent - work.busy),
             overlap: time(&|work| work.total - work.busy),
         }
     });

@@ -233,7 +233,7 @@ fn the_optimizer_is_what_training_adds() {
             panic!("one row")
         };
         assert_eq!((of(place.wall_ns), of(place.projected_ns)), (each(wall), each(projected)));
-        assert_eq!(of(place.idle_ns), each(projected) - each(total));
+        assert_eq!(of(place.gaps_ns), each(projected) - each(total));
     }
     let range = |name: &str| found.ranges.iter().find(|range| range.name == name).unwrap();
     assert!(range("optimizer").wall.before.is_none() && range("optimizer").wall.fraction().is_none());
@@ -339,7 +339,7 @@ fn means_are_of_what_is_shown() {
     let forward = found.ranges.iter().find(|range| range.name == "forward").unwrap();
     let (wall, gpu) = (forward.wall.before.unwrap(), &forward.gpus[0]);
     assert_eq!((wall.calls, gpu.busy.before.unwrap().calls), (2, 1));
-    for change in [&forward.wall, &gpu.projected, &gpu.busy, &gpu.idle, &gpu.overlap] {
+    for change in [&forward.wall, &gpu.projected, &gpu.busy, &gpu.gaps, &gpu.overlap] {
         let side = change.before.unwrap();
         assert_eq!(side.each_ns, side.total_ns as f64 / side.calls as f64);
     }
