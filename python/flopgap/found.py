@@ -569,7 +569,7 @@ class Shift:
     high: float
     #: How often equal runs would differ by as much or more in this direction.
     p: float
-    #: The smallest change that would have been told from none.
+    #: The smallest change that would have been distinguished from none.
     seen_from: float
     #: ``ranks`` or ``student``.
     test: str

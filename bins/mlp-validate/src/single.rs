@@ -1,6 +1,5 @@
 //! `flopgap validate single`: one network, every source.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
@@ -8,6 +7,7 @@ use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::Strictness;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
+use flopgap_report::text::wrap;
 use flopgap_sweep::{Backend, Config, MeterError};
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,9 @@ pub(crate) fn run(
             .and_then(|table| Ok(table.render(format.into(), &TextOptions::default())?))
             .map_err(|error| Failure::from_error(&*error))?,
         format => {
-            text(&comparison, &sentences, format.into()).map_err(|error| Failure::from_error(&*error))?
+            let options = arguments.output.text();
+            text(&comparison, &sentences, format.into(), &options)
+                .map_err(|error| Failure::from_error(&*error))?
         }
     };
     arguments.output.write(console, &result)
@@ -125,21 +127,26 @@ fn compare(
 type AnyError = Box<dyn std::error::Error>;
 
 /// A table for each pass, then the explanations, then the origin of the numbers.
-fn text(comparison: &Comparison, sentences: &[String], format: Format) -> Result<String, AnyError> {
-    let options = TextOptions::for_stdout();
+fn text(
+    comparison: &Comparison,
+    sentences: &[String],
+    format: Format,
+    options: &TextOptions,
+) -> Result<String, AnyError> {
     let mut out = String::new();
     for pass in Pass::ALL {
-        out += &table(comparison, pass)?.render(format, &options)?;
+        out += &table(comparison, pass)?.render(format, options)?;
         out.push('\n');
     }
-    let bullet = if format == Format::Markdown { "- " } else { "" };
-    for sentence in sentences {
-        let _ = writeln!(out, "{bullet}{sentence}");
-    }
+    let said = |sentence: &String| match options.width {
+        _ if format == Format::Markdown => format!("- {sentence}\n"),
+        Some(width) => wrap(sentence, usize::from(width)).join("\n") + "\n",
+        None => format!("{sentence}\n"),
+    };
+    out.extend(sentences.iter().map(said));
     out.push('\n');
-    for source in &comparison.sources {
-        let _ = writeln!(out, "{bullet}{}: {}", source.kind.heading(), source.origin);
-    }
+    let origins = comparison.sources.iter();
+    out.extend(origins.map(|source| said(&format!("{}: {}", source.kind.heading(), source.origin))));
     Ok(out)
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// One after the change.
     after: PathBuf,
     /// Exit with code 1 if a step or pass is slower beyond scatter, by this percentage; with 4 if
-    /// that cannot be told.
+    /// that cannot be known.
     #[arg(long, value_name = "PERCENT", value_parser = flopgap_cli::percentage)]
     fail_if_slower: Option<f64>,
     /// The time by which --fail-if-slower judges.

@@ -17,7 +17,8 @@ fn compiled(pattern: &str) -> Regex {
 /// output.
 static NVJET: LazyLock<Regex> = LazyLock::new(|| compiled(r"\bnvjet_(?:sm\d+[a-z]?_)?([a-z]{3,5})_(tf32_)?"));
 
-/// `_f32f32_tf32f32_f32`: input and output storage, then multiplier and accumulator, then epilogue.
+/// `_f32f32_tf32f32_f32`: input and output storage, then multiplier and accumulator, then
+/// epilogue.
 static XMMA: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
         r"_(?:f16|bf16|f32|tf32|f64|e4m3|e5m2|i8){2}_(f16|bf16|tf32|f32|f64|e4m3|e5m2|i8)(?:f16|f32|f64|i32)_(?:f16|f32|f64|i32)",
@@ -39,7 +40,8 @@ static MMA_ATOM: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// AMD's Tensile: indices of the output and of the operands, then the type of the operands:
-/// `Cijk_Alik_Bljk_BBS_BH_...`, `Cijk_Ailk_Bljk_I8II_BH_...`. Multiplied as TF32 where it says `MX`.
+/// `Cijk_Alik_Bljk_BBS_BH_...`, `Cijk_Ailk_Bljk_I8II_BH_...`. Multiplied as TF32 where it says
+/// `MX`.
 static TENSILE: LazyLock<Regex> =
     LazyLock::new(|| compiled(r"^(?:custom_)?cij[kl]*_a[i-n]+_b[i-n]+_(f8|b8|i8|4xi8|[hsdczb])(?:_m(x)_)?"));
 
@@ -56,8 +58,8 @@ static TENSOR_OP: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
-/// `sm80_xmma_gemm_i4i4_i4i32_...`, `cutlass_tensorop_s4_i16864gemm_...`: the floats behind are those
-/// of the epilogue.
+/// `sm80_xmma_gemm_i4i4_i4i32_...`, `cutlass_tensorop_s4_i16864gemm_...`: the floats behind are
+/// those of the epilogue.
 static FOUR_BITS: LazyLock<Regex> = LazyLock::new(|| {
     compiled(r"_[iu]4[iu]4_|(?:^|_)i(?:8832|16864|88128|168256)(?:xor)?(?:gemm|cudnn|fprop)")
 });
@@ -140,9 +142,9 @@ fn from_instruction(args: &str) -> Option<Operands> {
     MMA_ATOM.captures(args).map(|found| from_token(&found[1]).into())
 }
 
-/// The operands of a product whose template names an integer type before any other: 8 bits are what
-/// it multiplies, and Composable Kernel stores bfloat16 as `unsigned short`. Of other integers, the
-/// floats behind do not tell.
+/// The operands of a product whose template names an integer type before any other: 8 bits are
+/// what it multiplies, and Composable Kernel stores bfloat16 as `unsigned short`. Of other
+/// integers, the floats behind do not tell.
 fn from_first_integer(path: &Path<'_>, types: &str) -> Option<Operands> {
     let is_product = |text: &str| ["gemm", "mma", "conv"].iter().any(|word| text.contains(word));
     if !path.parts.iter().any(|part| is_product(part)) && !is_product(types) {
@@ -163,8 +165,8 @@ fn from_first_integer(path: &Path<'_>, types: &str) -> Option<Operands> {
     None
 }
 
-/// Names in which a library encodes the format of the operands by its own grammar; `None` where the
-/// name is of no such grammar or does not say.
+/// Names in which a library encodes the format of the operands by its own grammar; `None` where
+/// the name is of no such grammar or does not say.
 fn from_library_name(name: &str) -> Option<Operands> {
     if let Some(found) = TENSILE.captures(name) {
         return Some(Operands::Are(match &found[1] {

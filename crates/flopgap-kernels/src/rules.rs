@@ -1,10 +1,11 @@
 //! The rule table: which names belong to which class. Data, meant to be read from top to bottom.
 //!
 //! A rule sees the *subject* of a kernel, in lower case: the qualified name without template
-//! arguments and parameters; then ` [op]` where a generic kernel names its operation; then `
-//! <arguments>` for pure launchers such as `cutlass::Kernel2`. So `vectorized_elementwise_kernel<4,
-//! FillFunctor<float>, ...>` is `at::native::vectorized_elementwise_kernel [fill]`, and
-//! `LoadWithCast` or a parameter's type can claim nothing.
+//! arguments and parameters; then ` [op]` where a generic kernel names its operation; then
+//! ` <arguments>` for pure launchers such as `cutlass::Kernel2`. So
+//! `vectorized_elementwise_kernel<4, FillFunctor<float>, ...>` is
+//! `at::native::vectorized_elementwise_kernel [fill]`, and `LoadWithCast` or a parameter's type
+//! can claim nothing.
 //!
 //! The first rule that matches decides; the order carries the exceptions. Every rule has a real
 //! name as its example, and a test checks that the example reaches its rule.
@@ -36,8 +37,8 @@ const fn rule(class: KernelClass, pattern: &'static str, example: &'static str) 
 /// The table, first match wins. A name that none matches is [`KernelClass::Other`].
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    // Memory operations are not kernels, but profiles list them next to kernels. The runtime of ROCm
-    // runs them as kernels.
+    // Memory operations are not kernels, but profiles list them next to kernels. The runtime of
+    // ROCm runs them as kernels.
     rule(Copy, r"^\[?cuda mem(cpy|set)|^mem(cpy|set)\b|^__amd_rocclr_|^copy(host|device)to(host|device)", "[CUDA memcpy HtoD]"),
 
     // Inductor lists the fused ATen operations in a Triton kernel's name; its prefix says what the
@@ -58,9 +59,9 @@ pub const RULES: &[Rule] = &[
 
     // The second kernel of a split-K product. Before matmul: counting it there would count the
     // product twice. xmma names it `execute_split_k_kernel`: on an H200 it runs after an
-    // `execute_kernel` whose grid has 8 blocks in z and adds exactly 8 partial sums for each output
-    // element, while the `execute_kernel` alone carries 2·M·N·K. Tensile's is named after the
-    // product, too.
+    // `execute_kernel` whose grid has 8 blocks in z and adds exactly 8 partial sums for each
+    // output element, while the `execute_kernel` alone carries 2·M·N·K. Tensile's is named after
+    // the product, too.
     rule(SplitKReduce, r"split_?k_?reduc|reduce_?split_?k|execute_split_k_kernel|^cij[kl]*_\w*_postgsu|gemm_\w*reduce_kernel", "void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, float, 0, float>(cublasLt::cublasSplitKParams<T6>)"),
     rule(Reduction, r"\bdot_kernel|\breduce_1block_kernel|\bi?[sdcz]?(asum|nrm2|amax|amin)_kernel", "void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched<float const>>>(cublasDotParams<float>)"),
 
@@ -102,8 +103,8 @@ pub const RULES: &[Rule] = &[
     rule(Layout, r"n(chw|hwc|cdhw|dhwc)_?to_?\w?n?(chw|hwc|cdhw|dhwc)|nchwto|nhwcto|ncdhwto|foldednhwc|transpose_readwrite|batched_transpose|shuffleintensor|swapdimension|reformat|repack|interleave_\w*weights", "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(float const*, float*)"),
     rule(Copy, r"im2col|col2im|converttensor|addpadding", "void cudnn::cnn::im2col4d_kernel<float, long>(cudnn::cnn::im2col4d_params, cudnnConvolutionStruct, cudnnTensor4dStruct, float const*)"),
 
-    // Before matmul: implicit GEMM is the usual algorithm of a convolution. MIOpen's and Composable
-    // Kernel's are named after products, too.
+    // Before matmul: implicit GEMM is the usual algorithm of a convolution. MIOpen's and
+    // Composable Kernel's are named after products, too.
     rule(Convolution, r"\dfprop|_fprop_|conv\w*fprop|dgrad|wgrad|winograd|implicit_gemm|\bigemm_(fwd|bwd|wrw)|gemm\w*bwd_(weight|data)|\dcudnn_|scudnn|convol|conv_?(fwd|bwd|dgrad|wgrad)|(naive|direct|asm|gridwise|grouped)_?conv|\bconv[1-3]?d?_|_conv[1-3]?d(_|\b)|depthwise|\bfft2d_", "ampere_scudnn_128x64_relu_medium_nn_v1"),
 
     // The sums over blocks that end a backward pass of `flopgap-mlp`.

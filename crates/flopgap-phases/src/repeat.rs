@@ -23,10 +23,10 @@ pub(crate) struct SeenLaunches {
 impl SeenLaunches {
     /// Notes a launch.
     ///
-    /// A file may hold the reports of several processes, and of several runs of one program; all of
-    /// them number their launches from 0. The same id of the same process on the same host is the
-    /// same launch, unless its kernel is another: then reports were put together, in which a process
-    /// of a container often has the same number.
+    /// A file may hold the reports of several processes, and of several runs of one program; all
+    /// of them number their launches from 0. The same id of the same process on the same host is
+    /// the same launch, unless its kernel is another: then reports were put together, in which a
+    /// process of a container often has the same number.
     ///
     /// # Errors
     /// [`PhaseError::RepeatedLaunch`] if it was met before.

@@ -1,9 +1,9 @@
 //! Checks the stated width and columns against what the kernels of a step did.
 //!
-//! Every layer has one activation over width times columns elements, so what its kernel executed is
-//! a whole number of FLOPs for each, and the blocks of its grid are those that these elements need.
-//! The gradient of a sigmoid, `g y (1 - y)`, is 3 FLOPs wherever it is computed, which gives the
-//! elements back. Products execute whole tiles, and no more than whole tiles.
+//! Every layer has one activation over width times columns elements, so what its kernel executed
+//! is a whole number of FLOPs for each, and the blocks of its grid are those that these elements
+//! need. The gradient of a sigmoid, `g y (1 - y)`, is 3 FLOPs wherever it is computed, which gives
+//! the elements back. Products execute whole tiles, and no more than whole tiles.
 
 use flopgap_flops::{FlopError, Pass, Plausibility, SquareMlp};
 use flopgap_kernels::Tile;
@@ -46,8 +46,8 @@ impl<'a> Sizes<'a> {
         Sizes { network, passes: [forward, backward] }
     }
 
-    /// Why the stated width and columns cannot be those that ran, with those that can. `impossible`:
-    /// whether the sums say already that the network is another one.
+    /// Why the stated width and columns cannot be those that ran, with those that can.
+    /// `impossible`: whether the sums say already that the network is another one.
     pub(crate) fn contradiction(&self, impossible: bool) -> Result<Option<Contradiction>, FlopError> {
         let stated = elements(self.network);
         let known = self.elements_by_gradient();
@@ -62,8 +62,8 @@ impl<'a> Sizes<'a> {
             return Ok(None);
         }
         let fits = self.fits(&candidates);
-        // Whole multiples of a gradient, and tiles that are not executed in full, are evidence only
-        // where other sizes explain them.
+        // Whole multiples of a gradient, and tiles that are not executed in full, are evidence
+        // only where other sizes explain them.
         if evidence.is_empty() && fits.is_empty() {
             return Ok(None);
         }
@@ -226,8 +226,8 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// The extents that a product's tile may have along the columns, which its grid shows; two where the
-/// grid fits the tile either way.
+/// The extents that a product's tile may have along the columns, which its grid shows; two where
+/// the grid fits the tile either way.
 pub(crate) fn column_tiles(network: SquareMlp, structure: &Structure<'_>) -> Vec<Vec<u64>> {
     let (width, columns) = (network.width(), network.columns());
     let mut known: Vec<Vec<u64>> = Vec::new();
@@ -338,8 +338,8 @@ fn gradient_flops(kernel: &Kernel) -> Option<u64> {
     Some(if name.contains("sigmoid_backward_of_sum") { 2 } else { 3 })
 }
 
-/// Whether the kernel executes the same for every element, whatever its value. A sigmoid's division
-/// does not: it takes another path for large values.
+/// Whether the kernel executes the same for every element, whatever its value. A sigmoid's
+/// division does not: it takes another path for large values.
 fn is_steady(layers: &[Layer<'_>], &(_, launch, kernel): &Layer<'_>) -> bool {
     let same = |other: &&Layer<'_>| {
         (other.1.kernel, other.1.grid, other.1.block) == (launch.kernel, launch.grid, launch.block)
@@ -373,7 +373,8 @@ fn covered(launch: &CountedLaunch, kernel: &Kernel) -> Option<Vec<std::ops::Rang
     Some(per_thread.into_iter().map(span).collect())
 }
 
-/// The second template argument of a name, a number: `2` of `elementwise_kernel<(int)128, (int)2, …`.
+/// The second template argument of a name, a number: `2` of
+/// `elementwise_kernel<(int)128, (int)2, …`.
 fn second_argument(name: &str) -> Option<u64> {
     let arguments = name.split_once("elementwise_kernel<")?.1;
     let second = arguments.split(',').nth(1)?.trim();

@@ -28,8 +28,8 @@ pub struct RunAnalysis {
 }
 
 impl RunAnalysis {
-    /// Every configuration that the manifest or a raw file names: those with an analysis, and those
-    /// without, each of which has a [`Problem`].
+    /// Every configuration that the manifest or a raw file names: those with an analysis, and
+    /// those without, each of which has a [`Problem`].
     pub fn asked_for(&self) -> BTreeSet<Config> {
         let without = self.problems.iter().filter_map(|problem| problem.config);
         self.configs.keys().copied().chain(without).collect()
@@ -61,13 +61,13 @@ impl RunAnalysis {
 /// number of configurations that are done and the number of all, from several threads.
 ///
 /// A configuration that lacks a file, cannot be read, or whose recording is not one of a complete
-/// step of it (launches are missing, counts are below theory) becomes a [`Problem`]; the others are
-/// not affected. [`Strictness::Forced`] also takes configurations whose recordings cannot be
+/// step of it (launches are missing, counts are below theory) becomes a [`Problem`]; the others
+/// are not affected. [`Strictness::Forced`] also takes configurations whose recordings cannot be
 /// theirs, each with a warning.
 ///
-/// # Errors
-/// When the directory is not a run, or its manifest or a journal is damaged or newer. A run without
-/// a complete configuration is not an error here, but is one to [`RunAnalysis::require_complete`].
+/// # Errors When the directory is not a run, or its manifest or a journal is damaged or newer. A
+/// run without a complete configuration is not an error here, but is one to
+/// [`RunAnalysis::require_complete`].
 pub fn analyze(
     run: &Path,
     strictness: Strictness,
@@ -278,8 +278,8 @@ mod tests {
         assert_eq!((forced.configs.len(), forced.problems.len(), forced.warnings.len()), (1, 0, 2));
     }
 
-    /// The smallest shapes that cuBLAS computes: matrices of one element, one column, sizes that no
-    /// tile divides. Each is a whole step.
+    /// The smallest shapes that cuBLAS computes: matrices of one element, one column, sizes that
+    /// no tile divides. Each is a whole step.
     #[test]
     fn networks_of_any_shape_are_whole() {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-small");
@@ -287,8 +287,8 @@ mod tests {
         assert_eq!((analysis.configs.len(), analysis.problems.len()), (7, 0));
     }
 
-    /// Where the same kernel computes the next number of columns, its work grows with the tiles that
-    /// its grid shows, and nowhere else.
+    /// Where the same kernel computes the next number of columns, its work grows with the tiles
+    /// that its grid shows, and nowhere else.
     #[test]
     fn the_work_of_products_grows_where_another_tile_is_needed() {
         let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default");
@@ -423,8 +423,8 @@ mod tests {
         assert_eq!((tried, refused, named), (1098, 1093, 797));
     }
 
-    /// The total is what was counted, the reconstruction what the overheads give: each keeps to its
-    /// own source.
+    /// The total is what was counted, the reconstruction what the overheads give: each keeps to
+    /// its own source.
     #[test]
     fn a_broken_reconstruction_changes_no_total() {
         let analysis = analyzed(128 * 128 * 16, Strictness::Strict);

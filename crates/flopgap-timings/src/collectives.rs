@@ -10,8 +10,9 @@ use crate::place::Place;
 /// How the time in collectives divides, for the places that took part.
 ///
 /// Each rank runs a kernel for a collective, from when it arrives. Until the last one has arrived
-/// the others wait; what is left of each kernel is transfer. Calls of one collective are matched by the
-/// order in which each place makes them, in each group of ranks and by the names of their kernels.
+/// the others wait; what is left of each kernel is transfer. Calls of one collective are matched
+/// by the order in which each place makes them, in each group of ranks and by the names of their
+/// kernels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Collectives {
     /// How many collectives were divided.

@@ -61,8 +61,8 @@ const PARTS: &[&str] = &["micro", "microbatch", "microstep", "ubatch", "substep"
 const CHECKS: &[&str] = &["validation", "validate", "val", "eval", "evaluation", "evaluate", "test"];
 
 /// The other words that the names of passes are made of: what runs, on what, how, and what is
-/// counted. They say nothing of the kind. A name with any other word marks something within a pass,
-/// such as `aten::_softmax_backward_data` or `layer_norm_forward`.
+/// counted. They say nothing of the kind. A name with any other word marks something within a
+/// pass, such as `aten::_softmax_backward_data` or `layer_norm_forward`.
 const NEUTRAL: &[&str] = &[
     "accum",
     "amp",
@@ -162,14 +162,15 @@ const VOCABULARY: [&[&str]; 13] =
 /// Words that make `execute` and `run` mean a step: `execute_model`, `run_graph`.
 const RUNNABLE: &[&str] = &["model", "graph", "batch", "context", "engine", "request", "diffusion"];
 
-/// A name without what `torch.autograd.profiler.emit_nvtx` adds to it: `step, seq = 3, op_id = 17`.
+/// A name without what `torch.autograd.profiler.emit_nvtx` adds to it:
+/// `step, seq = 3, op_id = 17`.
 fn without_numbers_of_pytorch(name: &str) -> &str {
     let ends = [", seq = ", ", op_id = "].into_iter().filter_map(|added| name.find(added));
     ends.min().map_or(name, |end| &name[..end])
 }
 
-/// How well the name of a step says that it is one: a smaller number is a better claim to be what a
-/// trace is measured by.
+/// How well the name of a step says that it is one: a smaller number is a better claim to be what
+/// a trace is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claim(u8);
 
@@ -241,8 +242,8 @@ impl PassKind {
     /// (`validation_step`). Where nothing is a step, decoding is, and then prefilling.
     pub(crate) fn claim(name: &str) -> Option<Claim> {
         let name = without_numbers_of_pytorch(name);
-        // Every iteration of a server is a step, whatever it does: the one that takes the most time
-        // is what the trace is measured by.
+        // Every iteration of a server is a step, whatever it does: the one that takes the most
+        // time is what the trace is measured by.
         if of_vllm(name).is_some() {
             return Some(Claim(1));
         }
@@ -285,8 +286,9 @@ impl PassKind {
     }
 }
 
-/// The kind of an iteration of vLLM by what it says to compute: `execute_32_context_0(...)_generation_32(...)`
-/// are no requests to read and 32 to continue. Both in one iteration are a step.
+/// The kind of an iteration of vLLM by what it says to compute:
+/// `execute_32_context_0(...)_generation_32(...)` are no requests to read and 32 to continue. Both
+/// in one iteration are a step.
 fn of_vllm(name: &str) -> Option<PassKind> {
     let (_, rest) = name.strip_prefix("execute_")?.split_once("context_")?;
     let (context, rest) = rest.split_once('(')?;
@@ -300,7 +302,8 @@ fn of_vllm(name: &str) -> Option<PassKind> {
     })
 }
 
-/// The kind of an iteration of a server that runs `SGLang`, by its forward mode: `step[EXTEND bs=15 toks=15360]`.
+/// The kind of an iteration of a server that runs `SGLang`, by its forward mode:
+/// `step[EXTEND bs=15 toks=15360]`.
 fn of_sglang(name: &str) -> Option<PassKind> {
     let mode = name.strip_prefix("step[")?.split([' ', ']']).next()?;
     Some(match mode {

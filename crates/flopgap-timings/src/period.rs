@@ -10,8 +10,8 @@ use crate::times::Times;
 
 /// How many outliers are named.
 const NAMED: usize = 5;
-/// From so many periods on an outlier can be told.
-const TOLD: usize = 5;
+/// From so many periods on outliers can be distinguished.
+const DISTINGUISHED: usize = 5;
 /// An outlier is longer than the median by more than this share of it, however alike the rest are.
 const LONGER: f64 = 0.05;
 /// And by more than so many (robust) standard deviations.
@@ -85,7 +85,7 @@ impl Period {
         let center = median(&lengths);
         let fence = center + (DEVIATIONS * scatter(&lengths, center)).max(LONGER * center);
         let outliers = all.iter().take_while(|one| one.period_ns as f64 > fence).count();
-        let outliers = if all.len() < TOLD { 0 } else { outliers };
+        let outliers = if all.len() < DISTINGUISHED { 0 } else { outliers };
         Some(Period {
             p90_ns: rank(90),
             p99_ns: rank(99),

@@ -13,8 +13,8 @@ pub enum RangeStyle {
     PushPop,
     /// `nvtxRangeStart` and `nvtxRangeEnd`: may overlap others, and may end on another thread.
     StartEnd,
-    /// An operator of a framework, which its profiler records as it runs. It marks no pass, whatever
-    /// its name: `forward` is that of a scripted module.
+    /// An operator of a framework, which its profiler records as it runs. It marks no pass,
+    /// whatever its name: `forward` is that of a scripted module.
     Operator,
     /// Not marked by anybody, but derived from what ran: the forward pass that operators make.
     Derived,
@@ -125,7 +125,8 @@ pub struct Ranges {
     pub ranges: Vec<Range>,
     /// What they are called.
     pub names: RangeNames,
-    /// When the last NVTX event of any kind began or ended: where nsys's summaries end open ranges.
+    /// When the last NVTX event of any kind began or ended: where nsys's summaries end open
+    /// ranges.
     pub last_event: i64,
     /// When the last range began or ended: where nsys's projections end open ranges.
     pub last_range: i64,

@@ -49,7 +49,9 @@ fn no_line_is_longer_than_columns_says() {
         ran += 1;
         let width = 80_u16;
         let found = printed(line, Some(width));
-        for text in found.stdout.lines().filter(|text| text.chars().count() > usize::from(width)) {
+        // A word that is longer than a line, such as the name of a kernel, has one to itself.
+        let is_long = |text: &&str| text.chars().count() > usize::from(width) && text.trim().contains(' ');
+        for text in found.stdout.lines().filter(is_long) {
             wrong.push(format!("{line}: at {width}: {text}"));
         }
         // No letters one below the other: a few lines more for headings, notes and sentences.

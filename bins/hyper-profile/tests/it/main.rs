@@ -140,7 +140,8 @@ fn a_width_that_was_not_measured_is_drawn_and_counted_as_missing() {
     assert!(heatmap.contains("6 of 24 values missing (hatched)"), "both passes of three networks");
     let surface = plot("epsilon_forward_n2.svg");
     assert!(surface.contains("3 of 12 values missing (×)"));
-    // The width has its place between its neighbors in each picture. (256 is a label of both axes.)
+    // The width has its place between its neighbors in each picture. (256 is a label of both
+    // axes.)
     for width in ["512", "1,024", "2,048"] {
         let label = format!("\n{width}\n");
         assert_eq!(heatmap.matches(&label).count(), 2, "{width} below both grids");
@@ -270,8 +271,8 @@ fn a_record_without_its_last_launch_is_named_and_left_out() {
     assert!(forced.stderr.contains(reason), "{}", forced.stderr);
 }
 
-/// 32 times theory, without a word before: a record under other sizes, of which the first says what
-/// contradicts it.
+/// 32 times theory, without a word before: a record under other sizes, of which the first says
+/// what contradicts it.
 #[test]
 fn a_record_of_other_sizes_is_refused_with_those_that_ran() {
     let default = recorded_run().join("../h200-default/raw");
@@ -297,7 +298,8 @@ fn a_record_of_other_sizes_is_refused_with_those_that_ran() {
     }
 }
 
-/// A refused network is drawn as refused, and lines at tiles stand where products are in the metric.
+/// A refused network is drawn as refused, and lines at tiles stand where products are in the
+/// metric.
 #[test]
 fn pictures_say_what_was_refused_and_what_their_lines_are() {
     let run = some_of_the_run(&[], false);

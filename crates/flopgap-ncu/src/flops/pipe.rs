@@ -1,12 +1,12 @@
 //! The tensor pipe's counters (`sm__inst_executed_pipe_tensor.sum`): whether a launch used the
 //! tensor cores, and its operations where those of an instruction are known.
 //!
-//! ncu writes one counter in many spellings: `--set full`, `detailed` and `roofline` store shares of
-//! the peak (`sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active`), rates
+//! ncu writes one counter in many spellings: `--set full`, `detailed` and `roofline` store shares
+//! of the peak (`sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active`), rates
 //! (`.sum.per_cycle_elapsed`) and multiples (`derived__smsp__inst_executed_pipe_tensor_x512`). All
-//! of them are the counter times a positive factor: above 0, the pipe worked; exactly 0, it did not.
-//! They give no count of operations, since an instruction's size is not in them, but a bound: the
-//! share of the peak times the peak.
+//! of them are the counter times a positive factor: above 0, the pipe worked; exactly 0, it did
+//! not. They give no count of operations, since an instruction's size is not in them, but a bound:
+//! the share of the peak times the peak.
 
 use super::chip::{Capability, has_half_on_tensor_pipe};
 use super::{Arithmetic, Count, Precision};
@@ -55,7 +55,8 @@ pub(super) fn pipe(metric: &str) -> Option<(Pipe, Spelling)> {
     if let Some(label) = label(metric) {
         return Some((label, Spelling::Percent));
     }
-    // The factor is that of an instruction of V100. With `sm__` it is the peak's, not the kernel's.
+    // The factor is that of an instruction of V100. With `sm__` it is the peak's, not the
+    // kernel's.
     if let Some(derived) = metric.strip_prefix("derived__smsp__inst_executed_pipe_") {
         let (name, factor) = derived.strip_suffix(".sum").unwrap_or(derived).rsplit_once("_x")?;
         let is_factor = !factor.is_empty() && factor.bytes().all(|byte| byte.is_ascii_digit());

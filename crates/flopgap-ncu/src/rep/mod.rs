@@ -2,10 +2,11 @@
 //!
 //! A report is read block by block and result by result: kernels' code is skipped, and of a metric
 //! with instances (a value per SM or per instruction) the metric's own value is kept; only the
-//! instructions by opcode are read one by one. A metric's name is an index into a string table that
-//! later blocks extend, so a result may come before its names: it waits until they are there. Range,
-//! command list and graph results are launches too, named as in ncu's tables (`range`, the list's
-//! own name, `graph`); they have no grid. The launch id is the result's index, which is what `ncu
+//! instructions by opcode are read one by one. A metric's name is an index into a string table
+//! that later blocks extend, so a result may come before its names: it waits until they are there.
+//! Range, command list and graph results are launches too, named as in ncu's tables (`range`, the
+//! list's own name, `graph`); they have no grid. The launch id is the result's index, which is
+//! what `ncu
 //! -i` prints. Metrics without a value, NaN or an empty text are left out, as they are where the
 //! CSV pages print `n/a` or nothing.
 
@@ -115,8 +116,8 @@ impl<R: Read> RepSource<R> {
         }
     }
 
-    /// Reads on up to the next launch; `false` at the end. A launch whose names are still to come is
-    /// set aside, and so is every launch behind it.
+    /// Reads on up to the next launch; `false` at the end. A launch whose names are still to come
+    /// is set aside, and so is every launch behind it.
     fn advance(&mut self, context: &mut Context, launch: &mut Launch) -> Result<bool, Stop> {
         loop {
             if self.waiting.release(&self.names, false, context, launch) {

@@ -32,9 +32,9 @@ const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
 ///     title: "A step".to_owned(),
 ///     blocks: vec![Block::Heading("Kernels".to_owned()), Block::Text("`sort<int>` took > 50%.".to_owned())],
 ///     ..Document::default()
-/// };
-/// assert_eq!(page.to_markdown(), "# A step\n\n## Kernels\n\n`sort<int>` took \\> 50%.\n");
-/// assert!(page.to_html()?.contains("<p class=\"prose\"><code>sort&lt;int&gt;</code> took &gt; 50%.</p>"));
+/// }; assert_eq!(page.to_markdown(), "# A step\n\n## Kernels\n\n`sort<int>` took \\> 50%.\n");
+/// assert!(page.to_html()?.contains("<p class=\"prose\"><code>sort&lt;int&gt;</code> took &gt;
+/// 50%.</p>"));
 /// # Ok::<(), flopgap_report::ReportError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -136,9 +136,9 @@ const BLOCKS: usize = 40;
 impl Document {
     /// The page as one HTML document that loads nothing.
     ///
-    /// # Errors
-    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a
-    /// timeline cannot be written, [`ReportError::Drawing`] when a chart cannot be drawn.
+    /// # Errors [`ReportError::Template`] when the template cannot be rendered,
+    /// [`ReportError::Json`] when a timeline cannot be written, [`ReportError::Drawing`] when a
+    /// chart cannot be drawn.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let view = PageView {
             title: &self.title,
@@ -179,8 +179,8 @@ impl Document {
         out
     }
 
-    /// The page as text for a terminal, without markup: headings are underlined, and lines as long as
-    /// `options` permits.
+    /// The page as text for a terminal, without markup: headings are underlined, and lines as long
+    /// as `options` permits.
     pub fn to_text(&self, options: &TextOptions) -> String {
         let width = options.width.map_or(usize::MAX, usize::from);
         let mut out = underlined(&self.title, '═', width);
@@ -195,8 +195,8 @@ impl Document {
     }
 
     /// The page as JSON: `title`, `subtitle`, and `sections`, each with `heading`, `text`
-    /// (paragraphs and points), `facts`, `problems`, and `tables` by title with an array of objects
-    /// each, numbers unformatted. Charts show what tables say and are left out.
+    /// (paragraphs and points), `facts`, `problems`, and `tables` by title with an array of
+    /// objects each, numbers unformatted. Charts show what tables say and are left out.
     ///
     /// # Errors
     /// [`ReportError::Json`] when a table cannot be written.

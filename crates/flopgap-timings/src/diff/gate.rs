@@ -133,8 +133,8 @@ impl Diff {
     pub fn gate(&self, fraction: f64, by: By) -> Verdict {
         let judged = || self.judged.iter().filter(|judged| by.judges(judged.by));
         let slower: Vec<Judged> = judged().filter(|judged| judged.is_slower(fraction)).cloned().collect();
-        let told = |judged: &Judged| judged.shift.is_some_and(|shift| shift.seen_from <= BLIND);
-        let blind = slower.is_empty() && !judged().filter(|judged| judged.pass.is_none()).any(told);
+        let sees = |judged: &Judged| judged.shift.is_some_and(|shift| shift.seen_from <= BLIND);
+        let blind = slower.is_empty() && !judged().filter(|judged| judged.pass.is_none()).any(sees);
         Verdict { open: judged().filter(|judged| judged.is_open(fraction)).cloned().collect(), slower, blind }
     }
 }

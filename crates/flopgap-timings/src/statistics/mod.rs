@@ -42,7 +42,7 @@ pub struct Shift {
     pub high: f64,
     /// How often equal runs would differ by as much or more in this direction.
     pub p: f64,
-    /// The smallest change that would have been told from none.
+    /// The smallest change that would have been distinguished from none.
     pub seen_from: f64,
     /// By which test.
     pub test: Test,

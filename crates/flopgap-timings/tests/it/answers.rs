@@ -23,8 +23,8 @@ fn total(shares: &Shares, work: Work) -> i64 {
     i64::try_from(found.map_or(0, |share| share.total_ns)).unwrap()
 }
 
-/// The kernel with the most time in the forward pass, how often it runs, and whether it is the same
-/// with the backward pass.
+/// The kernel with the most time in the forward pass, how often it runs, and whether it is the
+/// same with the backward pass.
 #[test]
 fn the_top_kernel_is_the_one_that_sql_finds() {
     let classifier = Classifier::new();
@@ -261,8 +261,8 @@ fn the_optimizer_is_what_training_adds() {
     assert!((like.after_ns - common(1)).abs() < 1e-3);
     assert!(like.before_ns < common(0), "fewer of the same kernels run after");
 
-    // 36.838 to 38.497 ms is 4.5 % more, and two steps of each trace differ by no 0.05 %. On the host
-    // it is 4.2 %, and they differ by 0.4 %: too much for two.
+    // 36.838 to 38.497 ms is 4.5 % more, and two steps of each trace differ by no 0.05 %. On the
+    // host it is 4.2 %, and they differ by 0.4 %: too much for two.
     let slower = |by: By, percent: f64| -> Vec<(Option<String>, Measure)> {
         let verdict = found.gate(percent / 100.0, by);
         assert!(!verdict.blind || by == By::Period);
@@ -350,7 +350,8 @@ fn means_are_of_what_is_shown() {
     }
 }
 
-/// Two ranks: each has its own numbers and the slower is named; together they are taken when asked.
+/// Two ranks: each has its own numbers and the slower is named; together they are taken when
+/// asked.
 #[test]
 fn ranks_and_gpus_are_distinguished() {
     for (name, gpus) in [("two_ranks", ["GPU 0", "GPU 0"]), ("two_ranks_nccl", ["GPU 0", "GPU 1"])] {
@@ -421,8 +422,8 @@ fn layers_are_not_new_and_gone() {
     assert_eq!(blocks[0].wall.before, blocks[0].wall.after);
 }
 
-/// Kernels without a recorded launch are in no range; every answer about ranges says how many there
-/// are.
+/// Kernels without a recorded launch are in no range; every answer about ranges says how many
+/// there are.
 #[test]
 fn work_without_a_recorded_launch_stands_in_each_answer() {
     let lost = "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid % 7 = 0";
