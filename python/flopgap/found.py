@@ -321,6 +321,8 @@ class Pass:
     left_out: LeftOut
     #: From the beginning to the end of the range, on the host.
     host: Times
+    #: All instances without what lies in other ranges of the thread; None for passes derived from operators.
+    host_self_ns: int | None
     #: From one beginning to the next; None for the passes within steps.
     period: Period | None
     #: The part of it in which its thread was blocked by calls; None without CUDA API data.
