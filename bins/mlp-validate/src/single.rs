@@ -1,5 +1,6 @@
 //! `flopgap validate single`: one network, every source.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
@@ -138,15 +139,17 @@ fn text(
         out += &table(comparison, pass)?.render(format, options)?;
         out.push('\n');
     }
-    let said = |sentence: &String| match options.width {
-        _ if format == Format::Markdown => format!("- {sentence}\n"),
-        Some(width) => wrap(sentence, usize::from(width)).join("\n") + "\n",
-        None => format!("{sentence}\n"),
-    };
-    out.extend(sentences.iter().map(said));
+    let width = options.width.filter(|_| format == Format::Table).map_or(usize::MAX, usize::from);
+    let in_lines = |text: &str| wrap(text, width).join("\n");
+    let bullet = if format == Format::Markdown { "- " } else { "" };
+    for sentence in sentences {
+        let _ = writeln!(out, "{bullet}{}", in_lines(sentence));
+    }
     out.push('\n');
-    let origins = comparison.sources.iter();
-    out.extend(origins.map(|source| said(&format!("{}: {}", source.kind.heading(), source.origin))));
+    for source in &comparison.sources {
+        let origin = format!("{}: {}", source.kind.heading(), source.origin);
+        let _ = writeln!(out, "{bullet}{}", in_lines(&origin));
+    }
     Ok(out)
 }
 

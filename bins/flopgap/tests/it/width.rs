@@ -49,7 +49,7 @@ fn no_line_is_longer_than_columns_says() {
         ran += 1;
         let width = 80_u16;
         let found = printed(line, Some(width));
-        // A word that is longer than a line, such as the name of a kernel, has one to itself.
+        // A name that is longer has a line of its own in a sentence, so that it can be copied.
         let is_long = |text: &&str| text.chars().count() > usize::from(width) && text.trim().contains(' ');
         for text in found.stdout.lines().filter(is_long) {
             wrong.push(format!("{line}: at {width}: {text}"));

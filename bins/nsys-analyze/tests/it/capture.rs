@@ -87,7 +87,7 @@ fn records_exports_and_summarizes() {
                     export\n--type=sqlite\n--force-overwrite=true\n--output\nruns/a.b.sqlite\nruns/a.b.nsys-rep\n";
     assert_eq!(called, expected);
     assert_eq!(fs::read(fake.path("runs/a.b.sqlite")).unwrap(), fs::read(&fake.trace).unwrap());
-    assert!(done.stdout.starts_with("# a.b\n"), "{}", done.stdout);
+    assert!(done.stdout.starts_with("a.b\n═══\n"), "{}", done.stdout);
     assert!(done.stdout.contains("sm80_xmma_gemm fp32 tn 128x128x8"));
     // Standard output is the summary alone; the command line can be run again.
     assert!(
@@ -128,7 +128,7 @@ fn options_reach_nsys() {
 fn a_program_that_fails_is_reported_and_summarized_all_the_same() {
     let done = Fake::new().run("", "7", &["--", "x"]);
     assert_eq!(done.code, 1);
-    assert!(done.stdout.starts_with("# capture\n"), "{}", done.stdout);
+    assert!(done.stdout.starts_with("capture\n═══════\n"), "{}", done.stdout);
     assert!(done.stderr.ends_with("error: the profiled program ended with exit code 7\n"), "{}", done.stderr);
 }
 
@@ -171,7 +171,7 @@ fn every_way_to_fail_has_its_message() {
         "{}",
         imported.stderr
     );
-    assert!(imported.stdout.starts_with("# other\n"));
+    assert!(imported.stdout.starts_with("other\n═════\n"));
     assert_eq!(imported.code, 0);
     assert!(imported.stderr.contains("how the profiled program ended is not known"), "{}", imported.stderr);
 

@@ -97,7 +97,7 @@ fn percent(part: f64, whole: f64) -> String {
 /// The first lines of the page of some traces, and all that the page says.
 fn page(paths: &[&Path]) -> String {
     let paths: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
-    let output = run(&[&["summary"], paths.as_slice()].concat());
+    let output = run(&[&["summary", "--format", "markdown"], paths.as_slice()].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
     output.stdout
 }

@@ -12,7 +12,7 @@ use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
 use crate::chart::{ScatterChart, ShareBars, Timeline, page_style, timeline_json};
 use crate::table::{Table, TextOptions, escape_markdown};
-use crate::text::{columns, printable, wrap};
+use crate::text::{columns, printable, shorten, wrap};
 
 const TEMPLATE: &str = include_str!("../../assets/page/document.html");
 const TIMELINE: &str = include_str!("../../assets/page/timeline.js");
@@ -179,8 +179,8 @@ impl Document {
         out
     }
 
-    /// The page as text for a terminal, without markup: headings are underlined, and lines as long
-    /// as `options` permits.
+    /// The page as text for a terminal, without markup: headings are underlined, and lines are as
+    /// long as `options` permits.
     pub fn to_text(&self, options: &TextOptions) -> String {
         let width = options.width.map_or(usize::MAX, usize::from);
         let mut out = underlined(&self.title, '═', width);
@@ -375,7 +375,7 @@ fn bars(chart: &ShareBars, width: usize) -> String {
     let longest = chart.to_text(BLOCKS).lines().map(columns).max().unwrap_or_default();
     let blocks = BLOCKS.saturating_sub(longest.saturating_sub(width)).max(SHORTEST);
     let text = chart.to_text(blocks);
-    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+    text.lines().map(|line| shorten(line.trim_end(), width) + "\n").collect()
 }
 
 /// A relative address, with everything escaped that could be a scheme or end a Markdown link.
