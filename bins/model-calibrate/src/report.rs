@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     format: Option<Kind>,
     /// Write to this file instead of standard output, which is `-`; the plots of a Markdown
     /// document are next to it
-    #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["md", "html", "json", "csv"]))]
+    #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Machine, for a table with several: judge only its rows
     #[arg(long, value_name = "NAME")]
