@@ -25,16 +25,12 @@ fn script(shell: Shell) -> Result<String, Failure> {
             script += &of_command(shell, command, program.name)?;
         }
     }
-    Ok(match shell {
-        Shell::Zsh => {
-            let own = of_command(shell, without_files(&crate::command()), PROGRAM)?;
-            format!("{}\n{script}{}", compdef(), with_files(&own))
-        }
-        _ => {
-            let script = of_command(shell, crate::command(), PROGRAM)? + &script;
-            if shell == Shell::PowerShell { imports_first(&script) } else { script }
-        }
-    })
+    if shell == Shell::Zsh {
+        let own = of_command(shell, without_files(&crate::command()), PROGRAM)?;
+        return Ok(format!("{}\n{script}{}", compdef(), with_files(&own)));
+    }
+    let script = of_command(shell, crate::command(), PROGRAM)? + &script;
+    Ok(if shell == Shell::PowerShell { imports_first(&script) } else { script })
 }
 
 fn of_command(shell: Shell, mut command: clap::Command, name: &str) -> Result<String, Failure> {
