@@ -34,6 +34,7 @@ pub(crate) fn run(name: &str, within: &str, then: Then, arguments: &[OsString]) 
         Some(1) => Ok(Exit::Failed),
         Some(2) => Ok(Exit::Usage),
         Some(3) => Ok(Exit::Absent),
+        Some(4) => Ok(Exit::Undecided),
         _ => Err(Failure::new(format!("{}: ended with {status}", path.display()))),
     }
 }

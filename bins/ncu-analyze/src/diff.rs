@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Group rows by this
     #[arg(long, value_enum, value_name = "GROUP", default_value_t)]
     by: By,
-    /// Show only rows whose launches, time, FLOPs or bytes differ
+    /// Show only changes: rows whose launches, time, FLOPs or bytes differ
     #[arg(long)]
     changed: bool,
     /// Show only the first N rows

@@ -12,8 +12,8 @@ pub(crate) struct Filter {
     /// Only kernels with this text in their name, whatever its case. Can be repeated: any of them
     #[arg(long, value_name = "TEXT")]
     kernel: Vec<String>,
-    /// Only launches on this GPU, by CUDA's number. Can be repeated
-    #[arg(long, value_name = "N")]
+    /// Device by CUDA's number: only its launches. Can be repeated
+    #[arg(long, value_name = "DEVICE")]
     device: Vec<u64>,
     /// Only launches of this process. Can be repeated
     #[arg(long, value_name = "PID")]
