@@ -116,7 +116,7 @@ pub struct Pass {
     /// no two follow each other.
     pub period: Option<Period>,
     /// The part of [`host`](Self::host) in which the range's own thread was blocked by a call
-    /// ([`Blocking`]). Absent without CUDA API data.
+    /// ([`Blocking`](crate::Blocking)). Absent without CUDA API data.
     pub waiting: Option<Times>,
     /// The sum of it by what blocked, without what did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
