@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::collectives::{Calls, Collectives};
 use crate::error::Error;
+use crate::intervals::join;
 use crate::place::{Gpus, Place, Spread};
 
 /// Communication and computation of everything recorded, each process on each GPU for itself.
@@ -138,14 +139,7 @@ impl Intervals {
 
 /// Joins intervals that touch; the time that they cover.
 fn joined(intervals: &mut Vec<(i64, i64)>) -> i128 {
-    intervals.sort_unstable();
-    intervals.dedup_by(|next, kept| {
-        let touches = next.0 <= kept.1;
-        if touches {
-            kept.1 = kept.1.max(next.1);
-        }
-        touches
-    });
+    join(intervals);
     intervals.iter().map(|(start, end)| i128::from(*end) - i128::from(*start)).sum()
 }
 

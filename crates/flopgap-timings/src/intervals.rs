@@ -8,6 +8,18 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Intervals(FxHashMap<ThreadId, Vec<(i64, i64)>>);
 
+/// Orders intervals and joins those that touch, so that no instant counts twice.
+pub(crate) fn join(intervals: &mut Vec<(i64, i64)>) {
+    intervals.sort_unstable();
+    intervals.dedup_by(|next, kept| {
+        let touches = next.0 <= kept.1;
+        if touches {
+            kept.1 = kept.1.max(next.1);
+        }
+        touches
+    });
+}
+
 impl Intervals {
     pub(crate) fn add(&mut self, thread: ThreadId, start: i64, end: i64) {
         self.0.entry(thread).or_default().push((start, end));
@@ -32,14 +44,7 @@ impl Intervals {
     /// Joins intervals that touch, so that no instant counts twice.
     pub(crate) fn join(&mut self) {
         for intervals in self.0.values_mut() {
-            intervals.sort_unstable();
-            intervals.dedup_by(|next, kept| {
-                let touches = next.0 <= kept.1;
-                if touches {
-                    kept.1 = kept.1.max(next.1);
-                }
-                touches
-            });
+            join(intervals);
         }
     }
 

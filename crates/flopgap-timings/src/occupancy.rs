@@ -7,6 +7,7 @@ use flopgap_trace::{Attribution, DeviceId, Launched, ProcessId, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::intervals::join;
 use crate::place::{Gpus, Place};
 
 /// When each GPU ran anything: kernels, copies, memsets and graphs of all ranges, streams and
@@ -42,14 +43,7 @@ struct Busy {
 
 impl Busy {
     fn of(mut intervals: Vec<(i64, i64)>) -> Busy {
-        intervals.sort_unstable();
-        intervals.dedup_by(|next, kept| {
-            let touches = next.0 <= kept.1;
-            if touches {
-                kept.1 = kept.1.max(next.1);
-            }
-            touches
-        });
+        join(&mut intervals);
         intervals.shrink_to_fit();
         let mut sum = 0_i64;
         let before = intervals.iter().map(|(start, end)| {
