@@ -94,9 +94,14 @@ fn builder(ort: &Runtime, model: &Model, optimization: Optimization) -> Result<S
     builder = builder.with_inter_threads(1).map_err(failed(action))?;
     // Threads that spin for the next run take the cores from the reference kernels.
     builder = builder.with_config_entry("session.force_spinning_stop", "1").map_err(failed(action))?;
-    if let Model::File { shapes, .. } = model {
-        for (name, size) in shapes.dimensions() {
-            builder = builder.with_dimension_override(name, size).map_err(failed(action))?;
+    match model {
+        // Without VNNI, products of unsigned and signed 8-bit integers overflow 16 bits and are wrong.
+        Model::Bytes(_) => builder = builder.with_precise_qmm().map_err(failed(action))?,
+        // Users' models run as their users run them.
+        Model::File { shapes, .. } => {
+            for (name, size) in shapes.dimensions() {
+                builder = builder.with_dimension_override(name, size).map_err(failed(action))?;
+            }
         }
     }
     Ok(builder)
