@@ -122,12 +122,15 @@ pub struct Metric {
 /// The metric whose instances are [`Launch::opcodes`].
 pub(crate) const OPCODES: &str = "sass__inst_executed_per_opcode";
 
+/// The metric whose instances are [`Launch::modified_opcodes`].
+pub(crate) const MODIFIED_OPCODES: &str = "sass__thread_inst_executed_true_per_opcode_with_modifier_all";
+
 /// How often a launch executed instructions of one opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opcode {
-    /// The opcode without its modifiers: `FFMA`, `HMMA`.
+    /// The opcode: `FFMA`, `HMMA`.
     pub name: Symbol,
-    /// The instructions of a warp, each counted once.
+    /// The number of instructions.
     pub count: u64,
 }
 
@@ -201,8 +204,14 @@ pub struct Launch {
     /// The metrics, in the report's order.
     pub metrics: Vec<Metric>,
     /// All instructions by their opcode (`sass__inst_executed_per_opcode` of the section
-    /// `InstructionStats`), where the report lists them; empty elsewhere.
+    /// `InstructionStats`), where the report lists them; empty elsewhere. An instruction of a warp
+    /// counts once.
     pub opcodes: Vec<Opcode>,
+    /// All instructions by their opcode with its modifiers, such as `HMMA.16816.F32.BF16`
+    /// (`sass__thread_inst_executed_true_per_opcode_with_modifier_all`, from ncu 2023.3 on), where
+    /// the report lists them; empty elsewhere. An instruction counts once for each thread for which
+    /// its predicate was true.
+    pub modified_opcodes: Vec<Opcode>,
     /// Where it begins: the line of the file (CSV, from 1) or the result's index (`.ncu-rep`, from
     /// 0).
     pub position: u64,
@@ -229,6 +238,7 @@ impl Default for Launch {
             invocations: 1,
             metrics: Vec::new(),
             opcodes: Vec::new(),
+            modified_opcodes: Vec::new(),
             position: 0,
         }
     }

@@ -120,8 +120,15 @@ impl Assembly {
         let mut nvtx = std::mem::take(&mut self.open.nvtx);
         nvtx.extend_from_slice(&known.nvtx);
         let metrics = std::mem::take(&mut self.open.metrics);
-        self.open =
-            Launch { id: Some(id), nvtx, nvtx_of_others: Vec::new(), metrics, opcodes: Vec::new(), ..*known };
+        self.open = Launch {
+            id: Some(id),
+            nvtx,
+            nvtx_of_others: Vec::new(),
+            metrics,
+            opcodes: Vec::new(),
+            modified_opcodes: Vec::new(),
+            ..*known
+        };
         self.began(Key { process_id: known.process_id, id: Some(id) }, line, context);
     }
 

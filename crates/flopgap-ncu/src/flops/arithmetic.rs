@@ -13,7 +13,8 @@ use super::Precision;
 pub struct Arithmetic {
     /// Whether the kernel multiplies on the tensor cores.
     pub tensor_cores: Option<bool>,
-    /// Whether its work is products: then tensor cores are likely where nothing excludes them.
+    /// Whether its work is products: then it is known only where something excludes the tensor
+    /// cores, or counts their operations.
     pub is_product: bool,
     /// Whether it is not one kernel but all of a range or of a graph that ncu profiled as one: it
     /// may do anything.

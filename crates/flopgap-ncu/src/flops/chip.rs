@@ -158,6 +158,11 @@ pub(super) fn peak_per_cycle(capability: Capability) -> f64 {
     }
 }
 
+/// Whether the GPU is older than Volta, which brought the tensor cores.
+pub(super) fn has_no_tensor_cores(capability: Capability) -> bool {
+    capability.is_some_and(|capability| capability < (7, 0))
+}
+
 /// Whether the GPU executes HFMA2 on the tensor pipe, too (`HFMA2.MMA`): then the pipe's
 /// instructions are not all products of matrices.
 pub(super) fn has_half_on_tensor_pipe(capability: Capability) -> bool {

@@ -5,11 +5,11 @@ use crate::units;
 
 use super::chip::{self, Capability};
 use super::counters::{
-    CLOCKS, COUNTERS, Clock, Counters, DADD, DFMA, DMUL, FADD, FFMA, FMUL, HADD, HFMA, HMUL, INSTRUCTIONS,
-    Role, TENSOR, TRAFFIC, role, tensor_index,
+    CLOCKS, COUNTERS, Clock, Counters, DADD, FADD, FFMA, FMUL, HADD, HFMA, HMUL, INSTRUCTIONS, Role, TENSOR,
+    TRAFFIC, role, tensor_index,
 };
 use super::half::{Half, HalfOpcode, HalfOpcodes};
-use super::pipe::{Pipes, Proof, Spelling, is_matrix_opcode};
+use super::pipe::{Pipes, Proof, Spelling, is_matrix_opcode, product, products};
 use super::work::Evidence;
 use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Precision};
 
@@ -53,6 +53,8 @@ struct Known {
     is_time: bool,
     /// As an opcode: a product of matrices.
     is_matrix: bool,
+    /// The precision and the operations of a warp's product.
+    product: Option<(Precision, u64)>,
     half: Option<HalfOpcode>,
 }
 
@@ -68,6 +70,8 @@ struct Found {
     /// Whether any instruction multiplied matrices, where all are listed by opcode.
     matrix_opcodes: Option<bool>,
     half_opcodes: HalfOpcodes,
+    /// The operations of all products, where every one of them is listed with its size.
+    products: Option<[u64; Precision::ALL.len()]>,
     traffic: [Option<Count>; TRAFFIC],
     duration: Option<Count>,
     /// Instructions for each elapsed cycle.
@@ -112,6 +116,11 @@ impl FlopCounter {
                 found.half_opcodes.take(half, opcode.count);
             }
         }
+        let executed = launch.modified_opcodes.iter().filter(|opcode| opcode.count > 0);
+        found.products = products(executed.filter_map(|opcode| {
+            let known = self.known(opcode.name.index(), launch.strings);
+            known.is_matrix.then_some((known.product, opcode.count))
+        }));
         // Averages over several launches cannot be multiplied to a sum.
         if launch.invocations == 1 {
             fill_cycles(&mut found);
@@ -167,10 +176,17 @@ impl FlopCounter {
     fn learn(&mut self, index: usize, strings: &Strings) -> Known {
         for text in strings.iter().skip(self.known.len()) {
             let (factor, base) = units::base_unit(text);
-            let (is_matrix, half) = (is_matrix_opcode(text), HalfOpcode::new(text));
-            self.known.push(Known { role: role(text), factor, is_time: base == "ns", is_matrix, half });
+            self.known.push(Known {
+                role: role(text),
+                factor,
+                is_time: base == "ns",
+                is_matrix: is_matrix_opcode(text.split('.').next().unwrap_or(text)),
+                product: product(text),
+                half: HalfOpcode::new(text),
+            });
         }
-        let unknown = Known { role: Role::None, factor: 1, is_time: false, is_matrix: false, half: None };
+        let (role, is_time, is_matrix) = (Role::None, false, false);
+        let unknown = Known { role, factor: 1, is_time, is_matrix, product: None, half: None };
         self.known.get(index).copied().unwrap_or(unknown)
     }
 
@@ -280,10 +296,17 @@ impl FlopCounter {
         {
             by_precision[precision.index()] = Measurement::Counted(count);
         }
+        for (precision, value) in Precision::ALL.into_iter().zip(found.products.into_iter().flatten()) {
+            let measurement = &mut by_precision[precision.index()];
+            if value > 0 && *measurement == Measurement::NotMeasured {
+                *measurement = Measurement::Counted(Count { value, rounded: false });
+            }
+        }
         let used = (found.busy_parts != 0).then_some(true).or(found.matrix_opcodes);
         let proof = match used {
             Some(true) => Proof::Used,
             Some(false) => Proof::Idle,
+            None if chip::has_no_tensor_cores(capability) => Proof::Idle,
             None => found.pipes.prove(capability, hfma),
         };
         let work = Evidence {
@@ -299,11 +322,10 @@ impl FlopCounter {
                 .tensor_precision
                 .filter(|named| !(named.is_float() && found.pipes.only_integers(capability))),
             tensor_pipe_worked: proof == Proof::Perhaps,
+            products_counted: found.products.is_some(),
             tensor_at_most: found.tensor_at_most,
             half_at_most: found.half_opcodes.at_most(single),
             begun: self.begun(found, &by_precision),
-            fused: value(FFMA).unwrap_or_default().saturating_add(value(DFMA).unwrap_or_default()),
-            unfused: [FADD, FMUL, DADD, DMUL].into_iter().filter_map(value).fold(0, u64::saturating_add),
         }
         .work();
         let [total, read, write, l2, l1] = found.traffic;

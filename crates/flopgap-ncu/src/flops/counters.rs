@@ -14,8 +14,6 @@ pub(super) const FADD: usize = 0;
 pub(super) const FMUL: usize = 1;
 pub(super) const FFMA: usize = 2;
 pub(super) const DADD: usize = 6;
-pub(super) const DMUL: usize = 7;
-pub(super) const DFMA: usize = 8;
 pub(super) const HADD: usize = 9;
 pub(super) const HMUL: usize = 10;
 pub(super) const HFMA: usize = 11;
@@ -304,8 +302,6 @@ mod tests {
             (FMUL, "fmul"),
             (FFMA, "ffma"),
             (DADD, "dadd"),
-            (DMUL, "dmul"),
-            (DFMA, "dfma"),
             (HADD, "hadd"),
             (HMUL, "hmul"),
             (HFMA, "hfma"),

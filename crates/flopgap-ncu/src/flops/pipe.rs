@@ -287,6 +287,52 @@ pub(super) fn is_matrix_opcode(opcode: &str) -> bool {
     opcode.ends_with("MMA") && !opcode.starts_with("HFMA")
 }
 
+/// The precision and the operations of a warp's product by its opcode with modifiers:
+/// `HMMA.16816.F32.BF16` multiplies 16x16 by 16x8. `None` where the opcode does not spell all of it:
+/// sparse products, Volta's steps, the instructions of several warps.
+pub(super) fn product(opcode: &str) -> Option<(Precision, u64)> {
+    let mut words = opcode.split('.');
+    let (family, shape) = (words.next()?, words.next()?);
+    let (rows, depth) = match shape.strip_prefix("168") {
+        Some(depth) => (16, depth),
+        // Eight threads multiply HMMA's 884.
+        None if family == "HMMA" => return None,
+        None => (8, shape.strip_prefix("88")?),
+    };
+    let mut precision = match family {
+        "HMMA" => Some(Precision::TensorFp16),
+        "DMMA" => Some(Precision::TensorFp64),
+        _ => None,
+    };
+    for word in words {
+        precision = match (family, word) {
+            ("HMMA", "F16" | "F32") | ("IMMA", "SAT") => precision,
+            ("HMMA", "BF16") => Some(Precision::TensorBf16),
+            ("HMMA", "TF32") => Some(Precision::TensorTf32),
+            ("IMMA", "S8" | "U8") => Some(Precision::TensorInt8),
+            ("IMMA", "S4" | "U4") => Some(Precision::TensorInt4),
+            _ => return None,
+        };
+    }
+    Some((precision?, 2 * rows * 8 * depth.parse::<u64>().ok()?))
+}
+
+/// The operations of each precision by the opcodes of all products, each with its [`product`] and
+/// the threads that executed it; `None` without products, or where one is not spelled.
+pub(super) fn products(
+    executed: impl Iterator<Item = (Option<(Precision, u64)>, u64)>,
+) -> Option<[u64; Precision::ALL.len()]> {
+    let mut sums = [0_u64; Precision::ALL.len()];
+    let mut any = false;
+    for (product, threads) in executed {
+        let (precision, operations) = product.filter(|_| threads % 32 == 0)?;
+        let sum = &mut sums[precision.index()];
+        *sum = sum.checked_add((threads / 32).checked_mul(operations)?)?;
+        any = true;
+    }
+    any.then_some(sums)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,6 +375,47 @@ mod tests {
         ] {
             assert_eq!(pipe(metric), None, "{metric}");
         }
+    }
+
+    /// Shapes and types as `cuobjdump` spells PTX's `mma.m16n8k16` and so on: 2mnk operations.
+    #[test]
+    fn opcodes_with_modifiers_spell_their_operations() {
+        use Precision::{TensorBf16, TensorFp16, TensorFp64, TensorInt4, TensorInt8, TensorTf32};
+        for (opcode, precision, [m, n, k]) in [
+            ("HMMA.16816.F32", TensorFp16, [16, 8, 16]),
+            ("HMMA.1688.F16", TensorFp16, [16, 8, 8]),
+            ("HMMA.16816.F32.BF16", TensorBf16, [16, 8, 16]),
+            ("HMMA.1684.F32.TF32", TensorTf32, [16, 8, 4]),
+            ("IMMA.16832.S8.S8.SAT", TensorInt8, [16, 8, 32]),
+            ("IMMA.8816.U8.S8", TensorInt8, [8, 8, 16]),
+            ("IMMA.16864.S4.S4", TensorInt4, [16, 8, 64]),
+            ("DMMA.884", TensorFp64, [8, 8, 4]),
+        ] {
+            assert_eq!(product(opcode), Some((precision, 2 * m * n * k)), "{opcode}");
+        }
+        for opcode in [
+            "HMMA",
+            "IMMA.16832",
+            "HMMA.884.F32.F32.STEP0",
+            "HMMA.16816.F16.SP.TID",
+            "HMMA.SP.16832.F32",
+            "HGMMA.64x64x16.F32",
+            "QMMA.16832.F32.E4M3.E4M3",
+            "BMMA.168256.XOR.POPC",
+            "FFMA.FTZ",
+        ] {
+            assert_eq!(product(opcode), None, "{opcode}");
+        }
+        let of = |executed: &[(&str, u64)]| {
+            let sums = products(executed.iter().map(|&(opcode, threads)| (product(opcode), threads)))?;
+            Some((sums[TensorFp16.index()], sums[TensorTf32.index()]))
+        };
+        let all = [("HMMA.16816.F32", 64), ("HMMA.16816.F16", 32), ("HMMA.1688.F32.TF32", 32)];
+        assert_eq!(of(&all), Some((3 * 4096, 2048)));
+        // One without a size, or not of a whole warp, is in no sum.
+        assert_eq!(of(&[("HMMA.16816.F32", 64), ("HGMMA.64x64x16.F32", 32)]), None);
+        assert_eq!(of(&[("HMMA.16816.F32", 65)]), None);
+        assert_eq!(of(&[]), None);
     }
 
     #[test]

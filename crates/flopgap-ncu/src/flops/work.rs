@@ -16,15 +16,14 @@ pub(super) struct Evidence<'a> {
     pub(super) tensor_precision: Option<Precision>,
     /// Whether the tensor pipe worked, on products or on HFMA2.
     pub(super) tensor_pipe_worked: bool,
+    /// Whether every product on the tensor cores was counted, by its opcode.
+    pub(super) products_counted: bool,
     /// The most operations that the tensor cores can have executed.
     pub(super) tensor_at_most: Option<u64>,
     /// The most operations that the half-precision instructions can be that are listed by opcode.
     pub(super) half_at_most: u64,
     /// By [`Precision`]: a counter is there and above 0 while others are missing.
     pub(super) begun: u32,
-    /// Fused multiply-adds and other instructions of the shader cores, over all precisions.
-    pub(super) fused: u64,
-    pub(super) unfused: u64,
 }
 
 impl Evidence<'_> {
@@ -100,7 +99,8 @@ impl Evidence<'_> {
         let tensor_precision = self.tensor_precision;
         let Arithmetic { is_product, is_composite, .. } = *self.arithmetic;
         let perhaps = is_product || is_composite || self.tensor_pipe_worked;
-        if self.tensor_cores == Some(false) || (self.tensor_cores.is_none() && !perhaps) {
+        let none = self.tensor_cores == Some(false) || (self.tensor_cores.is_none() && !perhaps);
+        if none || self.products_counted {
             return Ok(());
         }
         let types = chip::counted_as(tensor_precision);
@@ -116,13 +116,8 @@ impl Evidence<'_> {
                 if counted { Ok(()) } else { Err(Unknown::TensorCores(tensor_precision)) }
             }
             Some(true) => Err(Unknown::TensorCores(None)),
-            None if is_composite || self.tensor_pipe_worked => Err(Unknown::PerhapsTensorCores),
-            // On the shader cores, a product is a long row of fused multiply-adds, and what a
-            // product on the tensor cores leaves to them (softmax, bias, scaling) is not.
-            None if (self.fused == 0 || self.fused < 4 * self.unfused.min(u64::MAX / 4)) => {
-                Err(Unknown::PerhapsTensorCores)
-            }
-            _ => Ok(()),
+            // Fused multiply-adds prove nothing: one HMMA does as much as 64 FFMA of a warp.
+            _ => Err(Unknown::PerhapsTensorCores),
         }
     }
 

@@ -5,21 +5,32 @@ use super::nvtx;
 use super::proto::{Kind, MetricValue, dim3, instance, metric};
 use super::units::unit_of;
 use super::wire::{Damage, Field, Message};
-use crate::model::{Launch, Metric, OPCODES, Opcode, Strings, Symbol, Value};
+use crate::model::{Launch, MODIFIED_OPCODES, Metric, OPCODES, Opcode, Strings, Symbol, Value};
 
 /// A name of the report's string table, with the unit that follows from it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Name {
     pub(super) symbol: Symbol,
     pub(super) unit: Symbol,
-    /// Its instances are the instructions by opcode.
-    by_opcode: bool,
+    opcodes: Option<Opcodes>,
+}
+
+/// Which opcodes a metric's instances are.
+#[derive(Debug, Clone, Copy)]
+enum Opcodes {
+    Plain,
+    Modified,
 }
 
 impl Name {
     pub(super) fn new(text: &str, strings: &mut Strings) -> Self {
         let (symbol, unit) = (strings.intern(text), strings.intern(unit_of(text)));
-        Name { symbol, unit, by_opcode: text == OPCODES }
+        let opcodes = match text {
+            OPCODES => Some(Opcodes::Plain),
+            MODIFIED_OPCODES => Some(Opcodes::Modified),
+            _ => None,
+        };
+        Name { symbol, unit, opcodes }
     }
 }
 
@@ -108,8 +119,10 @@ fn read_metric(
 ) -> Result<Option<Unnamed>, Damage> {
     let (index, value) = metric(message)?;
     let name = names.get(index as usize);
-    if name.is_some_and(|name| name.by_opcode) {
-        read_opcodes(message, strings, &mut launch.opcodes)?;
+    match name.and_then(|name| name.opcodes) {
+        Some(Opcodes::Plain) => read_opcodes(message, strings, &mut launch.opcodes)?,
+        Some(Opcodes::Modified) => read_opcodes(message, strings, &mut launch.modified_opcodes)?,
+        None => {}
     }
     let value = match value {
         Some(MetricValue::Whole(count)) => Value::U64(count),
@@ -123,7 +136,7 @@ fn read_metric(
     Ok(unnamed)
 }
 
-/// The instances of the metric: how many instructions of a warp each opcode had.
+/// The instances of the metric: how many instructions each opcode had.
 fn read_opcodes(
     message: Message<'_>,
     strings: &mut Strings,

@@ -213,11 +213,13 @@ impl<R> RepSource<R> {
 /// Back to the default, with the room of the vectors kept.
 fn clear(launch: &mut Launch) {
     let (mut nvtx, mut metrics) = (std::mem::take(&mut launch.nvtx), std::mem::take(&mut launch.metrics));
-    let mut opcodes = std::mem::take(&mut launch.opcodes);
+    let [mut opcodes, mut modified_opcodes] =
+        [&mut launch.opcodes, &mut launch.modified_opcodes].map(std::mem::take);
     nvtx.clear();
     metrics.clear();
     opcodes.clear();
-    *launch = Launch { nvtx, metrics, opcodes, ..Launch::default() };
+    modified_opcodes.clear();
+    *launch = Launch { nvtx, metrics, opcodes, modified_opcodes, ..Launch::default() };
 }
 
 fn failed(path: PathBuf, stop: Stop) -> Error {

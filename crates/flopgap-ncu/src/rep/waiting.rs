@@ -78,7 +78,7 @@ impl Waiting {
 
 /// A launch without metrics takes room, too.
 fn weight(launch: &Launch) -> usize {
-    launch.metrics.len() + launch.opcodes.len() + launch.nvtx.len() + 4
+    launch.metrics.len() + launch.opcodes.len() + launch.modified_opcodes.len() + launch.nvtx.len() + 4
 }
 
 #[cfg(test)]

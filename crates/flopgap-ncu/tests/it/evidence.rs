@@ -120,6 +120,19 @@ fn shares_of_a_recorded_launch_decide() {
     }
 }
 
+/// A product on an A100 whose tensor pipe executed as many instructions as HFMA account for: these
+/// may be constants, and FFMA that are exactly 40960²·20480 do not exclude others.
+#[test]
+fn a_product_beside_a_tensor_pipe_at_work_is_unknown() {
+    let Some(report) = corpus("real_a100_details_printfp_sgemm.csv") else { return };
+    let product = Arithmetic { is_product: true, ..Arithmetic::default() };
+    let launch = report.iter().find(|launch| launch.kernel_name().contains("gemm_v1<float>")).unwrap();
+    let flops = FlopCounter::new().count_as(launch, &product);
+    let fp32 = Count { value: 2 * 40_960 * 40_960 * 20_480, rounded: false };
+    assert_eq!(flops.get(Precision::Fp32).count(), Some(fp32));
+    assert_eq!(flops.work(), Err(Unknown::PerhapsTensorCores));
+}
+
 /// The sums that the launches' opcodes give: thread instructions whose predicate was true.
 #[test]
 fn a_full_report_of_ncu_2023_3_has_exact_counts() {
@@ -140,8 +153,16 @@ fn a_full_report_of_ncu_2023_3_has_exact_counts() {
     assert_eq!(flops(&report)[0].work(), Ok(dfma));
     let Some(report) = corpus("int8_cutlass.ncu-rep.zst") else { return };
     let counted = flops(&report);
-    assert_eq!(counted[0].work(), Err(Unknown::TensorCores(None)), "IMMA at 5.7 %");
-    assert_eq!(counted[1].work(), Ok(Count { value: 2 * 56_623_104, rounded: false }));
+    // The second computes the first one's product with an FFMA for each multiplication.
+    let product = Count { value: 2 * 56_623_104, rounded: false };
+    assert_eq!(counted[1].work(), Ok(product));
+    assert_eq!(counted[0].get(Precision::TensorInt8).count(), Some(product), "IMMA.16832.S8.S8.SAT");
+    // Of the first, FMUL of the epilogue are all floating-point operations.
+    assert_eq!(counted[0].work(), Ok(Count { value: 147_456, rounded: false }));
+    // Older reports list opcodes without modifiers.
+    let mut older = report;
+    older.launches.iter_mut().for_each(|launch| launch.modified_opcodes.clear());
+    assert_eq!(flops(&older)[0].work(), Err(Unknown::TensorCores(None)), "IMMA at 5.7 %");
 }
 
 /// Opcodes show half-precision arithmetic that no counter of the report has.

@@ -351,12 +351,20 @@ fn work_on_tensor_cores_that_was_not_counted_is_unknown() {
         Unknown::TensorCores(Some(Precision::TensorFp16)).counters_to_record(Some((7, 5))),
         ["sm__ops_path_tensor_src_fp16_dst_fp16.sum", "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum"]
     );
-    // A product whose name says nothing: on the shader cores it is fused multiply-adds.
+    // A product whose name says nothing: however many fused multiply-adds there are, products on the
+    // tensor cores may be beside them.
     let product = Arithmetic { is_product: true, ..Arithmetic::default() };
     assert_eq!(of_kernel(&three, "nvjet_sm90_tst", &product).work(), Err(Unknown::PerhapsTensorCores));
     assert_eq!(of_kernel(&three, "cudnn_generated", &product).work(), Err(Unknown::PerhapsTensorCores));
     let exact = |value| Ok(Count { value, rounded: false });
-    assert_eq!(of_kernel(&three, "sm80_xmma_gemm_f32f32", &product).work(), exact(2 * 512 * 512 * 512));
+    let on_shader_cores = "sm80_xmma_gemm_f32f32";
+    assert_eq!(of_kernel(&three, on_shader_cores, &product).work(), Err(Unknown::PerhapsTensorCores));
+    let simt = Arithmetic { tensor_cores: Some(false), ..product };
+    assert_eq!(of_kernel(&three, on_shader_cores, &simt).work(), exact(2 * 512 * 512 * 512));
+    // Pascal has no tensor cores.
+    let mut older = three;
+    older.launches.iter_mut().for_each(|launch| launch.compute_capability = Some((6, 1)));
+    assert_eq!(of_kernel(&older, on_shader_cores, &product).work(), exact(2 * 512 * 512 * 512));
     // Everything was counted.
     let all = read("h200_gemms_raw.csv.zst");
     for (kernel, work) in
