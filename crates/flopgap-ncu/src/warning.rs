@@ -37,7 +37,9 @@ impl fmt::Display for Warning {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// The rows of a launch are not adjacent in the file: streaming yields it in parts.
+    /// An id occurs again, apart from its first rows: reports were put together without their
+    /// headers, or the rows of one launch stand apart. [`Reader`](crate::Reader) yields a launch for
+    /// each place, and [`read`](crate::read) joins those of one kernel and shape.
     LaunchRepeated {
         /// ncu's id of the launch.
         id: u64,
@@ -193,7 +195,10 @@ impl fmt::Display for WarningKind {
                 if let Some(process) = process {
                     write!(f, " of process {process}")?;
                 }
-                f.write_str(" occurs twice: its rows are apart, so streaming yields it in parts")
+                f.write_str(
+                    " occurs again, apart from its first rows: reports were put together without their \
+                     headers, or the rows of one launch stand apart",
+                )
             }
             WarningKind::IdShared { id, process } => {
                 write!(f, "launch {id}")?;

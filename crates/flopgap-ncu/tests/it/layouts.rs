@@ -327,4 +327,13 @@ fn rows_of_one_id_with_two_kernels_are_two_launches() {
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     assert!(warnings[0].contains("launch 0 of process 1 stands for several kernels"), "{warnings:?}");
     assert_eq!(report.lost_at, None);
+    // Two runs, the ids of the second far from those of the first: a kernel of another name is
+    // another launch, which the warning allows.
+    let run = |kernel: &str| [0, 1].map(|id| row(kernel, "64", time, "6").replacen('0', &id.to_string(), 1));
+    let report = parse(format!("{header}{}{}", run("k1").concat(), run("k2").concat())).unwrap();
+    assert_eq!(report.launches.len(), 4);
+    let warnings: Vec<_> = report.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    let apart = "4: launch 0 of process 1 occurs again, apart from its first rows: reports were put together";
+    assert!(warnings[0].starts_with(apart), "{warnings:?}");
 }
