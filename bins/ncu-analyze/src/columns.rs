@@ -46,14 +46,17 @@ fn label(index: usize, key: &'static str) -> Field {
     })
 }
 
-/// Every column that the whole has something for; with `for_readers`, without those that say
-/// nothing new.
+/// Every column that the whole has something for, and always the work; with `for_readers`, without
+/// those that say nothing new.
 fn fields(groups: &Groups, whole: &Totals, for_readers: bool) -> Vec<Field> {
     let labels = groups.keys.iter().enumerate().filter(|(_, key)| !for_readers || **key != "library");
     let mut fields: Vec<Field> = labels.map(|(index, key)| label(index, key)).collect();
     fields.push(Field::quantity(Quantity::Launches, 0));
+    fields.push(Field::new(Quantity::Flops.column(), 1, move |group, _| {
+        let known = Quantity::Flops.of(&group.totals).map(|work| Quantity::Flops.cell(work));
+        Cell::optional(known.or_else(|| for_readers.then(|| Cell::text("unknown"))), |cell| cell)
+    }));
     if !for_readers || Quantity::Flops.is_measured(whole) {
-        fields.push(Field::quantity(Quantity::Flops, 1));
         fields.push(Field::new(Column::number("share", "share"), 4, |group, whole| {
             Cell::optional(share(&group.totals, whole), |share| Cell::percent(share, 2))
         }));

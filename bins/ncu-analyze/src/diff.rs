@@ -17,7 +17,7 @@ use crate::condition::Condition;
 use crate::groups::{By, Gpus};
 use crate::input::Input;
 use crate::quantity::{Amount, Quantity};
-use crate::selection::{Selected, Selection};
+use crate::selection::{Selected, Selection, fail};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -100,9 +100,9 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let printed = arguments.output.write(console, &text);
     // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked
     // for.
-    a.selected.require_whole()?;
-    b.selected.require_whole()?;
-    comparison.judge(&arguments.fail_if)?;
+    let judged = comparison.judge(&arguments.fail_if);
+    fail(a.selected.failures().into_iter().chain(b.selected.failures()))?;
+    judged?;
     printed
 }
 

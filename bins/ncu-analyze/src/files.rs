@@ -15,15 +15,20 @@ pub(crate) fn is_run(path: &Path) -> bool {
     path.join("raw").is_dir()
 }
 
+/// A file to be read.
+pub(crate) struct Listed {
+    pub(crate) path: PathBuf,
+    /// Whether a directory was named, and not the file: then its failure does not stop the others.
+    pub(crate) of_directory: bool,
+}
+
 /// The files, with the reports of each directory in its place. A run directory stays one.
-pub(crate) fn expand(files: &[PathBuf], input: &Input) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn expand(files: &[PathBuf], input: &Input) -> Result<Vec<Listed>, Failure> {
     let mut expanded = Vec::new();
     for path in files {
-        if path.is_dir() && !is_run(path) {
-            expanded.extend(reports_in(path, input)?);
-        } else {
-            expanded.push(path.clone());
-        }
+        let of_directory = path.is_dir() && !is_run(path);
+        let paths = if of_directory { reports_in(path, input)? } else { vec![path.clone()] };
+        expanded.extend(paths.into_iter().map(|path| Listed { path, of_directory }));
     }
     Ok(expanded)
 }
@@ -39,17 +44,8 @@ fn reports_in(directory: &Path, input: &Input) -> Result<Vec<PathBuf>, Failure> 
     entries.sort();
     let (mut reports, mut others) = (Vec::new(), Vec::new());
     for path in entries {
-        if path.is_dir() {
-            others.push(path);
-        } else if is_record(&path) {
-            reports.push(path);
-        } else {
-            match input.open(&path) {
-                Ok(_) => reports.push(path),
-                Err(Error::NotAReport { .. }) => others.push(path),
-                Err(error) => flopgap_cli::warn(PROGRAM, format_args!("skipped: {}", Failure::of(&error))),
-            }
-        }
+        let is_report = || is_record(&path) || !matches!(input.open(&path), Err(Error::NotAReport { .. }));
+        if !path.is_dir() && is_report() { reports.push(path) } else { others.push(path) }
     }
     if reports.is_empty() {
         return Err(Failure::new(format!("{}: no report of ncu is in the directory", directory.display()))

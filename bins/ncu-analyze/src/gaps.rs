@@ -18,13 +18,39 @@ pub(crate) fn warn(file: &Path, profile: &Profile) {
     }
 }
 
-/// Fails for a report that breaks off or is damaged: what was printed of it is of what came before,
-/// or around it.
-pub(crate) fn require_whole(file: &Path, lost_at: Option<u64>) -> Result<(), Failure> {
-    match lost_at {
-        None => Ok(()),
-        Some(position) => Err(failure(&PhaseError::Lossy { path: file.to_owned(), position })),
+/// The failure of a report that breaks off or is damaged: what was printed of it is of what came
+/// before, or around it.
+pub(crate) fn not_whole(part: &Part) -> Option<Failure> {
+    let position = part.profile.lost_at?;
+    Some(failure(&PhaseError::Lossy { path: part.path.clone(), position }))
+}
+
+/// Why no launch's FLOPs are known, as a sentence; `None` if some are.
+pub(crate) fn no_work(profile: &Profile) -> Option<String> {
+    let totals = &profile.totals;
+    if Quantity::Flops.is_measured(totals) {
+        return None;
     }
+    let mut reasons: Vec<(String, u64)> = Vec::new();
+    for gap in merged(&profile.gaps) {
+        let reason = gap.reason.to_string();
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, launches)) => *launches += gap.missing.launches,
+            None => reasons.push((reason, gap.missing.launches)),
+        }
+    }
+    let why: Vec<String> = match &reasons[..] {
+        [(reason, _)] => vec![reason.clone()],
+        several => several
+            .iter()
+            .map(|(reason, launches)| format!("of {}, {reason}", group_thousands(*launches)))
+            .collect(),
+    };
+    let of = match totals.launches {
+        1 => "the launch".to_owned(),
+        all => format!("all {} launches", group_thousands(all)),
+    };
+    Some(format!("The FLOPs of {of} are unknown: {}.", why.join("; ")))
 }
 
 /// Warns of quantities that only some of several files have.
@@ -90,9 +116,8 @@ fn messages(profile: &Profile) -> Vec<String> {
     messages
 }
 
-/// Launches whose FLOPs are not known: how many, which, why, and what to record. One line for all
-/// precisions of the tensor cores.
-fn unknown(gaps: &[Gap], all: &str) -> Vec<String> {
+/// Launches whose FLOPs are not known, with one gap for all precisions of the tensor cores.
+fn merged(gaps: &[Gap]) -> Vec<Gap> {
     let mut merged: Vec<Gap> = Vec::new();
     for gap in gaps {
         let is_tensor = |reason| matches!(reason, Unknown::TensorCores(_));
@@ -109,6 +134,11 @@ fn unknown(gaps: &[Gap], all: &str) -> Vec<String> {
         }
     }
     merged
+}
+
+/// Launches whose FLOPs are not known: how many, which, why, and what to record.
+fn unknown(gaps: &[Gap], all: &str) -> Vec<String> {
+    merged(gaps)
         .iter()
         .map(|Gap { reason, missing, counters }| {
             let launches = group_thousands(missing.launches);

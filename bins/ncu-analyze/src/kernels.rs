@@ -10,12 +10,13 @@ use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_phases::{Sum, Totals};
 use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::TextOptions;
+use flopgap_report::text::wrap;
 use serde_json::{Map, Value, json};
 
-use crate::columns;
 use crate::groups::{By, Group, groups, share, time_share};
 use crate::input::Input;
-use crate::selection::{Selected, Selection};
+use crate::selection::{Selected, Selection, fail};
+use crate::{columns, gaps};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     selected.warn();
     let result = render(&selected, arguments).map_err(|error| Failure::from_error(error.as_ref()))?;
     arguments.output.write(console, &result)?;
-    selected.require_whole()
+    fail(selected.failures())
 }
 
 fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn Error>> {
@@ -82,6 +83,10 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
                 let table = columns::table_for_readers(title(by), &shown(by)?, &profile.totals)?;
                 sections.push(table.render(format.into(), &options)?);
             }
+            sections.extend(gaps::no_work(profile).map(|why| match options.width {
+                Some(width) => wrap(&why, width.into()).join("\n"),
+                None => why,
+            }));
             Ok(sections.join("\n"))
         }
     }

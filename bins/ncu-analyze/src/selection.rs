@@ -16,6 +16,7 @@ use flopgap_sweep::{
 };
 use flopgap_timings::RangePattern;
 
+use crate::files::Listed;
 use crate::filter::{Filter, Met};
 use crate::input::Input;
 use crate::shorter::Shorter;
@@ -86,6 +87,8 @@ pub(crate) struct Selected {
     /// Those of all parts.
     pub(crate) profile: Profile,
     pub(crate) parts: Vec<Part>,
+    /// Why reports of a directory are not among the parts.
+    unread: Vec<Failure>,
 }
 
 impl Selected {
@@ -102,10 +105,24 @@ impl Selected {
         gaps::warn_across(&self.parts, &self.profile.totals);
     }
 
-    /// Fails for a report that breaks off.
-    pub(crate) fn require_whole(&self) -> Result<(), Failure> {
-        self.parts.iter().try_for_each(|part| gaps::require_whole(&part.path, part.profile.lost_at))
+    /// The failures of reports that were not read, or not to their end.
+    pub(crate) fn failures(self) -> Vec<Failure> {
+        let mut failures = self.unread;
+        failures.extend(self.parts.iter().filter_map(gaps::not_whole));
+        failures
     }
+}
+
+/// Fails if there is any failure; all of them are printed.
+pub(crate) fn fail(failures: impl IntoIterator<Item = Failure>) -> Result<(), Failure> {
+    let mut failures = failures.into_iter().peekable();
+    while let Some(failure) = failures.next() {
+        if failures.peek().is_none() {
+            return Err(failure);
+        }
+        flopgap_cli::outcome(PROGRAM, || Err(failure));
+    }
+    Ok(())
 }
 
 impl Selection {
@@ -157,10 +174,22 @@ impl Selection {
     ) -> Result<Selected, Failure> {
         let mut parts: Vec<Part> = Vec::new();
         let mut met = Met::default();
-        let paths = files::expand(paths, input)?;
-        for path in &paths {
+        let mut unread = Vec::new();
+        let listed = files::expand(paths, input)?;
+        for Listed { path, of_directory } in &listed {
             let what = format!("{}: read", path.display());
-            let part = console.timed(what, || self.load_one(path, input, classifier, &mut met))?;
+            let part = match console.timed(what, || self.load_one(path, input, classifier, &mut met)) {
+                Ok(part) => part,
+                Err(failure) if *of_directory && failure.code() == Exit::Absent => {
+                    flopgap_cli::warn(PROGRAM, format_args!("skipped: {failure}"));
+                    continue;
+                }
+                Err(failure) if *of_directory && failure.code() == Exit::Failed => {
+                    unread.push(failure);
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
             flopgap_cli::warn_all(PROGRAM, &part.profile.warnings);
             let same = |known: &&Part| part.profile.whole.is_recording_of(&known.profile.whole);
             if let Some(known) = parts.iter().find(same) {
@@ -183,15 +212,13 @@ impl Selection {
             profile.merge(more).map_err(PhaseError::from)?;
         }
         if profile.kernels.is_empty() {
-            for part in &parts {
-                gaps::require_whole(&part.path, part.profile.lost_at)?;
-            }
+            fail(Selected { profile, parts, unread }.failures())?;
             return Err(match (&self.phase, &self.range[..]) {
                 (None, []) if self.filter.is_active() => self.filter.nothing(&met),
-                _ => self.nothing(&paths),
+                _ => self.nothing(&listed),
             });
         }
-        Ok(Selected { profile, parts })
+        Ok(Selected { profile, parts, unread })
     }
 
     fn load_one(
@@ -229,24 +256,18 @@ impl Selection {
         Ok(Part { path: path.to_owned(), profile, configurations })
     }
 
-    /// Refuses a forward pass that is one and what follows it; warns of a backward pass that is.
+    /// Refuses a forward pass that is one and what follows it.
     fn check_end(&self, path: &Path, profile: &Profile) -> Result<(), Failure> {
-        let Some(phase) = self.phase.map(Phase::from) else { return Ok(()) };
-        let Some(kernel) = self.shorter().beyond(phase, profile) else { return Ok(()) };
-        let goes_on = format!(
-            "{}: the recording goes on after the {phase} pass, with `{}`",
+        let Some(kernel) = self.phase.and_then(|phase| self.shorter().beyond(phase.into(), profile)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "{}: the recording goes on after the forward pass, with `{}`",
             path.display(),
             kernel.info.short
         );
-        if phase == Phase::Forward {
-            return Err(Failure::new(goes_on)
-                .hint("name the report of the program stopped after the forward pass with --forward"));
-        }
-        flopgap_cli::warn(
-            PROGRAM,
-            format_args!("{goes_on}, and nothing shows where the pass ends: all of it is counted as {phase}"),
-        );
-        Ok(())
+        Err(Failure::new(message)
+            .hint("name the report of the program stopped after the forward pass with --forward"))
     }
 
     /// Says which launches belong to a range although it is not around them in the report, and
@@ -309,9 +330,9 @@ impl Selection {
     }
 
     /// Why there is no kernel.
-    fn nothing(&self, paths: &[PathBuf]) -> Failure {
-        let path = match paths {
-            [one] => one.display().to_string(),
+    fn nothing(&self, files: &[Listed]) -> Failure {
+        let path = match files {
+            [one] => one.path.display().to_string(),
             several => format!("{} files", several.len()),
         };
         let (what, hint) = match (self.phase(), &self.range[..]) {

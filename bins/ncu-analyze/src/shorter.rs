@@ -67,12 +67,12 @@ impl Shorter<'_> {
         Some(format!(" (all after {})", name.to_string_lossy()))
     }
 
-    /// A kernel that shows that a phase with an open end holds more than that phase.
+    /// A kernel that shows that a forward pass with an open end holds more than that pass. Of a
+    /// backward pass none does: most optimizers are kernels that any addition has, too.
     pub(crate) fn beyond<'p>(&self, phase: Phase, profile: &'p Profile) -> Option<&'p KernelProfile> {
-        self.open_end(phase)?;
+        self.open_end(phase).filter(|_| phase == Phase::Forward)?;
         let later = |kernel: &&KernelProfile| {
-            kernel.info.class == KernelClass::Optimizer
-                || (phase == Phase::Forward && is_backward(&kernel.name))
+            kernel.info.class == KernelClass::Optimizer || is_backward(&kernel.name)
         };
         profile.kernels.iter().find(later)
     }

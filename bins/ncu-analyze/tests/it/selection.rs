@@ -98,9 +98,10 @@ fn filters_choose_by_kernel_device_process_and_stream_and_two_gpus_have_rows_of_
     }
     let both = run(&["kernels", &path, "--by", "class"]);
     let row = |line: &&str| line.starts_with("matmul ");
-    let cells = |line: &str| line.split_whitespace().take(4).map(str::to_owned).collect::<Vec<_>>();
+    let cells = |line: &str| line.split_whitespace().take(5).map(str::to_owned).collect::<Vec<_>>();
     let matmul: Vec<_> = both.stdout.lines().filter(row).map(cells).collect();
-    assert_eq!(matmul, [["matmul", "1", "1", "100"], ["matmul", "0", "1", "10"]], "{}", both.stdout);
+    let rows = [["matmul", "1", "1", "unknown", "100"], ["matmul", "0", "1", "unknown", "10"]];
+    assert_eq!(matmul, rows, "{}", both.stdout);
     assert!(both.stderr.contains("launches of 2 processes (100, 101) are added up"), "{}", both.stderr);
     let none = run(&["kernels", &path, "--device", "2"]);
     assert_eq!((none.code, none.stdout.as_str()), (3, ""));
@@ -109,17 +110,56 @@ fn filters_choose_by_kernel_device_process_and_stream_and_two_gpus_have_rows_of_
     assert!(title.starts_with("By class, GPU 1, 1 of 3 launches\n"), "{title}");
 }
 
-/// A report of traffic and time alone has no columns of dashes.
+/// A report of traffic and time alone has no columns of dashes. The work is what the command is
+/// asked for: it is said to be unknown.
 #[test]
-fn what_was_not_recorded_has_no_column() {
+fn what_was_not_recorded_has_no_column_but_the_work_is_unknown() {
     let report = fixture("ncu/h200_kernels_graph_nvtx.ncu-rep");
-    let table = run(&["kernels", report.to_str().unwrap(), "--by", "class"]).stdout;
-    let heading = table.lines().nth(1).unwrap();
-    assert_eq!(
-        heading.split_whitespace().collect::<Vec<_>>().join(" "),
-        "class launches DRAM (byte) time (ns) of time GB/s"
+    for by in ["class", "kernel"] {
+        let table = run(&["kernels", report.to_str().unwrap(), "--by", by]).stdout;
+        let heading = table.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let columns = "launches work (FLOP) DRAM (byte) time (ns) of time GB/s";
+        assert!(heading.ends_with(columns), "{heading}");
+        assert!(!table.contains(" - "), "{table}");
+        let rows: Vec<&str> = table.lines().skip(3).take_while(|line| !line.is_empty()).collect();
+        assert!(rows.len() > 2 && rows.iter().all(|row| row.contains(" unknown ")), "{table}");
+        let why =
+            "The FLOPs of all 9 launches are unknown: no counter of floating-point operations was recorded.";
+        assert_eq!(table.lines().last(), Some(why), "{table}");
+    }
+    // A file has an empty cell, which no reader of numbers takes for one.
+    let csv = run(&["kernels", report.to_str().unwrap(), "--by", "class", "--format", "csv"]).stdout;
+    assert!(rows(&csv).values().all(|row| row["flops"].is_empty()), "{csv}");
+}
+
+/// The reasons of a BF16 step in which only FADD, FMUL and FFMA were counted.
+#[test]
+fn products_of_which_none_is_known_have_their_reasons_below_the_table() {
+    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("three.csv");
+    std::fs::write(&report, text.replace("sm__ops_path_tensor", "not__recorded")).unwrap();
+    let products = text.lines().filter(|line| line.contains("\"nvjet_sm90")).count();
+    let shown = run(&["kernels", report.to_str().unwrap(), "--by", "kernel", "--kernel", "nvjet"]);
+    let why = format!(
+        "The FLOPs of all {products} launches are unknown: the bf16 operations of the tensor cores were not counted."
     );
-    assert!(!table.contains(" - "), "{table}");
+    assert_eq!(shown.stdout.lines().last(), Some(&*why), "{}", shown.stdout);
+    // With five launches of another report, of which nothing was counted.
+    let graph = fixture("ncu/h200_kernels_graph_nvtx.ncu-rep");
+    let paths = [report.to_str().unwrap(), graph.to_str().unwrap()];
+    let both = run(&["kernels", paths[0], paths[1], "--kernel", "nvjet", "--kernel", "axpy"]);
+    let why = format!(
+        "The FLOPs of all {} launches are unknown: of {products}, the bf16 operations of the tensor cores were \
+         not counted; of 5, no counter of floating-point operations was recorded.",
+        products + 5
+    );
+    assert_eq!(both.stdout.lines().last(), Some(&*why), "{}", both.stdout);
+    // With a launch whose FLOPs are known, the warning alone names the others.
+    let whole = run(&["kernels", report.to_str().unwrap(), "--by", "class"]).stdout;
+    assert!(whole.lines().any(|line| line.starts_with("matmul ") && line.contains(" unknown ")), "{whole}");
+    assert!(whole.lines().last().unwrap().starts_with("total "), "{whole}");
 }
 
 #[test]
@@ -150,6 +190,74 @@ fn several_files_and_directories_are_added_up_each_recording_once() {
     let none = tempfile::tempdir().unwrap();
     let none = run(&["kernels", none.path().to_str().unwrap()]);
     assert_eq!((none.code, none.stdout.as_str()), (3, ""));
+}
+
+/// Of a directory, the whole reports are answered; the others are named with the place.
+#[test]
+fn a_damaged_report_of_a_directory_does_not_stop_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let whole = fixture("ncu/renamed_raw.csv.zst");
+    std::fs::copy(&whole, folder.path().join("b.csv.zst")).unwrap();
+    let expected = run(&["kernels", whole.to_str().unwrap(), "--by", "class", "--format", "csv"]).stdout;
+    let report = std::fs::read(fixture("ncu/h200_range.ncu-rep")).unwrap();
+    // Behind its header there is nothing: it has no launch.
+    std::fs::write(folder.path().join("a.ncu-rep"), &report[..10]).unwrap();
+    // Two readings of one file, which is refused in its fourth row.
+    let rows = ["1.234,5", "2", "3", "1,234.5"]
+        .iter()
+        .enumerate()
+        .map(|(id, value)| format!("\"{id}\",\"9\",\"f\",\"gpu__time_duration.sum\",\"ns\",\"{value}\"\n"));
+    let header = "\"ID\",\"Process ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n";
+    let text = header.to_owned() + &rows.collect::<String>();
+    std::fs::write(folder.path().join("c.csv"), text).unwrap();
+    let answer = run(&["kernels", path, "--by", "class", "--format", "csv"]);
+    assert_eq!((answer.code, &answer.stdout), (1, &expected), "{}", answer.stderr);
+    for (name, place) in [("a.ncu-rep", " at byte "), ("c.csv", ":5: ")] {
+        let named = answer.stderr.lines().filter(|line| line.contains(&format!("error: {path}/{name}")));
+        let named: Vec<&str> = named.collect();
+        assert!(named.len() == 1 && named[0].contains(place), "{name}: {}", answer.stderr);
+    }
+    // What ncu could not record is no damage.
+    for name in ["a.ncu-rep", "c.csv"] {
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    std::fs::write(folder.path().join("d.log"), "==WARNING== No kernels were profiled.\n").unwrap();
+    let answer = run(&["kernels", path, "--by", "class", "--format", "csv"]);
+    assert_eq!((answer.code, &answer.stdout), (0, &expected), "{}", answer.stderr);
+    assert!(answer.stderr.contains("skipped: ") && answer.stderr.contains("d.log:1: "), "{}", answer.stderr);
+    // Named by itself, a damaged report is all that was asked for.
+    let damaged = folder.path().join("e.ncu-rep");
+    std::fs::write(&damaged, &report[..10]).unwrap();
+    let answer = run(&["kernels", damaged.to_str().unwrap(), whole.to_str().unwrap()]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (1, ""), "{}", answer.stderr);
+}
+
+/// The step of `lm_raw` after its forward pass: nothing shows where the backward pass ends, and the
+/// title says so. The 36 launches of its optimizer have names that any addition has.
+#[test]
+fn a_backward_pass_without_ranges_is_all_that_follows() {
+    let packed = std::fs::read(fixture("ncu/lm_raw.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.iter().rposition(|line| line.contains("<default domain>:forward:")).unwrap();
+    assert_eq!(lines.iter().filter(|line| line.contains("<default domain>:optimizer:")).count(), 36);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, lines: &[&str]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (forward, step) = (write("forward.csv", &lines[..=last]), write("step.csv", &lines));
+    let backward = run(&["kernels", &step, "--phase", "backward", "--forward", &forward, "--by", "class"]);
+    assert_eq!(backward.code, 0, "{}", backward.stderr);
+    // Two lines of headings.
+    let title = format!(
+        "By class, backward (all after forward.csv), {} of {} launches",
+        lines.len() - last - 1,
+        lines.len() - 2
+    );
+    assert_eq!(backward.stdout.lines().next(), Some(&*title));
 }
 
 /// Two runs in containers have the same process ids, and other times.
