@@ -112,7 +112,7 @@ fn linked(content: Content, program: Program, path: &Path) -> Result<Content, Fa
         .exit(Exit::Absent))
 }
 
-/// A directory that is nothing of flopgap's own: one with traces.
+/// A directory that is nothing of flopgap's own: one with traces, or one with reports of ncu.
 fn of_directory(path: &Path) -> Result<Content, Failure> {
     let entries = fs::read_dir(path).map_err(|error| unreadable(path, &error))?;
     let mut files: Vec<PathBuf> =
@@ -138,6 +138,10 @@ fn of_directory(path: &Path) -> Result<Content, Failure> {
             );
         }
         None => {}
+    }
+    let mut known = kinds.iter().flatten().peekable();
+    if known.peek().is_some() && known.all(|kind| matches!(kind, Kind::Ncu | Kind::Record)) {
+        return Ok(Content::Report);
     }
     match files.iter().take(EXAMINED).find(|file| of(file).is_ok()) {
         Some(first) => {

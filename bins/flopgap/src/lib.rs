@@ -24,7 +24,7 @@ const ANSWERS: &str = "\
 FILE → answer:
   export of nsys (.sqlite), recording (.nsys-rep)   flopgap nsys summary
   trace of torch.profiler, of several ranks, too    flopgap nsys summary
-  report of ncu (.ncu-rep, CSV of any layout)       flopgap ncu kernels; of two: flopgap ncu diff
+  report of ncu (.ncu-rep, CSV), directory of such  flopgap ncu kernels; of two: flopgap ncu diff
   run directory of hyper-profile                    flopgap profile analyze --no-files
   model (.onnx, .pt2 of torch.export)               flopgap calibrate flops, then estimate
   calibration, or directory of a sweep              flopgap calibrate report

@@ -44,6 +44,27 @@ fn reports_are_shown_by_kernel_and_two_are_compared() {
 }
 
 #[test]
+fn a_directory_of_reports_is_one_answer_and_two_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = |name: &str, files: &[&str]| {
+        let path = folder.path().join(name);
+        fs::create_dir(&path).unwrap();
+        for file in files {
+            fs::copy(format!("../../fixtures/ncu/{file}"), path.join(file)).unwrap();
+        }
+        path.to_str().unwrap().to_owned()
+    };
+    let one = directory("one", &["n10_d1024_m128_setup.csv.zst", "h200_range.ncu-rep", "ORIGIN.md"]);
+    let answer = is(&[&one], &["ncu", "kernels", &one]);
+    answer.expect(0, &["2 files"], &["left out 1 entry, not reports of ncu: ORIGIN.md"]);
+    let other = directory("other", &["n10_d1024_m128_forward.csv.zst"]);
+    is(&[&one, &other], &["ncu", "diff", &one, &other]);
+    // Another kind of file beside them is another question.
+    fs::write(folder.path().join("one/bench.json"), BENCH).unwrap();
+    flopgap(&[&one]).expect(3, &[], &["a directory of several files", "name the files, such as "]);
+}
+
+#[test]
 fn a_run_is_analyzed_and_left_as_it_is() {
     let run = "fixtures/runs/h200-small";
     let before = fs::read_dir(format!("../../{run}")).unwrap().count();
