@@ -288,7 +288,7 @@ pub(super) fn is_matrix_opcode(opcode: &str) -> bool {
 }
 
 /// The precision and the operations of a warp's product by its opcode with modifiers:
-/// `HMMA.16816.F32.BF16` multiplies 16x16 by 16x8. `None` where the opcode does not spell all of it:
+/// `HMMA.16816.F32.BF16` multiplies 16x16 by 16x8. `None` where the opcode does not spell it all:
 /// sparse products, Volta's steps, the instructions of several warps.
 pub(super) fn product(opcode: &str) -> Option<(Precision, u64)> {
     let mut words = opcode.split('.');
