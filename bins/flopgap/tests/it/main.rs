@@ -7,7 +7,7 @@ mod heads;
 mod programs;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod width;
-#[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
+
 use std::path::Path;
 use std::process::{Command, Output};
 
