@@ -426,6 +426,17 @@ mod tests {
     }
 
     #[test]
+    fn every_format_says_that_a_table_is_empty() {
+        let mut page = document();
+        let full = [page.to_html().unwrap(), page.to_markdown(), page.to_text(&TextOptions::default())];
+        let table = Table::new("T", [Column::text("a", "a")]).unwrap();
+        page.blocks = vec![Block::Table(table)];
+        let empty = [page.to_html().unwrap(), page.to_markdown(), page.to_text(&TextOptions::default())];
+        assert_eq!(full.map(|text| text.matches("(no rows)").count()), [0; 3]);
+        assert_eq!(empty.map(|text| text.matches("(no rows)").count()), [1; 3]);
+    }
+
+    #[test]
     fn a_terminal_gets_no_markup() {
         let mut page = document();
         page.blocks.push(Block::Text("`step_*` takes *40 ms* <of> 50 | a_b_ and [x](y)".to_owned()));

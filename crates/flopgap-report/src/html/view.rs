@@ -4,7 +4,7 @@ use minijinja::Environment;
 use serde::Serialize;
 
 use crate::ReportError;
-use crate::table::{Align, Cell, Column, Table};
+use crate::table::{Align, Cell, Column, NO_ROWS, Table};
 
 /// Style of every page.
 pub(super) const STYLE: &str = include_str!("../../assets/page/report.css");
@@ -28,6 +28,7 @@ pub(super) struct TableView<'a> {
     title: &'a str,
     columns: Vec<ColumnView>,
     rows: Vec<Vec<String>>,
+    no_rows: &'static str,
 }
 
 #[derive(Serialize)]
@@ -44,6 +45,7 @@ impl<'a> From<&'a Table> for TableView<'a> {
             title: table.title(),
             columns: table.columns().iter().map(column).collect(),
             rows: table.rows().iter().map(|row| row.iter().map(Cell::display).collect()).collect(),
+            no_rows: NO_ROWS,
         }
     }
 }

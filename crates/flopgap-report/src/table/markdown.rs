@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Align, Cell, Table};
+use super::{Align, Cell, NO_ROWS, Table};
 
 impl Table {
     /// A GitHub Markdown table, its title in bold above it. Text is escaped so that it shows
@@ -23,6 +23,7 @@ impl Table {
         for row in &self.rows {
             push_line(&mut out, row.iter().map(cell_text));
         }
+        self.push_no_rows(&mut out);
         out
     }
 
@@ -50,7 +51,15 @@ impl Table {
                 push_line(&mut out, rules);
             }
         }
+        self.push_no_rows(&mut out);
         out
+    }
+
+    /// A paragraph of its own below an empty table: the next line would be a row.
+    fn push_no_rows(&self, out: &mut String) {
+        if self.is_empty() {
+            let _ = writeln!(out, "\n{NO_ROWS}");
+        }
     }
 }
 
@@ -127,6 +136,13 @@ mod tests {
 | \\_\\_half_add\\_ | - | - |
 "
         );
+    }
+
+    #[test]
+    fn an_empty_table_says_so() {
+        let table = Table::new("None", [Column::text("a", "a")]).unwrap();
+        assert_eq!(table.to_markdown(), "**None**\n\n| a |\n| --- |\n\n(no rows)\n");
+        assert_eq!(table.to_aligned_markdown(), "| a   |\n| --- |\n\n(no rows)\n");
     }
 
     #[test]

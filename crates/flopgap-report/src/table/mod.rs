@@ -19,6 +19,9 @@ pub use text::{TextOptions, terminal_width};
 
 use crate::ReportError;
 
+/// What readers see below the header of an empty table.
+pub(crate) const NO_ROWS: &str = "(no rows)";
+
 /// Side on which a column's values are lined up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::IsTerminal as _;
 
 use super::fit::{self, Fit, GAP, Need};
-use super::{Align, Table};
+use super::{Align, NO_ROWS, Table};
 use crate::text::{columns, printable, shorten, wrap};
 
 /// Names are not made shorter than this; columns are left out instead.
@@ -86,7 +86,8 @@ impl Table {
             self.push_row(&mut out, &fit, &lines);
         }
         if self.rows.is_empty() {
-            out.push_str("(no rows)\n");
+            out.push_str(NO_ROWS);
+            out.push('\n');
         }
         if !fit.left_out.is_empty() {
             let names: Vec<String> =
