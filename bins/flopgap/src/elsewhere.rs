@@ -23,9 +23,13 @@ pub(crate) fn run(name: &str, within: &str, then: Then, arguments: &[OsString]) 
     let mut command = Command::new(&path);
     command.args(arguments);
     #[cfg(unix)]
-    if then == Then::Replace {
+    {
         use std::os::unix::process::CommandExt as _;
-        return Err(failed(command.exec()));
+        // What its usage and messages begin with.
+        command.arg0(within);
+        if then == Then::Replace {
+            return Err(failed(command.exec()));
+        }
     }
     let _ = then;
     let status = command.status().map_err(failed)?;

@@ -123,7 +123,7 @@ fn failure(error: &Error) -> Failure {
     let failure = Failure::of(error);
     match error {
         Error::NoRange { .. } => failure.hint(NO_RANGE),
-        Error::NotADatabase { found: Found::ComputeReport, .. } => failure.hint("read it with `ncu-analyze`"),
+        Error::NotADatabase { found: Found::ComputeReport, .. } => failure.hint("read it with `flopgap ncu`"),
         _ => failure,
     }
 }

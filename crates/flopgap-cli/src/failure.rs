@@ -12,7 +12,7 @@ use flopgap_report::text::printable;
 
 use crate::color::{ERROR, HELP, HINT};
 use crate::console::ConsoleArgs;
-use crate::output::to_stderr;
+use crate::output::{call, called, to_stderr};
 use crate::{Console, Exit};
 
 /// An error for the user: what happened, its causes, what to do, and the exit code.
@@ -84,7 +84,7 @@ impl Failure {
     /// The lines for the user, with styles.
     fn in_color(&self, program: &str) -> String {
         let message = printable(&self.message);
-        let mut text = format!("{}: {ERROR}error:{ERROR:#} {message}", printable(program));
+        let mut text = format!("{}: {ERROR}error:{ERROR:#} {message}", called(program));
         for cause in &self.causes {
             let _ = write!(text, "\n  caused by: {}", printable(cause));
         }
@@ -147,7 +147,7 @@ pub fn parse<T: clap::Parser>(arguments: impl IntoIterator<Item = OsString>) -> 
 }
 
 /// As [`parse`], for a program that has the options `--quiet` and `--verbose`: its arguments, and
-/// where its messages go.
+/// where its messages go. They begin with the name that the command line begins with.
 ///
 /// # Errors
 /// As [`parse`].
@@ -155,6 +155,8 @@ pub fn start<T: clap::Parser>(
     program: &'static str,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<(T, Console), Exit> {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    call(program, arguments.first().map(OsString::as_os_str));
     let mut command = command::<T>();
     let matches = command.try_get_matches_from_mut(arguments);
     let parsed = matches.and_then(|mut matches| {

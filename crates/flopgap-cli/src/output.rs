@@ -1,14 +1,35 @@
 //! Standard output and standard error.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
 
 use anstream::AutoStream;
 use flopgap_report::text::printable;
 
 use crate::Failure;
 use crate::color::WARNING;
+
+/// What programs of this process were called, by their names.
+static CALLED: RwLock<BTreeMap<&str, String>> = RwLock::new(BTreeMap::new());
+
+/// From now on the messages of a program begin with the last part of `first`, the first word of its
+/// command line, as its usage does: `flopgap nsys` instead of `nsys-analyze`.
+pub(crate) fn call(program: &'static str, first: Option<&OsStr>) {
+    let name = first.and_then(|first| Path::new(first).file_name()).and_then(OsStr::to_str);
+    let name = name.filter(|name| !name.is_empty()).unwrap_or(program);
+    CALLED.write().unwrap_or_else(PoisonError::into_inner).insert(program, name.to_owned());
+}
+
+/// What the messages of a program begin with.
+pub(crate) fn called(program: &str) -> String {
+    let called = CALLED.read().unwrap_or_else(PoisonError::into_inner);
+    printable(called.get(program).map_or(program, String::as_str))
+}
 
 /// Writes a result to standard output, with a line end if it has none. A terminal gets no control
 /// characters: names in a result come from files.
@@ -30,7 +51,7 @@ fn for_output(result: &str, is_terminal: bool) -> Cow<'_, str> {
 /// Writes a warning to standard error.
 pub fn warn(program: &str, warning: impl fmt::Display) {
     let warning = printable(&warning.to_string());
-    to_stderr(&format!("{}: {WARNING}warning:{WARNING:#} {warning}", printable(program)));
+    to_stderr(&format!("{}: {WARNING}warning:{WARNING:#} {warning}", called(program)));
 }
 
 /// Writes the first ten of some warnings to standard error, and how many more there are.
@@ -48,7 +69,7 @@ pub fn warn_all<W: fmt::Display>(program: &str, warnings: impl IntoIterator<Item
 
 /// Reports an action on standard error, such as which files were written.
 pub fn note(program: &str, message: impl fmt::Display) {
-    to_stderr(&printable(&format!("{program}: {message}")));
+    to_stderr(&format!("{}: {}", called(program), printable(&message.to_string())));
 }
 
 /// Writes a line to standard error, without its styles unless that is a terminal. Errors are
@@ -61,6 +82,22 @@ pub(crate) fn to_stderr(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_begin_with_what_the_program_was_called() {
+        assert_eq!(called("demo-a"), "demo-a");
+        for (first, expected) in [
+            ("flopgap demo", "flopgap demo"),
+            ("/opt/my tools/demo-a", "demo-a"),
+            ("demo\u{1b}[2J", "demo\u{FFFD}[2J"),
+            ("", "demo-a"),
+        ] {
+            call("demo-a", Some(OsStr::new(first)));
+            assert_eq!(called("demo-a"), expected);
+        }
+        call("demo-a", None);
+        assert_eq!(called("demo-a"), "demo-a");
+    }
 
     #[test]
     fn a_terminal_gets_no_control_characters() {

@@ -105,7 +105,7 @@ fn measurements_are_judged() {
     let answer = flopgap(&[folder.path().to_str().unwrap()]);
     assert_ne!(answer.code, Some(0));
     assert!(answer.stderr.contains("`flopgap calibrate report --empirical "), "{}", answer.stderr);
-    assert!(answer.stderr.contains("model-calibrate: error: "), "{}", answer.stderr);
+    assert!(answer.stderr.contains("flopgap calibrate: error: "), "{}", answer.stderr);
 }
 
 #[test]

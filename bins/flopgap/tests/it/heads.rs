@@ -4,16 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::flopgap;
-
-/// The name of a program on its own, by that as a command.
-const PROGRAMS: [(&str, &str); 6] = [
-    ("nsys", "nsys-analyze"),
-    ("ncu", "ncu-analyze"),
-    ("profile", "hyper-profile"),
-    ("validate", "mlp-validate"),
-    ("bench", "mlp-bench"),
-    ("calibrate", "model-calibrate"),
-];
+use super::programs::SUBCOMMANDS;
 
 /// What each command's help begins with; the first is that of `flopgap` itself. `run-table`, which
 /// is another executable, has a test of its own.
@@ -147,7 +138,7 @@ fn every_man_page_is_named_by_what_the_command_does() {
     for (command, expected) in HEADS {
         let words = words(command);
         let within = [&["flopgap"][..], &words].concat().join("-");
-        let alone = PROGRAMS.iter().find(|(subcommand, _)| words.first() == Some(subcommand));
+        let alone = SUBCOMMANDS.iter().find(|(subcommand, _)| words.first() == Some(subcommand));
         let alone = alone.map(|(_, program)| [&[*program][..], &words[1..]].concat().join("-"));
         for name in std::iter::once(within).chain(alone) {
             let page = fs::read_to_string(folder.path().join(format!("{name}.1"))).unwrap();

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use crate::{command, ended, flopgap};
 
-const SUBCOMMANDS: [(&str, &str); 6] = [
+/// The name of each program on its own, by that as a command.
+pub(crate) const SUBCOMMANDS: [(&str, &str); 6] = [
     ("nsys", "nsys-analyze"),
     ("ncu", "ncu-analyze"),
     ("profile", "hyper-profile"),
@@ -29,6 +30,27 @@ fn help_names_every_program_and_programs_name_themselves() {
     flopgap(&["--version"]).expect(0, &["flopgap "], &[]);
     flopgap(&["help", "nsys"]).expect(0, &["summary"], &[]);
     flopgap(&["nsys", "summary"]).expect(2, &[], &["Usage: flopgap nsys summary"]);
+}
+
+#[test]
+fn errors_and_warnings_begin_with_the_command() {
+    for (command, program) in [
+        ("nsys stats absent.sqlite", "nsys-analyze"),
+        ("ncu kernels absent.csv", "ncu-analyze"),
+        ("profile analyze absent", "hyper-profile"),
+        ("validate sweep absent", "mlp-validate"),
+        ("bench show absent.json", "mlp-bench"),
+        ("calibrate flops absent.onnx", "model-calibrate"),
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let failed = flopgap(&words);
+        assert_ne!(failed.code, Some(0), "{command}");
+        assert!(failed.stderr.starts_with(&format!("flopgap {}: error: ", words[0])), "{}", failed.stderr);
+        assert!(!failed.stderr.contains(program), "{}", failed.stderr);
+    }
+    // Also where a file is answered by a program.
+    let answer = flopgap(&["fixtures/models/mlp_old.onnx"]);
+    assert!(answer.stderr.contains("\nflopgap calibrate: error: "), "{}", answer.stderr);
 }
 
 #[test]

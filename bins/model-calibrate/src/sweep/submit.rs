@@ -7,7 +7,6 @@ use flopgap_roofline::Ceilings;
 
 use super::arguments::Options;
 use super::{Arguments, folder_name, models, run_failure};
-use crate::PROGRAM;
 use crate::device::Device;
 
 /// Submits a sweep. The plan depends on the device and its engines, so the first task makes it.
@@ -64,7 +63,7 @@ pub(super) fn run(arguments: &Arguments, restart: &Restart, console: Console) ->
         task.extend(words(&["--limit", &limit]));
     }
     task.extend(words(&["--output", &name]));
-    let again = format!("{PROGRAM} {} --submit slurm", task.join(" "));
+    let again = format!("flopgap calibrate {} --submit slurm", task.join(" "));
     let array = JobArray {
         evidence: slurm::directory(&path),
         run: path,
