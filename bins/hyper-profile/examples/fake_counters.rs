@@ -45,7 +45,7 @@ fn variable(name: &str) -> Option<String> {
 impl Hardware for Fake {
     fn device(&self, index: u32) -> Result<Device, MeterError> {
         if index > 3 {
-            let what = format!("there is no fake device {index}");
+            let what = format!("fake device {index} does not exist");
             return Err(MeterError::Unavailable { what, hint: Some("there are 0 to 3".to_owned()) });
         }
         Ok(Device {

@@ -56,13 +56,13 @@ pub(crate) fn no_work(profile: &Profile) -> Option<String> {
 /// Warns of quantities that only some of several files have.
 pub(crate) fn warn_across(parts: &[Part], whole: &Totals) {
     for quantity in [Quantity::Flops, Quantity::DramBytes, Quantity::L2Bytes, Quantity::Time] {
-        let lacking: Vec<String> = parts
+        let without: Vec<String> = parts
             .iter()
             .filter(|part| !quantity.is_measured(&part.profile.totals))
             .map(|part| part.path.display().to_string())
             .collect();
-        if quantity.is_measured(whole) && !lacking.is_empty() {
-            let (name, files) = (quantity.name(), lacking.join(", "));
+        if quantity.is_measured(whole) && !without.is_empty() {
+            let (name, files) = (quantity.name(), without.join(", "));
             flopgap_cli::warn(
                 PROGRAM,
                 format_args!("{name} was not measured in {files}; sums over it are left empty"),
@@ -81,10 +81,10 @@ fn messages(profile: &Profile) -> Vec<String> {
         ("GPU time", totals.duration_ns),
     ];
     for ((quantity, sum), missing) in sums.into_iter().zip(&profile.missing) {
-        if let (Some(lacking), Some(missing)) = (totals.lacking(sum), missing) {
+        if let (Some(launches), Some(missing)) = (totals.lacking(sum), missing) {
             messages.push(format!(
                 "{quantity} was not measured for {} of {all} launches ({}); sums over them are left empty",
-                group_thousands(lacking),
+                group_thousands(launches),
                 missing.describe()
             ));
         }

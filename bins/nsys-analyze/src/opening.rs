@@ -110,7 +110,7 @@ impl Opener {
         Ok(found)
     }
 
-    /// [`Opener::open_jobs`] without a word.
+    /// [`Opener::open_jobs`] without messages.
     pub(crate) fn open_quietly(&self, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Opened)>, Failure> {
         self.open_each(paths, Opener::open_again)
     }

@@ -17,7 +17,7 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 ///
 /// - it is `None` for whole families that carry FLOPs (`nvjet_*`, `triton_*` without `_kernel`,
 ///   `softmax_warp_forward`, `cunn_SoftMaxForward`, NCCL, XLA fusions, Myelin), which a group-by
-///   then drops without a word;
+///   then drops silently;
 /// - it cuts names inside: `gemv2T_kernel` of `gemv2T_kernel_val`, and every xmma tile becomes
 ///   `sm80_xmma_gemm_f32f32_f32f32_f32_tn`;
 /// - on a mangled name it starts with the mangling

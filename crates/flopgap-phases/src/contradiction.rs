@@ -80,7 +80,7 @@ impl fmt::Display for Clue {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SizeEvidence {
-    /// An activation executed no whole number of FLOPs for each element.
+    /// The FLOPs that an activation executed are not a whole number for each element.
     Fraction {
         /// The pass.
         pass: Pass,
@@ -138,7 +138,7 @@ impl fmt::Display for SizeEvidence {
         match self {
             SizeEvidence::Fraction { pass, launch, flops, elements } => write!(
                 f,
-                "{pass}: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, which is no whole \
+                "{pass}: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, which is not a whole \
                  number",
                 *flops as f64 / *elements as f64
             ),

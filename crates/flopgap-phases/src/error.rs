@@ -24,7 +24,7 @@ pub enum PhaseError {
         position: u64,
     },
     /// The report has launches, but not the counters that FLOPs are computed from.
-    #[error("{}: no FLOP counters{}", path.display(), lacking(missing))]
+    #[error("{}: no FLOP counters{}", path.display(), missing_counters(missing))]
     NoFlopCounters {
         /// The report.
         path: PathBuf,
@@ -133,7 +133,7 @@ fn listed(contradictions: &[Contradiction]) -> String {
     contradictions.iter().map(ToString::to_string).collect::<Vec<_>>().join(". ")
 }
 
-fn lacking(counters: &[String]) -> String {
+fn missing_counters(counters: &[String]) -> String {
     if counters.is_empty() {
         " in the report".to_owned()
     } else {

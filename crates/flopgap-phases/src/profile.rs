@@ -350,18 +350,18 @@ struct Counted {
 struct Fingerprint {
     hash: FxHasher,
     launches: u64,
-    lacking: bool,
+    is_unidentified: bool,
 }
 
 impl Fingerprint {
     fn note(&mut self, launch: LaunchView<'_>) {
         self.launches += 1;
-        self.lacking |= launch.id.is_none() || launch.process_id.is_none();
+        self.is_unidentified |= launch.id.is_none() || launch.process_id.is_none();
         (launch.process_id, launch.id, launch.grid, launch.block).hash(&mut self.hash);
     }
 
     fn finish(self) -> Option<u64> {
-        (self.launches > 0 && !self.lacking).then(|| self.hash.finish())
+        (self.launches > 0 && !self.is_unidentified).then(|| self.hash.finish())
     }
 }
 
@@ -370,7 +370,7 @@ impl Fingerprint {
 struct Sums {
     profile: Profile,
     gaps: BTreeMap<(Unknown, Option<(u32, u32)>), Missing>,
-    lacking: [Lacking; 3],
+    gaps_of_sums: [Lacking; 3],
 }
 
 impl Sums {
@@ -422,7 +422,7 @@ impl Sums {
     }
 
     fn add(&mut self, counted: &Counted) -> Result<(), FlopError> {
-        let Sums { profile, gaps, lacking } = self;
+        let Sums { profile, gaps, gaps_of_sums } = self;
         let &Counted { slot, launches, ref flops, ref facts, place, capability, .. } = counted;
         profile.whole.durations_ns.extend(flops.duration_ns.map(|time| time.value));
         profile.kernels[slot].totals.add(launches, flops, facts)?;
@@ -435,14 +435,14 @@ impl Sums {
             gaps.extend(missing.map(|missing| (key, missing)));
         }
         let measured = [flops.dram_bytes, flops.l2_bytes, flops.duration_ns];
-        for (lacking, count) in lacking.iter_mut().zip(measured) {
+        for (gap, count) in gaps_of_sums.iter_mut().zip(measured) {
             let earlier = || {
                 profile.kernels.iter().enumerate().map(|(other, kernel)| {
                     let these = if other == slot { launches } else { 0 };
                     (kernel.info.short.as_str(), kernel.totals.launches - these)
                 })
             };
-            lacking.note(count.is_some(), (kernel, launches), place, earlier);
+            gap.note(count.is_some(), (kernel, launches), place, earlier);
         }
         if let Measurement::Undecided(_) = flops.get(Precision::Fp16) {
             Missing::add(&mut profile.undecided, kernel, launches, place);
@@ -451,14 +451,14 @@ impl Sums {
     }
 
     fn finish(self) -> Profile {
-        let Sums { mut profile, gaps, lacking } = self;
+        let Sums { mut profile, gaps, gaps_of_sums } = self;
         let gap = |((reason, capability), missing): ((Unknown, _), _)| Gap {
             reason,
             missing,
             counters: reason.counters_to_record(capability),
         };
         profile.gaps = gaps.into_iter().map(gap).collect();
-        profile.missing = lacking.map(Lacking::of_some);
+        profile.missing = gaps_of_sums.map(Lacking::of_some);
         // A kernel whose launches were all left undecided.
         profile.kernels.retain(|kernel| kernel.totals.launches > 0);
         profile.sort();

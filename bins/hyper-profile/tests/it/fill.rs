@@ -92,7 +92,7 @@ fn without_a_gpu_the_recorded_run_is_pointed_to_and_nothing_is_made() {
     let ended = run(&mut fake(&new(&path, &["--device", "7"])));
     ended.expect(
         3,
-        &["there is no fake device 7", "hint: there are 0 to 3\n  hint: `flopgap profile analyze"],
+        &["fake device 7 does not exist", "hint: there are 0 to 3\n  hint: `flopgap profile analyze"],
     );
     assert!(!path.exists());
 }
@@ -152,7 +152,7 @@ fn what_fails_or_does_not_fit_is_named_and_tried_again() {
     for reason in ["no fake kernel for this shape", "n3_d128_m16: does not fit"] {
         assert_eq!(ended.stderr.matches(reason).count(), 1, "said once: {}", ended.stderr);
     }
-    // What does not fit alone is no failure.
+    // A configuration that does not fit does not fail the run.
     let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_MEMORY", "200000"));
     ended.expect(0, &["4 of 6 configurations are done", "n3_d128_m16: does not fit"]);
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots"]));
@@ -376,7 +376,7 @@ fn several_devices_fill_a_run_as_one_does() {
         .env("FAKE_MEMORY", "200000"));
     ended.expect(1, &["n2_d64_m16: no fake kernel for this shape", "n3_d128_m16: does not fit"]);
     run(&mut fake(&new(&dir.path().join("none"), &["--device", "1,7"])))
-        .expect(3, &["there is no fake device 7"]);
+        .expect(3, &["fake device 7 does not exist"]);
 }
 
 /// As `flopgap profile`, it starts such processes as `flopgap profile`.

@@ -115,7 +115,7 @@ fn counters_of_other_sizes_are_refused_with_those_that_ran() {
     let counters = ["--counters", &setup, &forward, &whole];
     let output = run(&[&["single", "-n", "10", "-d", "894", "-m", "146"][..], &counters].concat());
     assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{}", output.stderr);
-    let reason = "3.0126 for each of 130524 elements, which is no whole number";
+    let reason = "3.0126 for each of 130524 elements, which is not a whole number";
     assert!(output.stderr.contains(reason), "{}", output.stderr);
     assert!(output.stderr.contains("they fit width 1024 and 128 columns"), "{}", output.stderr);
 }

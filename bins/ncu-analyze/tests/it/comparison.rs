@@ -54,7 +54,7 @@ fn slower_kernels_are_seen() {
         assert_eq!(run(&["diff", &a, &b, "--fail-if", passed]).code, 0, "{passed}");
     }
     assert_eq!(run(&["diff", &b, &a, "--fail-if", "time<-89%"]).code, 1);
-    // What cannot be compared is no failure of the comparison.
+    // A quantity that cannot be compared does not fail the comparison.
     let unknown = run(&["diff", &a, &b, "--fail-if", "bytes>0"]);
     assert_eq!(unknown.code, 4, "{}", unknown.stderr);
     assert!(unknown.stderr.contains("`bytes>0` cannot be judged: not known of all launches of A and B"));

@@ -160,7 +160,7 @@ fn sizes_that_did_not_run_are_refused_with_those_that_did() {
     let paths = files.each_ref().map(PathBuf::as_path);
     let fits = "they fit width 1024 and 128 columns\n  hint: pass width 1024 and 128 columns";
     for (width, columns, reason) in [
-        ("894", "146", "3.0126 for each of 130524 elements, which is no whole number"),
+        ("894", "146", "3.0126 for each of 130524 elements, which is not a whole number"),
         ("1024", "64", "6.0000 for each of 65536 elements, and the gradient of a sigmoid takes 3"),
         ("1024", "4", "32.2 times the 83886080 that these sizes need"),
     ] {

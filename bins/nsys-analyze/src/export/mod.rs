@@ -211,7 +211,7 @@ fn to_stdout(
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out) {
         Ok(()) => out.flush().map_err(Failure::output),
-        // A reader that went away early is no failure.
+        // A reader that closes the pipe early is not an error.
         Err(Error::Output { source }) => Err(Failure::output(source)),
         Err(error) => Err(failure(&error)),
     }

@@ -278,7 +278,7 @@ fn difference(difference: &WorkDifference) -> String {
     format!("{what} {} before, {} after{change}", shown(*before), shown(*after))
 }
 
-/// A count in one instance, which may be no whole number: `1,888`, `12.5`.
+/// A count in one instance, which need not be a whole number: `1,888`, `12.5`.
 fn count(count: f64) -> String {
     numbers::float(count, usize::from(count.fract() != 0.0))
 }

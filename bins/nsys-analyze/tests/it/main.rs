@@ -178,7 +178,7 @@ fn exit_codes_of_bad_input() {
     let report = fixtures().join("../ncu/h200_range.ncu-rep");
     let report = run(&["stats", report.to_str().unwrap()]);
     assert!(
-        report.stderr.contains("a report of Nsight Compute)\n  hint: read it with `ncu-analyze`"),
+        report.stderr.contains("a report of Nsight Compute)\n  hint: read it with `flopgap ncu`"),
         "{}",
         report.stderr
     );

@@ -1,6 +1,6 @@
 //! Sums and products of whole numbers that would leave 64 bits.
 //!
-//! The engine adds and multiplies whole numbers in 64 bits and wraps around without a word. Where
+//! The engine adds and multiplies whole numbers in 64 bits and wraps around silently. Where
 //! the statistics of the files do not exclude that for a column, the query sees the column as
 //! decimal numbers of 38 digits: exact and checked, and slower.
 
@@ -35,7 +35,7 @@ pub(super) fn wide(checked: &Checked, files: &[(String, PathBuf)]) -> Result<BTr
 }
 
 /// Adds to the largest sum that each column can have; none where it is not known. Columns that are
-/// no whole numbers of 64 bits add nothing.
+/// not whole numbers of 64 bits add nothing.
 fn add_bounds(path: &Path, columns: &[&str], bounds: &mut [Option<i128>]) -> Result<(), Failure> {
     let failed =
         |error: String| Failure::new(format!("{}: {error}", path.display())).hint("collect the run again");

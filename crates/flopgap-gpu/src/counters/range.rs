@@ -34,7 +34,7 @@ pub(super) struct RangeProfiler {
     /// Null after a failed attempt to make a new one; CUPTI refuses it then.
     object: *mut sys::CUpti_RangeProfiler_Object,
     /// What the object counts. It keeps its first configuration whatever comes later: with another
-    /// mode `PushRange` is refused, with more room rows are lost without a word (CUPTI 13.0).
+    /// mode `PushRange` is refused, with more room rows are lost silently (CUPTI 13.0).
     mode: Option<Mode>,
     /// Rows that object and image have room for.
     room: usize,

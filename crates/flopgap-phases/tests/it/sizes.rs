@@ -26,7 +26,7 @@ fn activations_contradict_sizes_that_padding_explains() {
     let (message, hint) = notebook(894, 146);
     for said in [
         "the counts are not those of width 894 and 146 columns",
-        "3.0126 for each of 130524 elements, which is no whole number",
+        "3.0126 for each of 130524 elements, which is not a whole number",
         "; they fit width 1024 and 128 columns",
     ] {
         assert!(message.contains(said), "{message}");

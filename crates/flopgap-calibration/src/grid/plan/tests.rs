@@ -149,8 +149,10 @@ fn an_empty_scenario_and_a_missing_cache_are_errors() {
         "L1_fit is empty: no requested workload has a working set of more than 0 and at most 49152 bytes"
     );
     let caches = Caches { l3: None, ..quick.caches };
-    let lacking = Request { caches, scenario: Some(Scenario::L3Fit), ..quick };
-    assert!(plan(&lacking, &mut connected).unwrap_err().to_string().starts_with("L3_fit needs an L3 cache"));
+    let without_l3 = Request { caches, scenario: Some(Scenario::L3Fit), ..quick };
+    assert!(
+        plan(&without_l3, &mut connected).unwrap_err().to_string().starts_with("L3_fit needs an L3 cache")
+    );
 }
 
 #[test]
