@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Console, Exit, Failure, write_answer};
 use flopgap_report::numbers;
+use flopgap_report::table::{Format, TextOptions};
 use flopgap_sweep::{Config, RawFiles, Record, RunError, Stage, is_record};
 
 use crate::{PROGRAM, configurations};
@@ -84,7 +85,8 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         }
         return write_answer(console, file, &text);
     }
-    write_answer(console, file, &text)?;
+    let options = if file.is_some() { TextOptions::default() } else { TextOptions::for_stdout() };
+    write_answer(console, file, &Format::Table.sentences(&text, &options))?;
     Err(Failure::new(format!("{} of {} differ", count(different), configurations(configs))))
 }
 

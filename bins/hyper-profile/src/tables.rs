@@ -63,10 +63,13 @@ fn with_counts(rows: &[MetricsRow], overheads_first: bool) -> Result<Table, Repo
 /// Only the overheads, which fit a terminal.
 pub(crate) fn overheads(rows: &[MetricsRow]) -> Result<Table, ReportError> {
     let columns = ["n", "d", "m"]
-        .map(|key| Column::number(key, key))
+        .map(|key| Column::number(key, key).rank(0))
         .into_iter()
-        .chain([Column::text("pass", "pass"), Column::number("total", "counted").unit("FLOP")])
-        .chain(METRICS.iter().map(|metric| Column::number(metric.key, metric.key)));
+        .chain([
+            Column::text("pass", "pass").rank(0),
+            Column::number("total", "counted").unit("FLOP").rank(2),
+        ])
+        .chain(METRICS.iter().map(|metric| Column::number(metric.key, metric.key).rank(0)));
     let mut table = Table::new("Overheads by configuration", columns)?;
     for row in rows {
         table.push(
@@ -87,13 +90,13 @@ pub(crate) fn summary(rows: &[MetricsRow], asked_for: usize) -> Result<Table, Re
         "Overheads over the run",
         [
             Column::text("pass", "pass"),
-            Column::text("metric", "metric"),
-            Column::number("least", "least"),
-            Column::text("least_at", "at (n, d, m)"),
-            Column::number("median", "median"),
-            Column::number("most", "most"),
-            Column::text("most_at", "at (n, d, m)"),
-            Column::text("over", "networks"),
+            Column::text("metric", "metric").rank(0),
+            Column::number("least", "least").rank(1),
+            Column::text("least_at", "at (n, d, m)").rank(2),
+            Column::number("median", "median").rank(0),
+            Column::number("most", "most").rank(1),
+            Column::text("most_at", "at (n, d, m)").rank(2),
+            Column::text("over", "networks").rank(1),
         ],
     )?;
     for pass in Pass::ALL {

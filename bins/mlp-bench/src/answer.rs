@@ -15,7 +15,7 @@ pub(crate) fn write(
 ) -> Result<(), Failure> {
     let text = match Format::from(format) {
         Format::Json => serde_json::to_string_pretty(results).map_err(failed)?,
-        format => table::render(results, format).map_err(failed)?,
+        format => table::render(results, format, &output.text()).map_err(failed)?,
     };
     output.write(console, &text)
 }

@@ -117,7 +117,8 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let table = table(&pairs, arguments.noise, arguments.changed).map_err(failed)?;
     let mut text = table.render(format, &arguments.output.text()).map_err(failed)?;
     if matches!(format, Format::Table | Format::Markdown) {
-        let _ = write!(text, "\n{}", summary(&before.device, &after.device, &pairs, arguments.noise));
+        let summary = summary(&before.device, &after.device, &pairs, arguments.noise);
+        let _ = write!(text, "\n{}", format.sentences(&summary, &arguments.output.text()));
     }
     arguments.output.write(console, &text)?;
     match arguments.fail_if_slower.map(|percent| too_slow(&pairs, arguments.noise, percent)) {
@@ -156,15 +157,15 @@ fn table(pairs: &[Pair<'_>], noise: f64, changed: bool) -> Result<Table, ReportE
             Column::text("size", "network"),
             Column::text("precision", "type"),
             Column::text("pass", "pass"),
-            Column::number("batch", "batch"),
-            Column::text("impl", "implementation"),
+            Column::number("batch", "batch").rank(0),
+            Column::text("impl", "implementation").rank(0),
             Column::text("timing", "clock"),
             Column::number("before_us", "before").unit("µs"),
             Column::number("after_us", "after").unit("µs"),
-            Column::number("difference_us", "difference").unit("µs"),
-            Column::number("change", "change"),
-            Column::number("speed_up", "speed-up"),
-            Column::text("verdict", "verdict"),
+            Column::number("difference_us", "difference").unit("µs").rank(3),
+            Column::number("change", "change").rank(0),
+            Column::number("speed_up", "speed-up").rank(3),
+            Column::text("verdict", "verdict").rank(0),
         ],
     )?;
     for pair in pairs.iter().filter(|pair| !changed || pair.ratio().is_none() || pair.is_beyond(noise)) {

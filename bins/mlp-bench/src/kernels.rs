@@ -89,12 +89,12 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
             Column::text("impl", "implementation"),
             Column::text("precision", "type"),
             Column::text("size", "network"),
-            Column::text("arch", "architecture"),
-            Column::text("kernel", "kernel"),
-            Column::number("registers", "registers"),
+            Column::text("arch", "architecture").rank(0),
+            Column::text("kernel", "kernel").rank(0),
+            Column::number("registers", "registers").rank(0),
             Column::number("spill_stores", "spill stores").unit("bytes"),
-            Column::number("spill_loads", "spill loads").unit("bytes"),
-            Column::number("static_shared", "static shared").unit("bytes"),
+            Column::number("spill_loads", "spill loads").unit("bytes").rank(2),
+            Column::number("static_shared", "static shared").unit("bytes").rank(3),
         ],
     )
     .map_err(failed)?;

@@ -14,16 +14,19 @@ use crate::unique;
 ///
 /// # Errors
 /// Never.
-pub(crate) fn render(results: &Results, format: Format) -> Result<String, ReportError> {
-    let options = TextOptions::for_stdout();
+pub(crate) fn render(
+    results: &Results,
+    format: Format,
+    options: &TextOptions,
+) -> Result<String, ReportError> {
     if format.is_csv() || format == Format::Json {
-        return lines(results)?.render(format, &options);
+        return lines(results)?.render(format, options);
     }
-    let mut text = heading(results);
+    let mut text = format.sentences(&heading(results), options);
     for table in tables(results)? {
-        let _ = write!(text, "\n{}", table.render(format, &options)?);
+        let _ = write!(text, "\n{}", table.render(format, options)?);
     }
-    let _ = write!(text, "\n{}", explained(results));
+    let _ = write!(text, "\n{}", format.sentences(&explained(results), options));
     Ok(text)
 }
 
@@ -100,22 +103,25 @@ fn table(results: &Results, size: &str, precision: &str) -> Result<Table, Report
     let (clocks, baseline, with_peers) = (clocks(results), results.baseline(), results.with_peers());
     let mut columns = vec![
         Column::text("pass", "pass"),
-        Column::number("batch", "batch"),
-        Column::text("impl", "implementation"),
+        Column::number("batch", "batch").rank(0),
+        Column::text("impl", "implementation").rank(0),
     ];
     for (at, &clock) in clocks.iter().enumerate() {
-        columns.push(Column::number(clock.name(), heading_of(clock)));
+        // The speed-up is that of the first clock.
+        let rank = u8::from(at > 0);
+        columns.push(Column::number(clock.name(), heading_of(clock)).rank(rank));
         if at == 0 {
-            columns.extend([Column::number("p10_us", "p10"), Column::number("p90_us", "p90")]);
+            columns
+                .extend([Column::number("p10_us", "p10").rank(3), Column::number("p90_us", "p90").rank(3)]);
         }
     }
     columns.extend([
-        Column::number("tflops", "TFLOP/s"),
-        Column::number("gbps", "GB/s"),
-        Column::number("floor_fraction", "of floor"),
-        Column::number("max_rel_error", "error"),
+        Column::number("tflops", "TFLOP/s").rank(2),
+        Column::number("gbps", "GB/s").rank(3),
+        Column::number("floor_fraction", "of floor").rank(1),
+        Column::number("max_rel_error", "error").rank(2),
     ]);
-    columns.extend(baseline.map(|name| Column::number("speed_up", format!("x {name}"))));
+    columns.extend(baseline.map(|name| Column::number("speed_up", format!("x {name}")).rank(0)));
     if with_peers {
         columns.push(Column::number("against_peers", "x peers"));
     }
@@ -283,7 +289,7 @@ mod tests {
 
     #[test]
     fn readers_see_the_clocks_side_by_side_and_the_speed_up_against_the_for_loop() {
-        let text = render(&results(), Format::Table).unwrap();
+        let text = render(&results(), Format::Table, &TextOptions::default()).unwrap();
         let expected = "\
 a device. Floor: 790 TFLOP/s fp16, 4300 GB/s (as given)
 
@@ -304,7 +310,7 @@ Times are medians in microseconds; p10 and p90 are the first clock's.
 
     #[test]
     fn programs_get_a_row_for_each_measurement() {
-        let csv = render(&results(), Format::Csv).unwrap();
+        let csv = render(&results(), Format::Csv, &TextOptions::default()).unwrap();
         assert_eq!(csv.lines().count(), 6);
         assert!(csv.lines().nth(2).unwrap().starts_with("forloop,small,fp16,forward,1,cpu,16,"), "{csv}");
     }

@@ -8,7 +8,6 @@ use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::Strictness;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
-use flopgap_report::text::wrap;
 use flopgap_sweep::{Backend, Config, MeterError};
 use serde_json::{Map, Value, json};
 
@@ -139,16 +138,14 @@ fn text(
         out += &table(comparison, pass)?.render(format, options)?;
         out.push('\n');
     }
-    let width = options.width.filter(|_| format == Format::Table).map_or(usize::MAX, usize::from);
-    let in_lines = |text: &str| wrap(text, width).join("\n");
     let bullet = if format == Format::Markdown { "- " } else { "" };
     for sentence in sentences {
-        let _ = writeln!(out, "{bullet}{}", in_lines(sentence));
+        let _ = writeln!(out, "{bullet}{}", format.sentences(sentence, options));
     }
     out.push('\n');
     for source in &comparison.sources {
         let origin = format!("{}: {}", source.kind.heading(), source.origin);
-        let _ = writeln!(out, "{bullet}{}", in_lines(&origin));
+        let _ = writeln!(out, "{bullet}{}", format.sentences(&origin, options));
     }
     Ok(out)
 }
@@ -158,12 +155,15 @@ fn table(comparison: &Comparison, pass: Pass) -> Result<Table, AnyError> {
         Pass::Forward => format!("Forward pass: {}", comparison.network),
         Pass::Backward => format!("Loss and backward pass: {}", comparison.network),
     };
-    let mut columns = vec![Column::text("class", "class"), Column::number("theory", "theory").unit("FLOP")];
-    for source in &comparison.sources {
+    let mut columns =
+        vec![Column::text("class", "class"), Column::number("theory", "theory").unit("FLOP").rank(2)];
+    for (at, source) in comparison.sources.iter().enumerate() {
         let (key, heading) = (source.kind.key(), source.kind.heading());
-        columns.push(Column::number(key, heading).unit("FLOP"));
-        columns.push(Column::number(format!("{key}_difference"), "difference"));
-        columns.push(Column::number(format!("{key}_relative"), "relative"));
+        // The number stays with the percentage, since its heading says whose both are.
+        let rank = u8::from(at > 1);
+        columns.push(Column::number(key, heading).unit("FLOP").rank(rank));
+        columns.push(Column::number(format!("{key}_difference"), "difference").rank(3));
+        columns.push(Column::number(format!("{key}_relative"), "relative").rank(rank));
     }
     let mut table = Table::new(title, columns)?;
     for (index, class) in CLASSES.into_iter().enumerate() {

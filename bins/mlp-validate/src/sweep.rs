@@ -127,8 +127,8 @@ impl Wanted {
         for (axis, (name, sizes)) in ["n", "d", "m"].into_iter().zip(&self.0).enumerate() {
             let there: BTreeSet<u64> =
                 configs.iter().map(|config| [config.n, config.d, config.m][axis]).collect();
-            let lacking = sizes.iter().flatten().filter(|&size| !there.contains(size));
-            missing.extend(lacking.map(|size| format!("{name}={size}")));
+            let absent = sizes.iter().flatten().filter(|&size| !there.contains(size));
+            missing.extend(absent.map(|size| format!("{name}={size}")));
         }
         missing
     }
@@ -154,9 +154,7 @@ struct Counted {
 
 fn refusal(refused: usize) -> Failure {
     let networks = if refused == 1 { "network was" } else { "networks were" };
-    Failure::new(format!(
-        "the counters of {refused} requested {networks} refused, each of which is named above"
-    ))
+    Failure::new(format!("the counters of {refused} requested {networks} refused; each is named above"))
 }
 
 fn recorded(
@@ -361,14 +359,14 @@ fn whole(rows: &[Row]) -> Result<Table, ReportError> {
 
 /// The columns that fit a terminal.
 fn shown(rows: &[Row]) -> Result<Table, ReportError> {
-    let sizes = ["n", "d", "m"].map(|key| Column::number(key, key));
+    let sizes = ["n", "d", "m"].map(|key| Column::number(key, key).rank(0));
     let columns = sizes.into_iter().chain([
         Column::text("pass", "pass"),
-        Column::number("analytical_flops", "theory").unit("FLOP"),
-        Column::number("framework_relative", "framework"),
-        Column::text("framework_source", "from"),
-        Column::number("counted_flops", "counted").unit("FLOP"),
-        Column::number("counted_relative", "counted"),
+        Column::number("analytical_flops", "theory").unit("FLOP").rank(2),
+        Column::number("framework_relative", "framework").rank(0),
+        Column::text("framework_source", "from").rank(2),
+        Column::number("counted_flops", "counted").unit("FLOP").rank(1),
+        Column::number("counted_relative", "counted").rank(0),
     ]);
     let mut table = Table::new("The framework's formula and the counters against theory", columns)?;
     for row in rows {

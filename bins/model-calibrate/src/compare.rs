@@ -125,9 +125,9 @@ fn table(comparison: &Comparison, shown: usize) -> Result<Table, ReportError> {
             Column::text("precision", "precision"),
             Column::number("old_ms", "old").unit("ms"),
             Column::number("new_ms", "new").unit("ms"),
-            Column::number("change", "change"),
-            Column::number("memory_change", "memory"),
-            Column::text("intervals", "intervals"),
+            Column::number("change", "change").rank(0),
+            Column::number("memory_change", "memory").rank(2),
+            Column::text("intervals", "intervals").rank(0),
         ],
     )?;
     for change in comparison.changes.iter().take(shown) {

@@ -83,16 +83,16 @@ fn overview(all: &[JudgedSeries<'_>]) -> Result<Table, ReportError> {
         [("roofline", "roofline"), ("efficiency", "one efficiency"), ("launch", "launch + roofline/eff.")];
     let columns = [
         Column::text("series", "series"),
-        Column::number("rows", "rows"),
-        Column::number("mape", "MAPE"),
-        Column::number("median", "median"),
-        Column::number("p90", "p90"),
+        Column::number("rows", "rows").rank(2),
+        Column::number("mape", "MAPE").rank(0),
+        Column::number("median", "median").rank(2),
+        Column::number("p90", "p90").rank(2),
         Column::number("coverage", "in the 90% interval"),
     ];
     let columns = columns.into_iter().chain(baselines.map(|(key, name)| Column::number(key, name)));
     let columns = columns.chain([
-        Column::number("repeatability", "repeatability"),
-        Column::text("verdict", "beats baselines"),
+        Column::number("repeatability", "repeatability").rank(3),
+        Column::text("verdict", "beats baselines").rank(0),
     ]);
     let mut table =
         Table::new(format!("Rows estimated by fits that did not see them ({FOLDS} parts)"), columns)?;
@@ -136,11 +136,11 @@ fn constants(
         format!("Constants of the baselines: {series}"),
         [
             Column::text("mode", "mode"),
-            Column::text("precision", "precision"),
-            Column::number("rows", "rows"),
-            Column::number("launch_us", "launch").unit("µs"),
-            Column::number("was", "efficiency was"),
-            Column::number("efficiency", "update to"),
+            Column::text("precision", "precision").rank(0),
+            Column::number("rows", "rows").rank(2),
+            Column::number("launch_us", "launch").unit("µs").rank(0),
+            Column::number("was", "efficiency was").rank(2),
+            Column::number("efficiency", "update to").rank(0),
         ],
     )?;
     for mode in [Mode::Call, Mode::Stream, Mode::Graph] {

@@ -93,8 +93,8 @@ fn multiply_adds(layer: &Layer) -> Result<Option<u64>, Failure> {
 /// The columns behind the first.
 fn columns() -> [Column; 5] {
     [
-        Column::number("macs", "MACs"),
-        Column::number("flops", "FLOPs"),
+        Column::number("macs", "MACs").rank(3),
+        Column::number("flops", "FLOPs").rank(0),
         Column::number("bytes_read", "read").unit("B"),
         Column::number("bytes_written", "written").unit("B"),
         Column::number("intensity", "FLOP/B"),
@@ -121,9 +121,9 @@ fn total(graph: &Graph) -> Result<[Cell; 5], Failure> {
 fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
     let first = [
         Column::text("layer", "layer"),
-        Column::text("module", "module"),
+        Column::text("module", "module").rank(2),
         Column::text("operator", "operator"),
-        Column::text("output", "output"),
+        Column::text("output", "output").rank(2),
     ];
     // Layers that only change shapes neither compute nor move anything, so their rows would be all
     // zeros.
@@ -154,7 +154,7 @@ fn by_module(graph: &Graph, depth: Option<u64>) -> Result<Table, Failure> {
     let modules = modules::of(graph)?;
     let first = [
         Column::text("module", "module"),
-        Column::number("layers", "layers"),
+        Column::number("layers", "layers").rank(2),
         Column::number("unknown", "unknown"),
         Column::number("parameters", "parameters"),
     ];

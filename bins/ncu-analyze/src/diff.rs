@@ -214,8 +214,8 @@ impl<'a> Comparison<'a> {
             Column::text("what", "what"),
             Column::number("a", "A"),
             Column::number("b", "B"),
-            Column::number("difference", "B - A"),
-            Column::number("change", "change"),
+            Column::number("difference", "B - A").rank(2),
+            Column::number("change", "change").rank(0),
         ];
         let mut table = Table::new(title, columns)?;
         for &quantity in &self.quantities {

@@ -65,7 +65,8 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         format if format.is_csv() => rows(&analysis)
             .and_then(|table| Ok(table.render(format.into(), &TextOptions::default())?))
             .map_err(|error| Failure::from_error(&*error))?,
-        format => tables(&analysis, format.into()).map_err(|error| Failure::from_error(&*error))?,
+        format => tables(&analysis, format.into(), &arguments.output.text())
+            .map_err(|error| Failure::from_error(&*error))?,
     };
     arguments.output.write(console, &result)
 }
@@ -90,16 +91,15 @@ fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseE
 type AnyError = Box<dyn Error>;
 
 /// One table for each pass and one for the overheads of both.
-fn tables(analysis: &Analysis, format: Format) -> Result<String, AnyError> {
-    let options = TextOptions::for_stdout();
+fn tables(analysis: &Analysis, format: Format, options: &TextOptions) -> Result<String, AnyError> {
     let mut sections = Vec::new();
     for (pass, part) in passes(analysis) {
-        sections.push(flops_table(analysis.config, pass, part)?.render(format, &options)?);
+        sections.push(flops_table(analysis.config, pass, part)?.render(format, options)?);
         if let Some(other) = other_table(pass, part)? {
-            sections.push(other.render(format, &options)?);
+            sections.push(other.render(format, options)?);
         }
     }
-    sections.push(factors_table(analysis)?.render(format, &options)?);
+    sections.push(factors_table(analysis)?.render(format, options)?);
     Ok(sections.join("\n"))
 }
 
@@ -116,10 +116,10 @@ fn flops_table(network: SquareMlp, pass: Pass, part: &PassAnalysis) -> Result<Ta
         title,
         [
             Column::text("class", "class"),
-            Column::number("measured", "measured").unit("FLOP"),
+            Column::number("measured", "measured").unit("FLOP").rank(0),
             Column::number("theory", "theory").unit("FLOP"),
-            Column::number("difference", "difference").unit("FLOP"),
-            Column::number("difference_fraction", "difference"),
+            Column::number("difference", "difference").unit("FLOP").rank(2),
+            Column::number("difference_fraction", "difference").rank(0),
         ],
     )?;
     let Decomposition { measured, theory, .. } = &part.decomposition;
@@ -151,9 +151,9 @@ fn other_table(pass: Pass, part: &PassAnalysis) -> Result<Option<Table>, ReportE
         format!("Kernels in `other`, {pass}"),
         [
             Column::text("kernel", "kernel"),
-            Column::text("class", "class"),
+            Column::text("class", "class").rank(2),
             Column::number("launches", "launches"),
-            Column::number("flops", "work").unit("FLOP"),
+            Column::number("flops", "work").unit("FLOP").rank(0),
         ],
     )?;
     for kernel in part.kernels.iter().filter(|kernel| kernel.share == Share::Other) {

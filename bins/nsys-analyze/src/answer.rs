@@ -2,8 +2,7 @@
 
 use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Table};
-use flopgap_report::text::wrap;
+use flopgap_report::table::{Cell, Format, Table};
 use flopgap_timings::Error;
 use serde::Serialize;
 use serde_json::Value;
@@ -61,10 +60,7 @@ impl Answer {
         }
         if !format.is_csv() && !self.sentences.is_empty() {
             let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
-            let width = output.text().width.filter(|_| format == FormatArg::Table);
-            let width = width.map_or(usize::MAX, usize::from);
-            let wrapped = self.sentences.iter().map(|sentence| wrap(sentence, width).join("\n"));
-            parts.push(wrapped.collect::<Vec<_>>().join(between));
+            parts.push(Format::from(format).sentences(&self.sentences.join(between), &output.text()));
         }
         output.write(console, &parts.join("\n\n"))
     }

@@ -94,13 +94,13 @@ pub(crate) fn parts(found: &AttentionTimes) -> Result<Table, ReportError> {
         "Attention, one layer (means)",
         [
             Column::text("part", "part"),
-            Column::text("range", "range"),
-            Column::number("n", "n"),
+            Column::text("range", "range").rank(2),
+            Column::number("n", "n").rank(3),
             Column::number("flops", "FLOPs"),
-            Column::number("range_us", "range").unit("µs"),
-            Column::number("own_us", "own kernels").unit("µs"),
-            Column::number("own_tflops", "achieved").unit("TFLOP/s"),
-            Column::number("range_tflops", "over the range").unit("TFLOP/s"),
+            Column::number("range_us", "range").unit("µs").rank(2),
+            Column::number("own_us", "own kernels").unit("µs").rank(0),
+            Column::number("own_tflops", "achieved").unit("TFLOP/s").rank(0),
+            Column::number("range_tflops", "over the range").unit("TFLOP/s").rank(2),
         ],
     )?;
     for (name, part) in found.parts() {
@@ -141,10 +141,10 @@ pub(crate) fn contents(found: &AttentionTimes) -> Result<Table, ReportError> {
         "What runs in the ranges (one instance)",
         [
             Column::text("part", "part"),
-            Column::text("work", "work"),
-            Column::number("calls", "calls"),
+            Column::text("work", "work").rank(0),
+            Column::number("calls", "calls").rank(2),
             Column::number("time_us", "time").unit("µs"),
-            Column::number("share", "share"),
+            Column::number("share", "share").rank(0),
         ],
     )?;
     for (name, part) in found.parts() {

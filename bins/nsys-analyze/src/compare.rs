@@ -99,13 +99,13 @@ fn shares(found: &Comparison) -> Result<Table, ReportError> {
         format!("GPU time by kind of work{}", place(found)),
         [
             Column::text("work", "work"),
-            Column::number("calls_a", "calls A"),
-            Column::number("calls_b", "calls B"),
-            Column::number("time_a_ms", "time A").unit("ms"),
-            Column::number("time_b_ms", "time B").unit("ms"),
+            Column::number("calls_a", "calls A").rank(3),
+            Column::number("calls_b", "calls B").rank(3),
+            Column::number("time_a_ms", "time A").unit("ms").rank(2),
+            Column::number("time_b_ms", "time B").unit("ms").rank(2),
             Column::number("share_a", "share A"),
             Column::number("share_b", "share B"),
-            Column::number("change_points", "change").unit("points"),
+            Column::number("change_points", "change").unit("points").rank(0),
         ],
     )?;
     for row in &found.rows {
@@ -131,8 +131,8 @@ fn busy(found: &Comparison) -> Result<Table, ReportError> {
             Column::text("gpu", "GPU"),
             Column::number("time_a_ms", "A").unit("ms"),
             Column::number("time_b_ms", "B").unit("ms"),
-            Column::number("share_a", "share A"),
-            Column::number("share_b", "share B"),
+            Column::number("share_a", "share A").rank(0),
+            Column::number("share_b", "share B").rank(0),
         ],
     )?;
     let mut row = |name: &str, of: &dyn Fn(&Shares) -> i128| {

@@ -194,14 +194,14 @@ fn steps(found: &Diff) -> Result<Table, ReportError> {
         "Medians of steps and passes; 98% interval of the change",
         [
             Column::text("range", "range"),
-            Column::text("time", "time"),
-            Column::number("n_before", "n"),
-            Column::number("n_after", "after"),
+            Column::text("time", "time").rank(0),
+            Column::number("n_before", "n").rank(3),
+            Column::number("n_after", "after").rank(3),
             Column::number("median_before_ms", "before").unit("ms"),
             Column::number("median_after_ms", "after").unit("ms"),
-            Column::number("change", "change"),
-            Column::number("low", "from"),
-            Column::number("high", "to"),
+            Column::number("change", "change").rank(0),
+            Column::number("low", "from").rank(0),
+            Column::number("high", "to").rank(0),
         ],
     )?;
     for judged in &found.judged {
@@ -254,8 +254,8 @@ fn times(found: &Diff, place: &PlaceDiff) -> Result<Table, ReportError> {
             Column::text("what", "what"),
             Column::number("before", "before"),
             Column::number("after", "after"),
-            Column::number("difference", "difference"),
-            Column::number("change", "change"),
+            Column::number("difference", "difference").rank(2),
+            Column::number("change", "change").rank(0),
         ],
     )?;
     let mut row = |what: &str, quantity: Quantity, cell: &dyn Fn(f64) -> Cell| {
@@ -297,15 +297,15 @@ fn place_of(found: &Diff, at: usize) -> Cell {
 
 fn kernels(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
     let several = found.places.len() > 1;
-    let mut columns = vec![Column::text("kernel", "kernel"), Column::text("class", "class")];
-    columns.extend(several.then(|| Column::text("place", "place")));
+    let mut columns = vec![Column::text("kernel", "kernel"), Column::text("class", "class").rank(2)];
+    columns.extend(several.then(|| Column::text("place", "place").rank(0)));
     columns.extend([
         Column::number("launches_before", "launches before").rank(3),
         Column::number("launches_after", "after").rank(3),
         Column::number("each_before_us", "time before").unit("µs"),
         Column::number("each_after_us", "after").unit("µs"),
-        Column::number("difference_us", "difference").unit("µs"),
-        Column::number("change", "change"),
+        Column::number("difference_us", "difference").unit("µs").rank(0),
+        Column::number("change", "change").rank(0),
         Column::number("per_launch", "per launch").rank(2),
         Column::number("per_byte", "per byte").rank(2),
     ]);
@@ -348,15 +348,15 @@ fn kernels(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
 fn ranges(arguments: &Arguments, found: &Diff) -> Result<Table, ReportError> {
     let several = found.ranges.iter().any(|range| range.process != [None, None]);
     let mut columns = vec![Column::text("range", "range")];
-    columns.extend(several.then(|| Column::text("process", "process")));
+    columns.extend(several.then(|| Column::text("process", "process").rank(0)));
     columns.extend([
-        Column::text("time", "time"),
+        Column::text("time", "time").rank(0),
         Column::number("n_before", "n before").rank(2),
         Column::number("n_after", "after").rank(2),
         Column::number("mean_before_us", "mean before").unit("µs"),
         Column::number("mean_after_us", "after").unit("µs"),
         Column::number("difference_us", "difference").unit("µs"),
-        Column::number("change", "change"),
+        Column::number("change", "change").rank(0),
     ]);
     let mut table = Table::new("Ranges before and after: means of n instances", columns)?;
     for range in found.ranges.iter().take(arguments.top.unwrap_or(usize::MAX)) {

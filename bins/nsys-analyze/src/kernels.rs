@@ -149,14 +149,14 @@ pub(crate) fn titled(
         format!("{title}: each of {} places", found.places.len()),
         [
             Column::text("kernel", "kernel"),
-            Column::text("class", "class"),
-            Column::number("calls_least", "calls, least"),
-            Column::number("calls_most", "most"),
-            Column::number("total_least_ns", "total, least").unit("ns"),
-            Column::number("total_median_ns", "median").unit("ns"),
-            Column::number("total_most_ns", "most").unit("ns"),
-            Column::number("share", "share"),
-            Column::text("slowest", "slowest"),
+            Column::text("class", "class").rank(2),
+            Column::number("calls_least", "calls, least").rank(3),
+            Column::number("calls_most", "most").rank(3),
+            Column::number("total_least_ns", "total, least").unit("ns").rank(2),
+            Column::number("total_median_ns", "median").unit("ns").rank(2),
+            Column::number("total_most_ns", "most").unit("ns").rank(1),
+            Column::number("share", "share").rank(0),
+            Column::text("slowest", "slowest").rank(0),
         ],
     )?;
     for (kernel, name) in shown.iter().zip(names.of_kernels(shown)) {
@@ -191,10 +191,10 @@ fn together(title: &str, names: Names, shown: &[KernelTimes]) -> Result<Table, R
             Column::text("kernel", "kernel"),
             Column::text("class", "class"),
             Column::number("calls", "calls"),
-            Column::number("total_ns", "total").unit("ns"),
+            Column::number("total_ns", "total").unit("ns").rank(0),
             Column::number("mean_ns", "mean").unit("ns").rank(2),
             Column::number("median_ns", "median").unit("ns").rank(3),
-            Column::number("share", "share"),
+            Column::number("share", "share").rank(0),
         ],
     )?;
     for (kernel, name) in shown.iter().zip(names.of_kernels(shown)) {
@@ -230,15 +230,15 @@ fn pairs_table(pairs: &[Pair], names: Names) -> Result<Table, ReportError> {
         "Kernels of A and B",
         [
             Column::text("kernel", "kernel"),
-            Column::text("class", "class"),
+            Column::text("class", "class").rank(2),
             Column::number("calls_a", "calls A").rank(3),
             Column::number("calls_b", "calls B").rank(3),
             Column::number("total_a_ns", "total A").unit("ns"),
             Column::number("total_b_ns", "total B").unit("ns"),
             Column::number("mean_a_ns", "mean A").unit("ns").rank(2),
             Column::number("mean_b_ns", "mean B").unit("ns").rank(2),
-            Column::number("share_a", "share A"),
-            Column::number("share_b", "share B"),
+            Column::number("share_a", "share A").rank(0),
+            Column::number("share_b", "share B").rank(0),
         ],
     )?;
     let both: Vec<_> = pairs.iter().map(|pair| (pair.name.as_str(), pair.short.as_str())).collect();

@@ -174,15 +174,15 @@ fn on_gpus(pass: &Pass) -> Vec<(String, &GpuTimes)> {
 /// Each pass: on the host, projected onto each GPU, and the time in which the GPU was busy with it.
 fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
+    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
     columns.extend([
-        Column::text("time", "time"),
-        Column::number("n", "n"),
+        Column::text("time", "time").rank(0),
+        Column::number("n", "n").rank(2),
         Column::number("mean_ms", "mean").unit("ms"),
-        Column::number("median_ms", "median").unit("ms"),
-        Column::number("min_ms", "min").unit("ms"),
-        Column::number("max_ms", "max").unit("ms"),
-        Column::number("stddev_ms", "stddev").unit("ms"),
+        Column::number("median_ms", "median").unit("ms").rank(0),
+        Column::number("min_ms", "min").unit("ms").rank(2),
+        Column::number("max_ms", "max").unit("ms").rank(2),
+        Column::number("stddev_ms", "stddev").unit("ms").rank(2),
     ]);
     let mut table = Table::new(format!("Passes of {trace}"), columns)?;
     let mut row = |pass: &str, process: Option<Cell>, time: &str, times: &Times| {
@@ -216,14 +216,14 @@ fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
 /// How often steps begin.
 fn periods(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
+    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
     columns.extend([
-        Column::number("n", "n"),
+        Column::number("n", "n").rank(2),
         Column::number("per_second", "per s"),
-        Column::number("median_ms", "median").unit("ms"),
+        Column::number("median_ms", "median").unit("ms").rank(0),
         Column::number("p90_ms", "p90").unit("ms"),
-        Column::number("p99_ms", "p99").unit("ms"),
-        Column::number("max_ms", "max").unit("ms"),
+        Column::number("p99_ms", "p99").unit("ms").rank(2),
+        Column::number("max_ms", "max").unit("ms").rank(2),
         Column::number("outliers", "outliers"),
         Column::number("between_ms", "between").unit("ms"),
     ]);
@@ -253,12 +253,12 @@ fn spreads(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
         format!("Processes and GPUs of {trace} (means)"),
         [
             Column::text("pass", "pass"),
-            Column::text("time", "time"),
-            Column::number("places", "places"),
-            Column::number("min_ms", "min").unit("ms"),
+            Column::text("time", "time").rank(0),
+            Column::number("places", "places").rank(2),
+            Column::number("min_ms", "min").unit("ms").rank(2),
             Column::number("median_ms", "median").unit("ms"),
-            Column::number("max_ms", "max").unit("ms"),
-            Column::text("slowest", "slowest"),
+            Column::number("max_ms", "max").unit("ms").rank(0),
+            Column::text("slowest", "slowest").rank(0),
         ],
     )?;
     for found in &passes.spreads {
@@ -279,18 +279,18 @@ fn spreads(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
 fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     let several = passes.passes.iter().any(|pass| !pass.gpus.is_empty());
     let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
-    columns.extend(several.then(|| Column::text("gpu", "GPU")));
+    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
+    columns.extend(several.then(|| Column::text("gpu", "GPU").rank(0)));
     columns.extend([
-        Column::number("host_ms", "host").unit("ms"),
+        Column::number("host_ms", "host").unit("ms").rank(0),
         Column::number("gpu_begins_after_ms", "GPU begins after").unit("ms"),
         Column::number("gpu_ends_after_ms", "GPU ends after").unit("ms"),
-        Column::number("gpu_projected_ms", "projected").unit("ms"),
+        Column::number("gpu_projected_ms", "projected").unit("ms").rank(0),
         Column::number("gaps_ms", "own gaps").unit("ms"),
-        Column::number("gpu_idle_ms", "GPU idle").unit("ms"),
+        Column::number("gpu_idle_ms", "GPU idle").unit("ms").rank(0),
         Column::number("host_blocked_ms", "host blocked").unit("ms"),
-        Column::number("kernels", "kernels"),
-        Column::number("gpu_ops", "GPU ops"),
+        Column::number("kernels", "kernels").rank(2),
+        Column::number("gpu_ops", "GPU ops").rank(2),
     ]);
     let title = format!("Host and GPU of {trace}: projected = host - begins after + ends after (means)");
     let mut table = Table::new(title, columns)?;
@@ -319,15 +319,15 @@ fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
 /// Each pass against the times measured outside.
 fn against(trace: &str, passes: &Passes, measured: &Times) -> Result<Table, ReportError> {
     let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process")));
+    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
     columns.extend([
         Column::number("measured_ms", "measured").unit("ms"),
-        Column::number("host_ms", "host").unit("ms"),
-        Column::number("host_difference_ms", "host - measured").unit("ms"),
-        Column::number("host_change", "change"),
-        Column::number("gpu_projected_ms", "projected").unit("ms"),
-        Column::number("gpu_projected_difference_ms", "projected - measured").unit("ms"),
-        Column::number("gpu_projected_change", "change"),
+        Column::number("host_ms", "host").unit("ms").rank(0),
+        Column::number("host_difference_ms", "host - measured").unit("ms").rank(2),
+        Column::number("host_change", "change").rank(0),
+        Column::number("gpu_projected_ms", "projected").unit("ms").rank(0),
+        Column::number("gpu_projected_difference_ms", "projected - measured").unit("ms").rank(2),
+        Column::number("gpu_projected_change", "change").rank(0),
     ]);
     let mut table = Table::new(format!("{trace} against what was measured outside (means)"), columns)?;
     for pass in &passes.passes {

@@ -80,7 +80,10 @@ impl Output<'_> {
         }
         let table = layers(&document)?;
         let text = table.render(format, options)?;
-        Ok(if format.is_csv() { text } else { self.heading(&document) + &text })
+        if format.is_csv() {
+            return Ok(text);
+        }
+        Ok(format.sentences(&self.heading(&document), options) + &text)
     }
 
     fn document(&self) -> Result<Document<'_>, FlopError> {
@@ -181,11 +184,11 @@ fn layers(document: &Document<'_>) -> Result<Table, ReportError> {
         [
             Column::text("layer", "layer"),
             Column::text("step", "step"),
-            Column::number("time_us", "time").unit("µs"),
-            Column::number("low_us", "from"),
-            Column::number("high_us", "to"),
-            Column::number("share", "share"),
-            Column::number("flops", "work").unit("FLOP"),
+            Column::number("time_us", "time").unit("µs").rank(0),
+            Column::number("low_us", "from").rank(2),
+            Column::number("high_us", "to").rank(2),
+            Column::number("share", "share").rank(0),
+            Column::number("flops", "work").unit("FLOP").rank(3),
             Column::text("bottleneck", "bound by"),
             Column::text("from", "source"),
         ],

@@ -48,11 +48,11 @@ fn peaks(ceilings: &Ceilings) -> Result<Table, ReportError> {
         format!("Peaks of {}, {} {what}{clock}", ceilings.device, ceilings.units),
         [
             Column::text("precision", "precision"),
-            Column::text("instruction", "instruction"),
-            Column::number("peak", "peak").unit("TFLOP/s"),
-            Column::number("spread", "spread"),
-            Column::number("ridge", "ridge").unit("FLOP/B"),
-            Column::number("one_thread", "one thread").unit("TFLOP/s"),
+            Column::text("instruction", "instruction").rank(0),
+            Column::number("peak", "peak").unit("TFLOP/s").rank(0),
+            Column::number("spread", "spread").rank(3),
+            Column::number("ridge", "ridge").unit("FLOP/B").rank(1),
+            Column::number("one_thread", "one thread").unit("TFLOP/s").rank(2),
         ],
     )?;
     let memory = ceilings.levels.last().map(|level| level.read);
@@ -135,11 +135,11 @@ fn bandwidth(title: &str, curve: &[Bandwidth]) -> Result<Table, ReportError> {
         [
             column("bytes", "working set"),
             column("read", "read"),
-            column("read_spread", "±"),
+            column("read_spread", "±").rank(2),
             column("write", "write"),
-            column("write_spread", "±"),
+            column("write_spread", "±").rank(2),
             column("copy", "copy"),
-            column("copy_spread", "±"),
+            column("copy_spread", "±").rank(2),
         ],
     )?;
     for point in curve {

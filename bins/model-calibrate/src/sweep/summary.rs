@@ -26,7 +26,7 @@ pub(super) fn of_plan(plan: &RunPlan) -> Result<(), Failure> {
         *count += u64::from(row.count);
     }
     let columns = columns().into_iter().chain([
-        Column::number("rows", "rows"),
+        Column::number("rows", "rows").rank(0),
         Column::number("energy", "with energy"),
         Column::number("counted", "with counters"),
     ]);
@@ -46,12 +46,12 @@ pub(super) fn of_rows(rows: &[Row]) -> Result<(), Failure> {
         kinds.entry(kind(&row.engine, &point)).or_default().push(row);
     }
     let columns = columns().into_iter().chain([
-        Column::number("rows", "rows"),
+        Column::number("rows", "rows").rank(0),
         Column::number("shortest_us", "shortest").unit("us"),
         Column::number("longest_us", "longest").unit("us"),
         Column::number("interval", "median interval"),
-        Column::number("with_energy", "with energy"),
-        Column::number("with_counters", "with counters"),
+        Column::number("with_energy", "with energy").rank(2),
+        Column::number("with_counters", "with counters").rank(2),
     ]);
     let rows = kinds.into_iter().map(|(kind, rows)| {
         let times = || rows.iter().map(|row| row.measurement.time.median_ns / 1e3);
@@ -83,9 +83,9 @@ fn median_interval(rows: &[&Row]) -> Option<f64> {
 fn columns() -> Vec<Column> {
     vec![
         Column::text("engine", "engine"),
-        Column::text("workload", "workload"),
-        Column::text("precision", "precision"),
-        Column::text("mode", "mode"),
+        Column::text("workload", "workload").rank(0),
+        Column::text("precision", "precision").rank(0),
+        Column::text("mode", "mode").rank(0),
     ]
 }
 

@@ -40,9 +40,9 @@ pub(super) fn section(
         [
             Column::number("gpu", "GPU"),
             Column::number("start_ms", "from").unit("ms"),
-            Column::number("length_ms", "for").unit("ms"),
+            Column::number("length_ms", "for").unit("ms").rank(0),
             Column::text("after", "after"),
-            Column::text("before", "before"),
+            Column::text("before", "before").rank(0),
         ],
     )
     .map_err(|error| report(&error))?;
@@ -72,14 +72,14 @@ fn activity_table(activity: &[GpuActivity], occupancy: &Occupancy) -> Result<Tab
         "From the first operation to the last",
         [
             Column::number("pid", "process"),
-            Column::number("gpu", "GPU"),
+            Column::number("gpu", "GPU").rank(0),
             Column::number("extent_ms", "first to last").unit("ms"),
-            Column::number("busy_ms", "busy").unit("ms"),
+            Column::number("busy_ms", "busy").unit("ms").rank(2),
             Column::number("idle_ms", "idle").unit("ms"),
-            Column::number("busy_share", "busy"),
-            Column::number("kernels_ms", "kernels").unit("ms"),
-            Column::number("copies_ms", "copies").unit("ms"),
-            Column::number("sets_ms", "sets").unit("ms"),
+            Column::number("busy_share", "busy").rank(0),
+            Column::number("kernels_ms", "kernels").unit("ms").rank(2),
+            Column::number("copies_ms", "copies").unit("ms").rank(3),
+            Column::number("sets_ms", "sets").unit("ms").rank(3),
         ],
     )?;
     for gpu in occupancy.gpus() {

@@ -121,10 +121,10 @@ fn times_table(title: &str, what: &str, more: Option<&str>) -> Result<Table, Rep
     let mut columns = vec![
         Column::text(what.to_owned(), what.to_owned()),
         Column::number("count", "count"),
-        Column::number("total_ns", "total").unit("ns"),
+        Column::number("total_ns", "total").unit("ns").rank(0),
         Column::number("mean_ns", "mean").unit("ns"),
-        Column::number("median_ns", "median").unit("ns"),
-        Column::number("min_ns", "min").unit("ns"),
+        Column::number("median_ns", "median").unit("ns").rank(2),
+        Column::number("min_ns", "min").unit("ns").rank(2),
         Column::number("max_ns", "max").unit("ns"),
     ];
     columns.extend(more.map(|more| Column::number(more.to_owned(), more.to_owned())));

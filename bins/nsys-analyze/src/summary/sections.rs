@@ -200,14 +200,14 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
     columns.extend(by_process.then(|| Column::text("process", "process")));
     columns.extend([
         Column::text("kind", "kind"),
-        Column::number("n", "n"),
-        Column::number("host_total_ms", "host, all").unit("ms"),
+        Column::number("n", "n").rank(2),
+        Column::number("host_total_ms", "host, all").unit("ms").rank(0),
         Column::number("host_self_ms", "host, self").unit("ms"),
-        Column::number("host_median_ms", "host, median").unit("ms"),
+        Column::number("host_median_ms", "host, median").unit("ms").rank(2),
     ]);
     let gpu = [
-        Column::number("n_gpu", "n with GPU work"),
-        Column::number("gpu_median_ms", "GPU projected, median").unit("ms"),
+        Column::number("n_gpu", "n with GPU work").rank(2),
+        Column::number("gpu_median_ms", "GPU projected, median").unit("ms").rank(2),
         Column::number("busy_median_ms", "GPU busy, median").unit("ms"),
     ];
     let worked = ranges.iter().any(|range| range.gpu.is_some());
@@ -345,10 +345,10 @@ fn shares_table(found: &Shares) -> Result<Table, ReportError> {
         format!("Sums over all instances{place}"),
         [
             Column::text("work", "work"),
-            Column::number("kernels", "different kernels"),
+            Column::number("kernels", "different kernels").rank(2),
             Column::number("calls", "calls"),
             Column::number("total_ns", "total").unit("ns"),
-            Column::number("share", "share"),
+            Column::number("share", "share").rank(0),
         ],
     )?;
     for share in &found.shares {
@@ -456,10 +456,10 @@ fn attention_table(parts: &[Shares]) -> Result<Table, ReportError> {
         "GPU time of attention's ranges",
         [
             Column::text("range", "range"),
-            Column::number("instances", "n"),
+            Column::number("instances", "n").rank(2),
             Column::number("total_ns", "total").unit("ns"),
             Column::number("mean_ns", "mean").unit("ns"),
-            Column::text("work", "work"),
+            Column::text("work", "work").rank(0),
         ],
     )?;
     for part in parts {

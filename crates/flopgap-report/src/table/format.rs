@@ -1,5 +1,8 @@
 use std::{fmt, str::FromStr};
 
+use super::TextOptions;
+use crate::text::wrap;
+
 /// How a table is written.
 ///
 /// ```
@@ -42,6 +45,22 @@ impl Format {
 }
 
 impl Format {
+    /// Sentences beside tables: in lines that fit the terminal if tables do, otherwise unchanged.
+    ///
+    /// ```
+    /// use flopgap_report::table::{Format, TextOptions};
+    ///
+    /// let narrow = TextOptions { width: Some(10), ..TextOptions::default() };
+    /// assert_eq!(Format::Table.sentences("a step of 40.861 ms", &narrow), "a step of\n40.861 ms");
+    /// assert_eq!(Format::Markdown.sentences("a step of 40.861 ms", &narrow), "a step of 40.861 ms");
+    /// ```
+    pub fn sentences(self, text: &str, options: &TextOptions) -> String {
+        match options.width.filter(|_| self == Self::Table) {
+            Some(width) => wrap(text, width.into()).join("\n"),
+            None => text.to_owned(),
+        }
+    }
+
     /// Whether it is CSV of either kind: one table of exact values.
     pub fn is_csv(self) -> bool {
         matches!(self, Self::Csv | Self::CsvEscaped)
