@@ -9,8 +9,7 @@ use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_phases::{Sum, Totals};
 use flopgap_report::numbers::group_thousands;
-use flopgap_report::table::TextOptions;
-use flopgap_report::text::wrap;
+use flopgap_report::table::{Format, TextOptions};
 use serde_json::{Map, Value, json};
 
 use crate::groups::{By, Group, groups, share, time_share};
@@ -83,10 +82,8 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
                 let table = columns::table_for_readers(title(by), &shown(by)?, &profile.totals)?;
                 sections.push(table.render(format.into(), &options)?);
             }
-            sections.extend(gaps::no_work(profile).map(|why| match options.width {
-                Some(width) => wrap(&why, width.into()).join("\n"),
-                None => why,
-            }));
+            let sentence = |why: String| Format::from(format).sentences(&why, &options);
+            sections.extend(gaps::no_work(profile).map(sentence));
             Ok(sections.join("\n"))
         }
     }
