@@ -370,7 +370,7 @@ impl Fingerprint {
 struct Sums {
     profile: Profile,
     gaps: BTreeMap<(Unknown, Option<(u32, u32)>), Missing>,
-    gaps_of_sums: [Lacking; 3],
+    missing: [Lacking; 3],
 }
 
 impl Sums {
@@ -422,7 +422,7 @@ impl Sums {
     }
 
     fn add(&mut self, counted: &Counted) -> Result<(), FlopError> {
-        let Sums { profile, gaps, gaps_of_sums } = self;
+        let Sums { profile, gaps, missing } = self;
         let &Counted { slot, launches, ref flops, ref facts, place, capability, .. } = counted;
         profile.whole.durations_ns.extend(flops.duration_ns.map(|time| time.value));
         profile.kernels[slot].totals.add(launches, flops, facts)?;
@@ -435,7 +435,7 @@ impl Sums {
             gaps.extend(missing.map(|missing| (key, missing)));
         }
         let measured = [flops.dram_bytes, flops.l2_bytes, flops.duration_ns];
-        for (gap, count) in gaps_of_sums.iter_mut().zip(measured) {
+        for (gap, count) in missing.iter_mut().zip(measured) {
             let earlier = || {
                 profile.kernels.iter().enumerate().map(|(other, kernel)| {
                     let these = if other == slot { launches } else { 0 };
@@ -451,14 +451,14 @@ impl Sums {
     }
 
     fn finish(self) -> Profile {
-        let Sums { mut profile, gaps, gaps_of_sums } = self;
+        let Sums { mut profile, gaps, missing } = self;
         let gap = |((reason, capability), missing): ((Unknown, _), _)| Gap {
             reason,
             missing,
             counters: reason.counters_to_record(capability),
         };
         profile.gaps = gaps.into_iter().map(gap).collect();
-        profile.missing = gaps_of_sums.map(Lacking::of_some);
+        profile.missing = missing.map(Lacking::of_some);
         // A kernel whose launches were all left undecided.
         profile.kernels.retain(|kernel| kernel.totals.launches > 0);
         profile.sort();
