@@ -95,7 +95,7 @@ fn builder(ort: &Runtime, model: &Model, optimization: Optimization) -> Result<S
     // Threads that spin for the next run take the cores from the reference kernels.
     builder = builder.with_config_entry("session.force_spinning_stop", "1").map_err(failed(action))?;
     match model {
-        // Without VNNI, products of unsigned and signed 8-bit integers overflow 16 bits and are wrong.
+        // Without VNNI, products of unsigned and signed 8-bit integers overflow 16 bits.
         Model::Bytes(_) => builder = builder.with_precise_qmm().map_err(failed(action))?,
         // Users' models run as their users run them.
         Model::File { shapes, .. } => {

@@ -1,4 +1,5 @@
-//! The steps of a trace, and the threads whose work belongs to them although the trace does not say so.
+//! The steps of a trace, and the threads whose work belongs to them although the trace does not
+//! say so.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
