@@ -38,8 +38,8 @@ impl fmt::Display for Warning {
 #[non_exhaustive]
 pub enum WarningKind {
     /// An id occurs again, apart from its first rows: reports were put together without their
-    /// headers, or the rows of one launch stand apart. [`Reader`](crate::Reader) yields a launch for
-    /// each place, and [`read`](crate::read) joins those of one kernel and shape.
+    /// headers, or the rows of one launch stand apart. [`Reader`](crate::Reader) yields a launch
+    /// for each place, and [`read`](crate::read) joins those of one kernel and shape.
     LaunchRepeated {
         /// ncu's id of the launch.
         id: u64,

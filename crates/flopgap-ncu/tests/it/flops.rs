@@ -351,8 +351,8 @@ fn work_on_tensor_cores_that_was_not_counted_is_unknown() {
         Unknown::TensorCores(Some(Precision::TensorFp16)).counters_to_record(Some((7, 5))),
         ["sm__ops_path_tensor_src_fp16_dst_fp16.sum", "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum"]
     );
-    // A product whose name says nothing: however many fused multiply-adds there are, products on the
-    // tensor cores may be beside them.
+    // A product whose name says nothing: however many fused multiply-adds there are, products on
+    // the tensor cores may be beside them.
     let product = Arithmetic { is_product: true, ..Arithmetic::default() };
     assert_eq!(of_kernel(&three, "nvjet_sm90_tst", &product).work(), Err(Unknown::PerhapsTensorCores));
     assert_eq!(of_kernel(&three, "cudnn_generated", &product).work(), Err(Unknown::PerhapsTensorCores));
