@@ -81,7 +81,7 @@ fn what_is_not_compared_is_said_in_any_case() {
     }
     let compare = |more: &str| run(&mut fake(&["compare", text(&a), text(&b), more]));
     let (quiet, verbose) = (compare("-q"), compare("-v"));
-    quiet.expect(0, &["hyper-profile: not compared: 1 configuration that only "]);
+    quiet.expect(0, &["fake_counters: not compared: 1 configuration that only "]);
     assert_eq!(quiet.stderr.lines().count(), 1, "{quiet:?}");
     verbose.expect(0, &["a: run directory, records of 2 configurations", "not compared: "]);
     assert_eq!(quiet.stdout, verbose.stdout);
