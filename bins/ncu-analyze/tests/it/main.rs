@@ -6,9 +6,20 @@ mod selection;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use tempfile::TempDir;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+/// The report of a recorded BF16 step with its text changed, in a folder of its own.
+fn changed_step(change: impl FnOnce(&str) -> String) -> (TempDir, PathBuf) {
+    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("three.csv");
+    std::fs::write(&report, change(&text)).unwrap();
+    (folder, report)
 }
 
 struct Output {
@@ -343,12 +354,9 @@ fn ranges_before_the_kernels_names_are_not_kernels() {
 /// The three counters that a 32-bit network needs, of a BF16 step: nothing shows its products as 0.
 #[test]
 fn unknown_work_is_never_printed_as_zero() {
-    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
-    let text = text.replace("sm__ops_path_tensor", "not__recorded").replace("_pipe_tensor", "_not_recorded");
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("three.csv");
-    std::fs::write(&report, text).unwrap();
+    let (_folder, report) = changed_step(|text| {
+        text.replace("sm__ops_path_tensor", "not__recorded").replace("_pipe_tensor", "_not_recorded")
+    });
     let path = report.to_str().unwrap();
     let kernels = |format: &str| run(&["kernels", path, "--by", "class", "--format", format]);
 
@@ -450,11 +458,7 @@ fn what_is_not_known_is_named_with_its_place() {
 /// The overheads of a network whose products were not counted would be made up.
 #[test]
 fn overhead_refuses_products_that_were_not_counted() {
-    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("three.csv");
-    std::fs::write(&report, text.replace("sm__ops_path_tensor", "not__recorded")).unwrap();
+    let (_folder, report) = changed_step(|text| text.replace("sm__ops_path_tensor", "not__recorded"));
     let path = report.to_str().unwrap();
     let refused = run(&["overhead", "-n", "4", "-d", "512", "-m", "64", "--forward-backward", path]);
     assert_eq!((refused.code, refused.stdout.as_str()), (3, ""));

@@ -1,6 +1,6 @@
 //! Parts of reports, and several reports at once.
 
-use crate::{fixture, rows, run};
+use crate::{changed_step, fixture, rows, run};
 
 /// Launches of the step in `lm_raw`, of which autograd's thread launches most of the backward pass
 /// without a range of its own.
@@ -25,13 +25,11 @@ fn a_phase_says_how_much_of_the_report_it_is_and_what_is_in_it_by_process() {
 /// launches.
 #[test]
 fn launches_that_may_lie_in_a_range_are_named() {
-    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
     let item = "\"\"<default domain>:step_0:none:none:none:none:none:none\"\"  ";
-    assert!(text.contains(item));
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("passes.csv");
-    std::fs::write(&report, text.replace(item, "")).unwrap();
+    let (_folder, report) = changed_step(|text| {
+        assert!(text.contains(item));
+        text.replace(item, "")
+    });
     let backward = run(&["kernels", report.to_str().unwrap(), "--phase", "backward", "--by", "class"]);
     assert!(backward.stdout.starts_with("By class, backward, 1 of 141 launches\n"), "{}", backward.stdout);
     let warning = "warning: ";
@@ -135,18 +133,17 @@ fn what_was_not_recorded_has_no_column_but_the_work_is_unknown() {
 /// The reasons of a BF16 step in which only FADD, FMUL and FFMA were counted.
 #[test]
 fn products_of_which_none_is_known_have_their_reasons_below_the_table() {
-    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("three.csv");
-    std::fs::write(&report, text.replace("sm__ops_path_tensor", "not__recorded")).unwrap();
-    let products = text.lines().filter(|line| line.contains("\"nvjet_sm90")).count();
+    let mut products = 0;
+    let (_folder, report) = changed_step(|text| {
+        products = text.lines().filter(|line| line.contains("\"nvjet_sm90")).count();
+        text.replace("sm__ops_path_tensor", "not__recorded")
+    });
     let shown = run(&["kernels", report.to_str().unwrap(), "--by", "kernel", "--kernel", "nvjet"]);
     let why = format!(
         "The FLOPs of all {products} launches are unknown: the bf16 operations of the tensor cores were not counted."
     );
     assert_eq!(shown.stdout.lines().last(), Some(&*why), "{}", shown.stdout);
-    // With five launches of another report, of which nothing was counted.
+    // With five launches of another report without counters.
     let graph = fixture("ncu/h200_kernels_graph_nvtx.ncu-rep");
     let paths = [report.to_str().unwrap(), graph.to_str().unwrap()];
     let both = run(&["kernels", paths[0], paths[1], "--kernel", "nvjet", "--kernel", "axpy"]);
@@ -218,7 +215,7 @@ fn a_damaged_report_of_a_directory_does_not_stop_the_others() {
         let named: Vec<&str> = named.collect();
         assert!(named.len() == 1 && named[0].contains(place), "{name}: {}", answer.stderr);
     }
-    // What ncu could not record is no damage.
+    // What ncu could not record is not damage.
     for name in ["a.ncu-rep", "c.csv"] {
         std::fs::remove_file(folder.path().join(name)).unwrap();
     }
