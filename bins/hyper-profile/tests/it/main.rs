@@ -271,7 +271,7 @@ fn a_record_without_its_last_launch_is_named_and_left_out() {
     assert!(forced.stderr.contains(reason), "{}", forced.stderr);
 }
 
-/// 32 times theory, which earlier versions did not report: a record under other sizes, of which the
+/// 32 times theory, once accepted silently: a record under other sizes, of which the
 /// first says what contradicts it.
 #[test]
 fn a_record_of_other_sizes_is_refused_with_those_that_ran() {

@@ -1,7 +1,7 @@
 //! Launches that were read before the names of their metrics.
 //!
 //! ncu 2023.3 writes a result as soon as it is there and adds what its string table lacked in later
-//! blocks, so an index beyond the table is no damage. Only the end of the file proves that a name
+//! blocks, so an index beyond the table is not damage. Only the end of the file proves that a name
 //! is missing, and then it is the metric that is lost, not the launch (NVIDIA's reader shows such a
 //! metric without a name).
 

@@ -16,9 +16,8 @@ use flopgap_mlp::dense::{Activation, Network, Precision};
 
 use super::draws::{Draw, from_environment};
 
-/// Seconds that a source may take a core. All take less than 10 where nothing else runs; one took
-/// 17 on a busy machine. What is held off here took minutes.
-const MOST: f64 = 40.0;
+/// Seconds that a source may take a core.
+const MOST: f64 = 10.0;
 
 /// Seconds of a core that this thread has had, or where the system does not say, that have passed.
 fn seconds_of_this_thread(begin: Instant) -> f64 {
