@@ -3,13 +3,13 @@
 mod activations;
 mod agreement;
 mod biases;
-mod compile_times;
 mod cpu;
 mod device;
 mod draws;
 mod file;
 mod kernels;
 mod large;
+mod machine_code;
 mod padding;
 mod refusals;
 mod training;
