@@ -57,13 +57,16 @@ pub fn search_folders() -> Vec<PathBuf> {
 }
 
 /// The directories that Python may import packages from, as far as the environment and the usual
-/// places tell: those of `$PYTHONPATH`, `$VIRTUAL_ENV`, `$CONDA_PREFIX`, of the `python3` that a
-/// command line starts, of the user and of the system. They need not exist.
+/// places tell: those of `$PYTHONPATH`, of the environment whose `python` this process was started
+/// as, of `$VIRTUAL_ENV`, `$CONDA_PREFIX`, of the `python3` that a command line starts, of the user
+/// and of the system. They need not exist.
 pub fn python_packages() -> Vec<PathBuf> {
     let mut packages: Vec<PathBuf> =
         env::var_os("PYTHONPATH").map(|paths| env::split_paths(&paths).collect()).unwrap_or_default();
+    // A virtual environment that nobody activated: `environment/bin/python script.py`.
     let mut roots: Vec<PathBuf> =
-        ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from).collect();
+        env::args_os().next().and_then(|program| environment_of(&program)).into_iter().collect();
+    roots.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from));
     let searched = env::var_os("PATH").unwrap_or_default();
     let mut commands = env::split_paths(&searched).filter(|folder| folder.join("python3").is_file());
     roots.extend(commands.next().as_deref().and_then(Path::parent).map(Path::to_owned));
@@ -78,6 +81,14 @@ pub fn python_packages() -> Vec<PathBuf> {
         }
     }
     packages
+}
+
+/// The environment of Python, from the path that it was started by.
+fn environment_of(program: &OsStr) -> Option<PathBuf> {
+    let program = Path::new(program);
+    let is_python = program.file_name()?.as_encoded_bytes().starts_with(b"python");
+    let folder = program.parent().filter(|folder| is_python && folder.ends_with("bin"))?;
+    folder.parent().map(Path::to_owned)
 }
 
 /// The entries of `directory` whose name `wanted` accepts, highest version first.
@@ -210,6 +221,17 @@ mod tests {
             .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         assert_eq!(found, ["libnvrtc.so.13", "libnvrtc.so.9.2", "libnvrtc.so"]);
+    }
+
+    #[test]
+    fn a_python_in_bin_is_in_an_environment() {
+        let of = |program: &str| environment_of(OsStr::new(program));
+        assert_eq!(of("/home/venv/bin/python3.11"), Some("/home/venv".into()));
+        assert_eq!(of("venv/bin/python"), Some("venv".into()));
+        assert_eq!(of("bin/python"), Some("".into()));
+        assert_eq!(of("python"), None);
+        assert_eq!(of("target/release/python"), None);
+        assert_eq!(of("/usr/local/bin/flopgap"), None);
     }
 
     #[test]
