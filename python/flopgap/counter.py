@@ -19,10 +19,12 @@ from typing import Any
 from . import _flopgap
 from .errors import CountError
 from .metrics import part_of
-from .modules import Labels, at_current_node, follow_modules, follow_ranges, phase_of_thread
+from .modules import Labels, at_current_node, follow_backward, follow_modules, follow_ranges, phase_of_thread
 from .peaks import Peaks, peaks_of
+from .profiling import is_profiling, kernels_traced
 from .result import Counts, Row, merged
-from .theory import Theory, make_mode
+from .observe import Observation, observed
+from .theory import Theory, observer
 
 __all__ = ["Counter", "count", "counting", "presets", "region"]
 
@@ -145,7 +147,8 @@ class Counter:
     :param device: the GPU, as a number or as PyTorch names it. Without it, PyTorch's current one.
     :param limit: how many launches, or changes from a region or module to the next, there is room for.
     :param peaks: what the GPU can do at most, see :func:`flopgap.peaks_of`.
-    :param timed: run the function so many times more without counting, to know its time.
+    :param timed: run the function so many times more without counting, to know its own time (the median), which utilization is over.
+        A time that you have measured goes to :meth:`Counts.with_time`.
 
     A counter gives the GPU's counters back after each count and takes CUPTI out of the process. As a context manager it keeps them until the
     end of the block: the second and later counts take 0.05 s instead of 0.35 s and the time of the function. ``torch.profiler`` works
@@ -179,6 +182,8 @@ class Counter:
             raise ValueError(f"depth={depth!r}: a whole number from 0")
         if theory not in (True, False, "eager"):
             raise ValueError(f"theory={theory!r}: True, False or 'eager'")
+        if not isinstance(timed, int) or timed < 0:
+            raise ValueError(f"timed={timed!r}: a whole number from 0")
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise ValueError(f"limit={limit!r}: a whole number from 1")
         if model is None:
@@ -187,7 +192,8 @@ class Counter:
             self.models = tuple(model) if isinstance(model, (list, tuple)) else (model,)
         self.depth, self.theory, self.limit, self.timed = depth, theory, limit, timed
         self.device = _device_index(device)
-        self._peaks = peaks
+        # What is wrong with them is said before anything runs.
+        self._peaks = None if peaks is None else peaks_of("", peaks)
         self._keeps = False
 
     @property
@@ -211,8 +217,10 @@ class Counter:
         """Calls the function and counts what it makes the GPU execute. What it returns is in :attr:`Counts.value`."""
         if not callable(fn):
             raise TypeError(f"{fn!r} cannot be called: give the function and its arguments, not what it returned")
-        if inspect.iscoroutinefunction(fn):
+        if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
             raise TypeError("a coroutine cannot be counted: count what it calls")
+        if inspect.isgeneratorfunction(fn):
+            raise TypeError("a call of a generator runs nothing: count what goes through it, as in lambda: list(generator())")
         with _measurement(self) as measurement:
             return measurement.run(lambda: fn(*args, **kwargs))
 
@@ -399,6 +407,7 @@ class _Measurement:
         session.start_pass()
         with ExitStack() as stack:
             self.labels = labels
+            traced = stack.enter_context(kernels_traced())
             self._follow(stack, labels)
             labels.start()
             try:
@@ -408,6 +417,11 @@ class _Measurement:
                 self.labels = None
         if is_open:
             session.leave()
+        if traced():
+            raise CountError(
+                "what was counted ran torch.profiler: while it traces kernels, CUPTI counts no instructions and too many bytes",
+                "count the function without its profiler, or profile the processor only",
+            )
         if failures:
             raise failures[0]
         done.append(session.end_pass())
@@ -417,8 +431,10 @@ class _Measurement:
             self.results.append(_rows(session, rows, metrics, labels))
             if labels.overflowed:
                 self.notes.append(f"there was room for {limit} regions: give a larger limit")
-            if labels.ambiguous:
-                self.notes.append("modules ran forward on several threads: backward is not split by module")
+            if labels.ambiguous and "module" in self.counter.by:
+                self.notes.append(f"{labels.ambiguous}: backward is not split by module")
+            if labels.concurrent and labels.with_calls:
+                self.notes.append("operators ran on several threads at once: which of them launched what is not certain")
         _refuse(counter)
 
     def _room(self) -> int:
@@ -439,22 +455,26 @@ class _Measurement:
             if "module" in counter.by:
                 raise CountError("there are no modules: PyTorch is not imported")
             return
-        compiled = _is_compiled(torch)
         wanted = counter.theory is True and self.theory is None
         if "module" in counter.by:
             stack.enter_context(follow_modules(labels, counter.depth, counter.models))
-        if compiled:
-            # PyTorch runs nothing compiled while operators are dispatched to somebody.
-            if wanted:
-                self.theory = Theory(unseen=[_COMPILED])
-                self.notes.append(_COMPILED)
-            if "module" in counter.by and _BACKWARD not in self.notes:
-                self.notes.append(_BACKWARD)
-        elif wanted or "module" in counter.by or labels.with_calls:
+        if wanted or "module" in counter.by or labels.with_calls:
+            stack.enter_context(follow_backward(labels))
             theory = Theory()
-            stack.enter_context(_followed(theory, labels))
-            if wanted:
-                self.theory = theory
+            # Called when nothing is observed any more.
+            stack.callback(lambda: self._followed(theory, observation, wanted))
+            observation = stack.enter_context(_followed(theory, labels))
+
+    def _followed(self, theory: Theory, observation: Observation, wanted: bool) -> None:
+        if observation.opaque_tensors:
+            theory.unseen.append(f"theory is not known: what runs on tensors of {', '.join(sorted(observation.opaque_tensors))} is not seen")
+            self.notes += theory.unseen if wanted else []
+        if observation.compiled:
+            theory = Theory(unseen=[_COMPILED])
+            self.notes += [_COMPILED] if wanted else []
+            self.notes += [_BACKWARD] if "module" in self.counter.by else []
+        if wanted:
+            self.theory = theory
 
     def _theory_alone(self, work: Callable[[], Any]) -> None:
         torch = sys.modules.get("torch")
@@ -465,6 +485,7 @@ class _Measurement:
         with ExitStack() as stack:
             if "module" in self.counter.by:
                 stack.enter_context(follow_modules(labels, self.counter.depth, self.counter.models))
+            stack.enter_context(follow_backward(labels))
             stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(_followed(self.theory, labels))
             work()
@@ -495,17 +516,14 @@ class _Measurement:
             chip=self.gpu.chip,
             runs=self.runs,
             theory=self.theory,
-            peaks=peaks_of(self.gpu.name, self.counter._peaks),
+            peaks=self.counter._peaks or peaks_of(self.gpu.name),
             seconds=seconds,
             notes=tuple(dict.fromkeys(self.notes)),
             value=self.value,
         )
 
 
-_COMPILED = (
-    "theory is not known: compiled code is in this process, and PyTorch runs compiled code as it is only where nobody follows its "
-    "operators; theory='eager' runs the function once more without it"
-)
+_COMPILED = "theory is not known: compiled code ran, whose operators nobody sees; theory='eager' runs the function once more without it"
 _BACKWARD = "modules of compiled code are distinguished only where they are not compiled together, and not in backward"
 
 
@@ -513,9 +531,9 @@ def _followed(theory: Theory, labels: Labels) -> Any:
     def before(call: int) -> tuple[str, str]:
         at_current_node(labels)
         path, phase = labels.before_call(call)
-        return path, phase or phase_of_thread()
+        return path, phase or phase_of_thread(labels)
 
-    return make_mode(theory, _DEVICES, before, labels.after_call)
+    return observed(observer(theory, _DEVICES, before, labels.after_call))
 
 
 def _rows(session: Any, rows: str, metrics: Sequence[str], labels: Labels) -> list[Row]:
@@ -550,20 +568,12 @@ def _presets(gpu: Any, what: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]
     return [(name, known[name]) for name in names]
 
 
-def _is_compiled(torch: Any) -> bool:
-    """Whether something was compiled in this process by ``torch.compile``."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    if utils is None:
-        return False
-    return any(utils.counters[kind].get(name, 0) for kind, name in (("frames", "ok"), ("stats", "unique_graphs")))
-
-
 def _refuse(counter: Counter) -> None:
     """Refuses where counts would be wrong or never end."""
     torch = sys.modules.get("torch")
     if torch is None:
         return
-    if _is_profiling(torch):
+    if is_profiling():
         raise CountError(
             "torch.profiler is active: while it traces kernels, CUPTI counts no instructions and too many bytes",
             "count outside of the profiler",
@@ -573,14 +583,6 @@ def _refuse(counter: Counter) -> None:
             "launches cannot be counted one by one where NCCL's kernels wait for other processes",
             "count by region or module: by='region'",
         )
-
-
-def _is_profiling(torch: Any) -> bool:
-    """Whether PyTorch's profiler is active, as against ranges for NVTX or ITT, which trace nothing."""
-    if not torch.autograd._profiler_enabled():
-        return False
-    kind = getattr(torch._C._autograd, "_profiler_type", None)
-    return kind is None or kind().name not in ("NONE", "NVTX", "ITT")
 
 
 def _has_nccl(torch: Any) -> bool:

@@ -6,15 +6,20 @@ A :class:`Labels` knows the place that is current on whatever thread, and report
 from __future__ import annotations
 
 import bisect
+import functools
 import importlib
+import inspect
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Label", "Labels", "follow_modules", "follow_ranges"]
+from .patches import replace
+
+__all__ = ["Label", "Labels", "follow_backward", "follow_modules", "follow_ranges"]
 
 #: Where the work goes for which the counters had no more room.
 BEYOND = "(beyond the limit)"
@@ -51,15 +56,21 @@ class Labels:
         self._names: list[str] = []
         #: The paths of the modules that run forward.
         self.modules: list[str] = []
-        #: Whether modules ran forward on several threads: which of them an autograd node is of is not known then.
-        self.ambiguous = False
+        #: Why it is not known which module an autograd node is of, where it is not.
+        self.ambiguous = ""
+        #: How many backward passes run whose own derivatives are wanted.
+        self.differentiated = 0
         self._thread: int | None = None
         self._phase = ""
         self._backward: str | None = None
-        self._calls: list[int] = []
-        # Autograd nodes are numbered: from which number on they are whose. Parallel lists, for `bisect`.
-        self._starts: list[int] = []
-        self._owners: list[str] = []
+        #: The calls that run, with their thread.
+        self._calls: list[tuple[int, int]] = []
+        #: Whether operators ran on several threads at once: what is launched then may be that of another.
+        self.concurrent = False
+        # Each thread numbers the autograd nodes that it makes: from which number on they are whose. Parallel lists, for `bisect`.
+        self._nodes: dict[int, tuple[list[int], list[str]]] = {}
+        # The threads that made the nodes that backward passes within backward passes run.
+        self._makers: list[int] = []
 
     # What the counters see.
 
@@ -101,7 +112,7 @@ class Labels:
             module = self.modules[-1] if self.modules else ""
             phase = self._phase if self.modules else ""
         path = "/".join([*self._names, module] if module else self._names)
-        return Label(path, phase, self._calls[-1] if self._calls and self.with_calls else None)
+        return Label(path, phase, self._calls[-1][1] if self._calls and self.with_calls else None)
 
     # What the program does.
 
@@ -142,47 +153,57 @@ class Labels:
             self._update()
 
     def _own(self, number: int) -> None:
-        """Nodes from this number on are those of the module that runs."""
-        if self._phase == "recompute":
-            # What is computed again in backward has nodes that are not run: backward goes through those of the first time.
-            return
+        """Nodes that this thread makes from this number on are those of the module that runs."""
         thread = threading.get_ident()
-        self._thread = self._thread or thread
-        if self._thread != thread:
-            # Each thread numbers its nodes from 0.
-            self.ambiguous = True
-            return
+        if self._phase != "recompute":
+            self._thread = self._thread or thread
+            if self._thread != thread:
+                self.ambiguous = "modules ran forward on several threads"
+                return
         path = self.modules[-1] if self.modules else ""
-        if self._starts and number == self._starts[-1]:
-            self._owners[-1] = path
+        starts, owners = self._nodes.setdefault(thread, ([], []))
+        if starts and number == starts[-1]:
+            owners[-1] = path
         else:
-            self._starts.append(number)
-            self._owners.append(path)
+            starts.append(number)
+            owners.append(path)
+
+    @contextmanager
+    def backward_within_backward(self) -> Iterator[None]:
+        """A node runs a backward pass of its own, of what this thread has just computed again (checkpoints that are reentrant). Otherwise what
+        is computed again has nodes that are never run: backward goes through those of the first time."""
+        self._makers.append(threading.get_ident())
+        try:
+            yield
+        finally:
+            self._makers.pop()
 
     def at_node(self, number: int | None) -> None:
         """Work is for the autograd node of this number, or for none."""
         if number is None or self.ambiguous:
             self._backward = None if number is None else ""
             return
-        index = bisect.bisect_right(self._starts, number) - 1
+        starts, owners = self._nodes.get(self._makers[-1] if self._makers else self._thread or 0, ([], []))
+        index = bisect.bisect_right(starts, number) - 1
         # Gradients are added up by nodes without a number of their own: they belong to what was before them.
         if index >= 0 and number < 1 << 62:
-            self._backward = self._owners[index]
+            self._backward = owners[index]
         elif self._backward is None:
             self._backward = ""
 
     def before_call(self, call: int) -> tuple[str, str]:
         """A call of an operator begins."""
-        self._calls.append(call)
+        thread = threading.get_ident()
+        self.concurrent |= any(other != thread for other, _ in self._calls)
+        self._calls.append((thread, call))
         self._update()
         label = self.current()
         return label.path, label.phase
 
-    def after_call(self) -> None:
+    def after_call(self, call: int) -> None:
         """It has ended."""
-        if self._calls:
-            self._calls.pop()
-            self._update()
+        self._calls.remove((threading.get_ident(), call))
+        self._update()
 
     def finish(self) -> None:
         """Nothing is reported any more."""
@@ -208,13 +229,18 @@ def follow_modules(labels: Labels, depth: int | None, only: tuple[Any, ...]) -> 
     torch = _torch()
     hooks_of_all = importlib.import_module("torch.nn.modules.module")
     names: dict[int, str] = {}
-    roots: set[int] = set()
+    # They are kept, so that another cannot have the number of one that is gone.
+    roots: dict[int, Any] = {}
+    titles: Counter[str] = Counter()
 
     def know(root: Any) -> None:
         if id(root) in roots:
             return
-        roots.add(id(root))
+        roots[id(root)] = root
         title = type(root).__name__
+        titles[title] += 1
+        if titles[title] > 1:
+            title += f"#{titles[title]}"
         for name, module in root.named_modules():
             parts = name.split(".") if name else []
             if depth is None or len(parts) <= depth:
@@ -244,30 +270,55 @@ def follow_modules(labels: Labels, depth: int | None, only: tuple[Any, ...]) -> 
         yield
 
 
+@contextmanager
+def follow_backward(labels: Labels) -> Iterator[None]:
+    """Reports to ``labels`` backward passes within backward passes, and those whose own derivatives are wanted."""
+    torch = _torch()
+
+    def make(original: Any) -> Any:
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if torch._C._current_graph_task_id() != -1:
+                with labels.backward_within_backward():
+                    return original(*args, **kwargs)
+            if not signature.bind(*args, **kwargs).arguments.get("create_graph"):
+                return original(*args, **kwargs)
+            labels.differentiated += 1
+            try:
+                return original(*args, **kwargs)
+            finally:
+                labels.differentiated -= 1
+                # Its nodes are numbered by autograd's thread, and run beside those that the program's thread has numbered.
+                labels.ambiguous = "derivatives of a backward pass were computed"
+
+        signature = inspect.signature(original)
+        return run
+
+    with ExitStack() as patches:
+        for name in ("backward", "grad"):
+            replace(patches, torch.autograd, name, make)
+        yield
+
+
 def at_current_node(labels: Labels) -> None:
     """Reports to ``labels`` for which autograd node this thread works."""
     node = _torch()._C._current_autograd_node()
     labels.at_node(None if node is None else int(node._sequence_nr()))
 
 
-def phase_of_thread() -> str:
+def phase_of_thread(labels: Labels) -> str:
     """``backward``, ``recompute`` or empty, as far as autograd shows. What a checkpoint computes again is recorded for gradients, unlike the
-    rest of backward (but where second derivatives are wanted)."""
+    rest of backward, but where its own derivatives are wanted."""
     torch = _torch()
     if torch._C._current_graph_task_id() == -1:
         return ""
-    return "recompute" if torch.is_grad_enabled() else "backward"
+    return "recompute" if torch.is_grad_enabled() and not labels.differentiated else "backward"
 
 
 @contextmanager
 def follow_ranges(labels: Labels) -> Iterator[None]:
     """Reports to ``labels`` the NVTX ranges and those of ``torch.profiler.record_function``: those that Python code begins on any thread."""
     with ExitStack() as patches:
-
-        def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-            original = getattr(owner, name)
-            setattr(owner, name, make(original))
-            patches.callback(setattr, owner, name, original)
 
         def pushing(original: Any) -> Any:
             def push(msg: str, *args: Any, **kwargs: Any) -> Any:
@@ -298,16 +349,16 @@ def follow_ranges(labels: Labels) -> Iterator[None]:
             return leave
 
         if torch := sys.modules.get("torch"):
-            replace(torch.cuda.nvtx, "range_push", pushing)
-            replace(torch.cuda.nvtx, "range_pop", popping)
-            replace(torch.autograd.profiler.record_function, "__enter__", entering)
-            replace(torch.autograd.profiler.record_function, "__exit__", leaving)
+            replace(patches, torch.cuda.nvtx, "range_push", pushing)
+            replace(patches, torch.cuda.nvtx, "range_pop", popping)
+            replace(patches, torch.autograd.profiler.record_function, "__enter__", entering)
+            replace(patches, torch.autograd.profiler.record_function, "__exit__", leaving)
         if nvtx := sys.modules.get("nvtx"):
             for name, make in (("push_range", pushing), ("pop_range", popping)):
                 if hasattr(nvtx, name):
-                    replace(nvtx, name, make)
+                    replace(patches, nvtx, name, make)
             annotate = getattr(nvtx, "annotate", None)
             if isinstance(annotate, type):
-                replace(annotate, "__enter__", entering)
-                replace(annotate, "__exit__", leaving)
+                replace(patches, annotate, "__enter__", entering)
+                replace(patches, annotate, "__exit__", leaving)
         yield

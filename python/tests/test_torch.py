@@ -1,5 +1,7 @@
 """Counting of PyTorch's programs, on the CPU: operators run there, and every product is a launch on the GPU that does not exist."""
 
+import threading
+
 import pytest
 from fake import COPY, PRODUCT, SIGMOID
 
@@ -216,16 +218,147 @@ def test_the_profiler_of_pytorch_refuses_counting(gpu):
     flopgap.count(lambda: None)
 
 
-def test_compiled_code_is_left_alone_and_theory_asked_for(gpu, monkeypatch):
-    import torch._dynamo.utils as utils
-
-    monkeypatch.setitem(utils.counters["frames"], "ok", 1)
+def test_compiled_code_is_left_alone_and_theory_asked_for(gpu):
     a = torch.randn(4, 4)
-    counts = flopgap.count(torch.mm, a, a)
-    assert counts.theory.unseen and counts.mfu is None
+    compiled = torch.compile(lambda x: x @ x, backend="eager")
+    compiled(a)
+    counts = flopgap.count(compiled, a)
+    assert counts.theory.unseen and counts.mfu is None and "compiled code ran" in counts.no_mfu
     assert any("theory='eager'" in note for note in counts.notes)
-    eager = flopgap.Counter(theory="eager").count(torch.mm, a, a)
+    eager = flopgap.Counter(theory="eager").count(compiled, a)
     assert eager.theory.products == 128 and eager.runs == 2
+    # What is not compiled has its theory, also where something else is.
+    assert flopgap.count(torch.mm, a, a).theory.products == 128
+
+
+def test_models_of_one_class_are_rows_of_their_own(gpu):
+    generator, critic = (torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()) for _ in range(2))
+
+    def step(x):
+        critic(generator(x)).sum().backward()
+
+    expected = {("Sequential/0", "forward"): 1000, ("Sequential#2/0", "forward"): 1000}
+    expected |= {("Sequential/0", "backward"): 1000, ("Sequential#2/0", "backward"): 2000}
+    x = torch.randn(4, 8)
+    assert by_path(flopgap.Counter(by="module").count(step, x)) == expected
+    named = by_path(flopgap.Counter(by="module", model=[critic, generator], depth=0).count(step, x))
+    assert named["Sequential", "backward"] == 2000, "in the order in which they are given"
+
+
+def test_backward_of_reentrant_checkpoints_belongs_to_its_modules(gpu):
+    from torch.utils.checkpoint import checkpoint
+
+    model, x = Model(), torch.randn(4, 8, requires_grad=True)
+
+    def step(reentrant):
+        out = x
+        for block in model.blocks:
+            out = checkpoint(block, out, use_reentrant=reentrant)
+        out.sum().backward()
+
+    counts = flopgap.Counter(by="module").count(step, True)
+    found = by_path(counts)
+    for block in (0, 1):
+        for layer in ("up", "down"):
+            # Blocks are called by themselves here: each is a root.
+            path = "Block" + ("#2" if block else "") + f"/{layer}"
+            assert (found[path, "forward"], found[path, "recompute"], found[path, "backward"]) == (1000, 1000, 2000)
+    assert set(place[1] for place in found) == {"forward", "recompute", "backward"}
+    assert flopgap.count(step, True).theory.recomputed == counts.theory.recomputed == 4 * 2 * 4 * 8 * 16
+    assert flopgap.count(step, False).theory.recomputed > 0
+
+
+def test_backward_of_backward_computes_nothing_again(gpu):
+    model, x = Model(), torch.randn(4, 8, requires_grad=True)
+
+    def penalty():
+        (grad,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        grad.square().sum().backward()
+
+    total, by_module = flopgap.count(penalty), flopgap.Counter(by="module").count(penalty)
+    assert total.theory.recomputed == by_module.theory.recomputed == 0
+    assert total.theory.products == by_module.theory.products
+    assert any("derivatives of a backward pass" in note for note in by_module.notes)
+
+
+def test_threads_that_begin_meanwhile_are_in_theory(gpu):
+    from concurrent.futures import ThreadPoolExecutor
+
+    a = torch.randn(4, 4)
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(torch.mm, a, a).result()
+        assert flopgap.count(lambda: pool.submit(torch.mm, a, a).result()).theory.products == 128
+
+    def in_thread():
+        thread = threading.Thread(target=torch.mm, args=(a, a))
+        thread.start()
+        thread.join()
+
+    assert flopgap.count(in_thread).theory.products == 128
+
+
+def test_a_formula_that_fails_leaves_its_operator_without(gpu):
+    from torch.utils.flop_counter import flop_registry
+
+    @torch.library.custom_op("flopgap_tests::wrong", mutates_args=())
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    flop_registry[torch.ops.flopgap_tests.wrong] = lambda *args, **kwargs: 1 // 0
+    try:
+        counts = flopgap.count(wrong, torch.randn(4))
+    finally:
+        del flop_registry[torch.ops.flopgap_tests.wrong]
+    assert counts.theory.no_formula == {"flopgap_tests.wrong": 1}
+
+
+def test_attention_of_grouped_queries_is_that_of_repeated_keys(gpu):
+    from flopgap.theory import _FORMULAS
+    from torch.utils.flop_counter import flop_registry
+
+    q, k, v = torch.empty(2, 8, 16, 4), torch.empty(2, 2, 24, 4), torch.empty(2, 2, 24, 6)
+    repeated = [t.repeat_interleave(4, 1) for t in (k, v)]
+    for name in ("flash", "efficient", "cudnn"):
+        forward, backward = (f"_scaled_dot_product_{name}_attention{end}" for end in ("", "_backward"))
+        assert _FORMULAS[forward][1](q, k, v) == flop_registry[getattr(torch.ops.aten, forward)](q, *repeated, out_val=None)
+        grad = torch.empty(2, 8, 16, 6)
+        expected = flop_registry[getattr(torch.ops.aten, backward)](grad, q, *repeated, out_val=None)
+        assert _FORMULAS[backward][1](grad, q, k, v) == expected
+    counts = flopgap.count(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    assert counts.value.shape == (2, 8, 16, 6)
+
+
+def test_grouped_convolutions_have_the_products_of_their_mathematics(gpu):
+    for groups in (1, 2, 8):
+        x, weight = torch.randn(2, 8, 6, 6, requires_grad=True), torch.randn(8, 8 // groups, 3, 3, requires_grad=True)
+        counts = flopgap.count(lambda: torch.nn.functional.conv2d(x, weight, padding=1, groups=groups).sum().backward())
+        # Forward, and a gradient each of input and weight.
+        assert counts.theory.products == 3 * 2 * 2 * 8 * 36 * (8 // groups) * 9
+
+
+def test_either_setting_of_tf32_can_be_read(gpu):
+    a = torch.randn(4, 4)
+    before = torch.backends.cuda.matmul.fp32_precision
+    try:
+        for setting, unit in (("tf32", "tensor tf32"), ("ieee", "fp32")):
+            torch.backends.cuda.matmul.fp32_precision = setting
+            assert flopgap.count(torch.mm, a, a).theory.by_unit == {unit: 128}
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+
+
+def test_a_function_that_profiles_the_gpu_itself_is_refused(gpu, monkeypatch):
+    class Activity:
+        name = "CUDA"
+
+    def work(activities):
+        torch.autograd.profiler._enable_profiler(None, activities)
+
+    monkeypatch.setattr(torch.autograd.profiler, "_enable_profiler", lambda config, activities: None)
+    with pytest.raises(flopgap.CountError, match="ran torch.profiler") as caught:
+        flopgap.count(work, {Activity})
+    assert "without its profiler" in caught.value.hint
+    flopgap.count(work, set())
 
 
 def test_nccl_is_not_counted_launch_by_launch(gpu, monkeypatch):
