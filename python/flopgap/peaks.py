@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,11 +64,25 @@ def peaks_of(device: str, given: Peaks | Mapping[str, float] | str | os.PathLike
         return given
     if isinstance(given, Mapping):
         rates = {name: float(rate) for name, rate in given.items()}
+        _check(rates)
         memory = rates.pop("bytes", None)
         return Peaks(rates, memory)
     if given is not None:
         return _measured(os.fspath(given))
     return next((peaks for words, peaks in _DOCUMENTED if all(word in device for word in words)), None)
+
+
+#: What rates may be of, and the least that a GPU has: less was meant in other units.
+_NAMES = (*(f"tensor {kind}" for kind in ("bf16", "fp16", "tf32", "fp8", "fp64", "int8")), "fp16", "fp32", "fp64", "bytes")
+_LEAST = 1e9
+
+
+def _check(rates: Mapping[str, float]) -> None:
+    for name, rate in rates.items():
+        if name not in _NAMES:
+            raise ValueError(f"no peak of {name!r}: there are {', '.join(_NAMES)}")
+        if not _LEAST <= rate < math.inf:
+            raise ValueError(f"the peak of {name}, {rate:g}, is less than any GPU's: operations (or bytes) per second, as in 989.5e12")
 
 
 def _measured(path: str) -> Peaks:

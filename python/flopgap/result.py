@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,9 +16,13 @@ from .names import Kernel, kernel, may_use
 from .metrics import Part, part_of, traffic_of
 from .modules import Label
 from .peaks import Peaks
-from .theory import PRODUCTS, Theory
+from .theory import Theory
+from .utilization import needed_by_unit, tensor_products, why_no_mfu
 
 __all__ = ["Counts", "Row", "merged"]
+
+#: What products of integers are called.
+_INTEGERS = "tensor int8"
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,7 @@ class Counts:
     runs: int
     theory: Theory | None = None
     peaks: Peaks | None = None
-    #: The time of a run without counting (the median), where it was asked for.
+    #: The step's own time: that of a run without counting (the median), where it was asked for, or what was given to :meth:`with_time`.
     seconds: float | None = None
     notes: tuple[str, ...] = ()
     #: What the function returned when it ran last.
@@ -143,6 +148,7 @@ class Counts:
     def flops_of(self, rows: Iterable[Row]) -> dict[str, int | None]:
         """FLOPs of some rows, by unit and type: ``{"tensor bf16": 1024, "fp32": None}``.
 
+        ``tensor int8`` is there, and ``None``, where names of kernels or operators say that integers were multiplied: no preset counts those.
         A type is ``None`` where a part of it was not counted and a kernel was launched that may have used this part.
         Half-precision instructions of the shader cores (``fp16``) are counted where the kernel is known to compute with them: compilers
         also load constants and convert numbers by them.
@@ -164,6 +170,9 @@ class Counts:
                 flops[key] = self._half(rows, counted)
             else:
                 flops[key] = sum(row.values[part.metric] * part.weight for row in rows for part in counted)
+        # No preset counts products of integers: they are unknown where there are any.
+        if any(k.precision == "int8" for k in known):
+            flops.setdefault(_INTEGERS, None)
         return flops
 
     def _half(self, rows: list[Row], parts: list[Part]) -> int | None:
@@ -183,7 +192,10 @@ class Counts:
     @cached_property
     def flops(self) -> dict[str, int | None]:
         """FLOPs by unit and type, see :meth:`flops_of`."""
-        return self.flops_of(self.rows)
+        flops = self.flops_of(self.rows)
+        if self.theory is not None and any(op.unit == _INTEGERS for op in self.theory.operators):
+            flops.setdefault(_INTEGERS, None)
+        return flops
 
     @property
     def tensor_flops(self) -> int | None:
@@ -240,8 +252,8 @@ class Counts:
 
     @property
     def time_ns(self) -> int | None:
-        """The GPU's time in nanoseconds while it was counted. Kernels counted one by one are not overlapped, and regions include the time
-        in which the GPU waited for the program, which counting makes slower: :attr:`seconds` is the time without."""
+        """The GPU's time in nanoseconds while it was counted, which is not the step's own (:attr:`seconds`). Kernels counted one by one are not
+        overlapped, and regions include the time in which the GPU waited for the program, which counting makes slower."""
         return self._traffic("duration_ns")
 
     @property
@@ -265,38 +277,64 @@ class Counts:
         return self._traffic("l2_bytes")
 
     @property
-    def _time(self) -> float | None:
-        """Seconds: without counting where that is known."""
-        return self.seconds if self.seconds is not None else None if not self.time_ns else self.time_ns * 1e-9
+    def kernel_seconds(self) -> float | None:
+        """The time of the kernels alone, one after the other, without what lies between them; known by kernel or launch."""
+        one_by_one = any(row.symbol is not None for row in self.rows)
+        return self.time_ns * 1e-9 if one_by_one and self.time_ns else None
 
-    def _utilization(self, flops: dict[str, int]) -> float | None:
-        """The share of the time that the GPU would need for these at its peaks."""
-        seconds, peaks = self._time, self.peaks
+    # Utilization.
+
+    def with_time(self, seconds: float) -> Counts:
+        """The same with the time that the step takes without counting, which you have measured: :attr:`mfu` and :attr:`hfu` are over it.
+
+        >>> counts.with_time(2.1e-3).mfu  # doctest: +SKIP
+        0.1509
+        """
+        if not 0 < seconds < math.inf:
+            raise ValueError(f"seconds={seconds!r}: the time of a step, above 0")
+        return replace(self, seconds=float(seconds))
+
+    def _utilization(self, flops: dict[str, int], seconds: float | None) -> float | None:
+        """The share of a time that the GPU would need for these at its peaks."""
         done = {key: count for key, count in flops.items() if count}
-        if not seconds or peaks is None or not done or any(key not in peaks.flops_per_second for key in done):
+        if not seconds or self.peaks is None or not done or any(key not in self.peaks.flops_per_second for key in done):
             return None
-        return sum(count / peaks.flops_per_second[key] for key, count in done.items()) / seconds
+        return sum(count / self.peaks.flops_per_second[key] for key, count in done.items()) / seconds
+
+    @property
+    def _executed(self) -> dict[str, int] | None:
+        """Operations of the tensor cores, where all are known."""
+        known = {key: count for key, count in self.flops.items() if key.startswith("tensor ") and count is not None}
+        return known if self.tensor_flops is not None else None
+
+    @property
+    def kernel_utilization(self) -> float | None:
+        """What the tensor cores executed against their peak over :attr:`kernel_seconds`: above :attr:`hfu`, whose time has gaps as well."""
+        return None if self._executed is None else self._utilization(self._executed, self.kernel_seconds)
 
     @property
     def hfu(self) -> float | None:
-        """Hardware FLOPs utilization: what the tensor cores executed against their peak; ``None`` where a peak is unknown. The time is that of
-        :attr:`mfu`."""
-        tensor = {key: count for key, count in self.flops.items() if key.startswith("tensor ")}
-        if any(count is None for count in tensor.values()):
-            return None
-        return self._utilization({key: count for key, count in tensor.items() if count is not None})
+        """Hardware FLOPs utilization: what the tensor cores executed against their peak, over the step's own time (:attr:`seconds`); ``None``
+        where either is unknown."""
+        return None if self._executed is None else self._utilization(self._executed, self.seconds)
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOPs utilization: the products that the mathematics asks for, without recomputation, against the peak of their type.
-        Over :attr:`seconds`; without it over the time while counting, which is longer: then it is at least this."""
-        if self.theory is None or self.theory.unseen:
-            return None
-        needed = Tally[str]()
-        for op in self.theory.operators:
-            if op.kind in PRODUCTS and op.phase != "recompute":
-                needed[op.unit] += op.flops or 0
-        return self._utilization(dict(needed))
+        """Model FLOPs utilization: the products that the mathematics asks for, without recomputation, against the peak of their type, over the
+        step's own time (:attr:`seconds`). ``None`` where theory does not have all of them, or no time or peak is known: :attr:`no_mfu`."""
+        return None if self.no_mfu is not None else self._utilization(needed_by_unit(self.theory), self.seconds)
+
+    @cached_property
+    def no_mfu(self) -> str | None:
+        """Why :attr:`mfu` is ``None``."""
+        return why_no_mfu(self)
+
+    @property
+    def covered(self) -> float | None:
+        """The products of theory for each tensor operation that was executed: below 1 by tiles that reach beyond matrices and by products
+        that theory does not have, above it by masks. ``None`` where either is unknown."""
+        executed = self.tensor_flops
+        return None if self.theory is None or not executed else tensor_products(self.theory) / executed
 
     @property
     def gap(self) -> Gap:

@@ -30,9 +30,9 @@ def _counted(counts: Counts, groups: list[list[Row]], prefix: str = "") -> list[
     flops = [counts.flops_of(group) for group in groups]
     where = "of what is inside, " if prefix else ""
     for key in counts.flops:
-        values = [found[key] for found in flops]
+        values = [found.get(key, 0) for found in flops]
         # A type that only names of kernels exclude has no column.
-        if any(part.metric in counts.metrics for part in counts._parts[key]) and any(value is not None for value in values):
+        if any(part.metric in counts.metrics for part in counts._parts.get(key, ())) and any(value is not None for value in values):
             unit = "tensor cores" if key.startswith("tensor ") else "shader cores"
             text = f"FLOPs {where}executed by the {unit} on {key.removeprefix('tensor ')}"
             columns.append((prefix + _name(key), "count", text, values))

@@ -38,6 +38,8 @@ def _percent(ratio: float) -> str:
 
 def _presets_for(counts: Counts, key: str) -> str:
     """The presets that would count a type."""
+    if key not in counts._parts:
+        return "products of integers: no preset counts them"
     missing = {part.metric for part in counts._parts[key]} - set(counts.metrics)
     names = [name for name, metrics in counts.all_presets if name not in counts.presets and missing & set(metrics)]
     return "preset " + " and ".join(names) if names else "names of kernels do not say whether they compute with it"
@@ -46,8 +48,9 @@ def _presets_for(counts: Counts, key: str) -> str:
 def _facts(counts: Counts) -> list[tuple[str, str, str]]:
     """Lines: what, value, remark."""
     facts: list[tuple[str, str, str]] = []
-    # Counting makes regions longer: rates are at least what follows from their time.
-    least = "" if counts.seconds is not None or any(row.symbol is not None for row in counts.rows) else "at least "
+    # Counting makes regions longer: their time gives no rates.
+    seconds = counts.seconds or counts.kernel_seconds
+    over = "" if counts.seconds is not None else " while kernels run"
     unknown: dict[str, list[str]] = {}
     for key, count in counts.flops.items():
         if count is None:
@@ -55,8 +58,8 @@ def _facts(counts: Counts) -> list[tuple[str, str, str]]:
         elif count:
             share = ""
             rate = counts.peaks.flops_per_second.get(key) if counts.peaks is not None else None
-            if rate and counts._time:
-                share = f"{least}{_si(count / counts._time, 'FLOP/s')}, {count / counts._time / rate:.1%} of the peak"
+            if rate and seconds:
+                share = f"{_si(count / seconds, 'FLOP/s')}, {count / seconds / rate:.1%} of the peak{over}"
             facts.append((key, f"{count:,}", share))
     zeros = [key for key, count in counts.flops.items() if count == 0]
     metrics = set(counts.metrics)
@@ -96,23 +99,24 @@ def _facts(counts: Counts) -> list[tuple[str, str, str]]:
     ):
         if count:
             facts.append((name, f"{count:,}", text))
-    if counts._time is not None:
-        remark = "without counting" if counts.seconds is not None else "while counted"
-        if least:
-            remark += ", which makes it longer: Counter(timed=20) measures it without"
-        elif counts.seconds is None:
-            remark += ", the kernels one after the other"
-        facts.append(("time", _duration(counts._time), remark))
+    if counts.seconds is not None:
+        facts.append(("time", _duration(counts.seconds), "of the step, without counting"))
+    if counts.kernel_seconds is not None:
+        facts.append(("kernels", _duration(counts.kernel_seconds), "while counted, one after the other"))
+    elif counts.seconds is None and counts.time_ns:
+        facts.append(("counted for", _duration(counts.time_ns * 1e-9), "longer than the step takes without counting"))
     if counts.bytes is not None:
         bandwidth = ""
-        if counts._time:
-            bandwidth = least + _si(counts.bytes / counts._time, "B/s")
+        if seconds:
+            bandwidth = _si(counts.bytes / seconds, "B/s")
             if counts.peaks is not None and counts.peaks.bytes_per_second:
-                bandwidth += f", {counts.bytes / counts._time / counts.peaks.bytes_per_second:.1%} of the peak"
+                bandwidth += f", {counts.bytes / seconds / counts.peaks.bytes_per_second:.1%} of the peak{over}"
         facts.append(("memory", f"{_si(counts.bytes_read or 0, 'B')} read, {_si(counts.bytes_written or 0, 'B')} written", bandwidth))
     for name, utilization, text in (("MFU", counts.mfu, "theory against the peak"), ("HFU", counts.hfu, "executed against the peak")):
         if utilization is not None and counts.peaks is not None:
-            facts.append((name, f"{least}{utilization:.1%}", f"{text} ({counts.peaks.source})"))
+            facts.append((name, f"{utilization:.1%}", f"{text} ({counts.peaks.source})"))
+    if theory is not None and not theory.unseen and counts.no_mfu and (theory.products or counts.tensor_flops):
+        facts.append(("MFU", "unknown", counts.no_mfu))
     for preset, kernels in counts.uncounted.items():
         launches = sum(kernels.values())
         names = [kernel(symbol).short for symbol in kernels]

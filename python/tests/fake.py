@@ -24,6 +24,7 @@ PRESETS = {
 PRODUCT = "nvjet_sm90_tst_128x160_64x5_2x1_v_bz_NTT"
 SIGMOID = "void at::native::vectorized_elementwise_kernel<4, at::native::sigmoid_kernel_cuda(at::TensorIteratorBase&)>(int)"
 COPY = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>(int)"
+INTEGERS = "turing_i8816gemm_int8_128x128_ldg16_relu_tn"
 
 
 @dataclass

@@ -6,7 +6,7 @@ import sys
 import threading
 
 import pytest
-from fake import COPY, PRESETS, PRODUCT, SIGMOID, FakeGpu
+from fake import COPY, INTEGERS, PRESETS, PRODUCT, SIGMOID, FakeGpu
 
 import flopgap
 
@@ -244,6 +244,7 @@ def test_graphs_are_counted_but_their_kernels_are_unknown(gpu):
         (lambda: flopgap.Counter(depth=-1), ValueError),
         (lambda: flopgap.Counter(depth="2"), ValueError),
         (lambda: flopgap.Counter(limit=0), ValueError),
+        (lambda: flopgap.Counter(timed=-1), ValueError),
         (lambda: flopgap.Counter(theory="maybe"), ValueError),
         (lambda: flopgap.Counter(device="cpu"), ValueError),
         (lambda: flopgap.count(42), TypeError),
@@ -268,14 +269,48 @@ def test_a_gpu_that_cannot_be_counted_is_an_exception(gpu):
     assert flopgap.count(step, gpu).flops["tensor bf16"] == 1000
 
 
-def test_utilization_is_against_the_peaks_and_absent_without(gpu):
+def test_utilization_is_against_the_peaks_over_the_steps_own_time(gpu):
     counts = flopgap.count(step, gpu)
-    assert counts.hfu == pytest.approx(1000 / 989.5e12 / 65e-9)
-    assert counts.mfu is None, "without theory"
-    given = flopgap.Counter(peaks={"tensor bf16": 1e12, "bytes": 1e12}).count(step, gpu)
-    assert given.hfu == pytest.approx(1000 / 1e12 / 65e-9) and given.peaks.bytes_per_second == 1e12
+    assert (counts.hfu, counts.mfu, counts.kernel_utilization) == (None, None, None), "the time while counting is nobody's"
+    assert "theory" in counts.no_mfu
+    own = counts.with_time(2e-9)
+    assert own.hfu == pytest.approx(1000 / 989.5e12 / 2e-9) and own.flops == counts.flops
+    given = flopgap.Counter(peaks={"tensor bf16": 1e12, "bytes": 1e12}).count(step, gpu).with_time(2e-9)
+    assert given.hfu == pytest.approx(1000 / 1e12 / 2e-9) and given.peaks.bytes_per_second == 1e12
+    by_launch = flopgap.Counter(by="launch").count(step, gpu)
+    assert by_launch.hfu is None and by_launch.kernel_seconds == pytest.approx(65e-9)
+    assert by_launch.kernel_utilization == pytest.approx(1000 / 989.5e12 / 65e-9)
+    assert by_launch.with_time(2e-9).hfu == own.hfu
     gpu.name = "a GPU of next year"
-    assert flopgap.count(step, gpu).hfu is None
+    assert flopgap.count(step, gpu).with_time(1.0).hfu is None
+    for wrong in (0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="time of a step"):
+            counts.with_time(wrong)
+
+
+@pytest.mark.parametrize(
+    ("peaks", "says"), [({"tensor bf16": 989.5}, "per second"), ({"bf16": 1e15}, "no peak of 'bf16'"), ({"fp32": float("nan")}, "peak of fp32")]
+)
+def test_peaks_in_other_units_or_of_nothing_are_refused(gpu, peaks, says):
+    with pytest.raises(ValueError, match=says):
+        flopgap.Counter(peaks=peaks)
+
+
+def test_products_of_integers_are_unknown_and_not_0(gpu):
+    counts = flopgap.count(lambda: gpu.launch(INTEGERS, time=5))
+    assert counts.flops["tensor int8"] is None and counts.total is None and counts.tensor_flops is None
+    assert "products of integers: no preset counts them" in str(counts)
+    assert counts.table().to_dicts()
+    assert "tensor int8" not in flopgap.count(step, gpu).flops
+
+
+def test_what_a_generator_would_do_is_not_counted_as_nothing(gpu):
+    def parts():
+        yield gpu.launch(PRODUCT, hgmma_src_bf16=1)
+
+    with pytest.raises(TypeError, match="generator"):
+        flopgap.count(parts)
+    assert flopgap.count(lambda: list(parts())).launches == 1
 
 
 def test_peaks_may_be_ceilings_that_were_measured(gpu, tmp_path):

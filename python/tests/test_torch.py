@@ -347,6 +347,40 @@ def test_either_setting_of_tf32_can_be_read(gpu):
         torch.backends.cuda.matmul.fp32_precision = before
 
 
+def test_one_mfu_however_it_is_asked_for(gpu):
+    gpu.name = "NVIDIA H200"
+    model, x = Model().bfloat16(), torch.randn(2, 8).bfloat16()
+    expected = None
+    for by in ("total", "module", "kernel", "launch"):
+        counts = flopgap.Counter(by=by).count(training, model, x)
+        assert counts.mfu is None and "own time" in counts.no_mfu
+        mfu = counts.with_time(1e-3).mfu
+        assert mfu == counts.theory.products / 989.5e12 / 1e-3
+        expected = expected or mfu
+        assert mfu == expected
+    timed = flopgap.Counter(timed=2).count(training, model, x)
+    assert timed.mfu == timed.theory.products / 989.5e12 / timed.seconds
+    assert "without counting" in str(timed) and "MFU" in str(timed)
+
+
+def test_mfu_is_unknown_where_theory_has_holes(gpu):
+    @torch.library.custom_op("flopgap_tests::product", mutates_args=())
+    def product(x: torch.Tensor) -> torch.Tensor:
+        gpu.launch(PRODUCT, hgmma_src_bf16=10**6, time=10)
+        return x + 1
+
+    a = torch.randn(4, 4).bfloat16()
+    counts = flopgap.count(lambda: product(a @ a)).with_time(1e-3)
+    assert counts.mfu is None and counts.hfu is not None
+    assert "no formula of flopgap_tests.product; it asks for 0.0% of the tensor operations" in counts.no_mfu
+    graphs = flopgap.count(lambda: (a @ a, gpu.graph(hgmma_src_bf16=1000))).with_time(1e-3)
+    assert graphs.mfu is None and "CUDA graphs; it asks for 6.4%" in graphs.no_mfu
+    # Executed less than theory asks for, by a kernel that leaves nothing out.
+    b = torch.randn(64, 64).bfloat16()
+    fewer = flopgap.count(torch.mm, b, b).with_time(1e-3)
+    assert fewer.mfu is None and "theory is wrong: it asks for 524,288 tensor operations, and 1,000" in fewer.no_mfu
+
+
 def test_a_function_that_profiles_the_gpu_itself_is_refused(gpu, monkeypatch):
     class Activity:
         name = "CUDA"
