@@ -348,6 +348,8 @@ class _Measurement:
         self.theory: Theory | None = None
         self.notes: list[str] = []
         self.runs = 0
+        #: How many rows the first preset took: room for more costs memory and time.
+        self.used: int | None = None
         self.passes: list[int] = []
         self.results: list[list[Row]] = []
         self.value: Any = None
@@ -429,6 +431,7 @@ class _Measurement:
         self.passes[index] += 1
         if done[0]:
             self.results.append(_rows(session, rows, metrics, labels))
+            self.used = limit if labels.overflowed else labels.used if rows == "regions" else len(self.results[0])
             if labels.overflowed:
                 self.notes.append(f"there was room for {limit} regions: give a larger limit")
             if labels.ambiguous and "module" in self.counter.by:
@@ -440,10 +443,12 @@ class _Measurement:
     def _room(self) -> int:
         by = self.counter.by
         if self.counter.rows == "launches":
-            return ROOM["launches"]
-        if "module" in by:
-            return ROOM["modules"]
-        return ROOM["regions"] if "region" in by or "range" in by else 1
+            room = ROOM["launches"]
+        elif "module" in by:
+            room = ROOM["modules"]
+        else:
+            room = ROOM["regions"] if "region" in by or "range" in by else 1
+        return room if self.used is None else min(room, self.used + self.used // 8 + 16)
 
     def _follow(self, stack: ExitStack, labels: Labels) -> None:
         """Follows modules, ranges and operators as far as they are asked for."""

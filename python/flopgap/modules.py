@@ -44,7 +44,7 @@ class Labels:
         self._switch = switch
         #: How many switches there is room for; ``None`` where they cost nothing.
         self._room = room
-        self._used = 0
+        self.used = 0
         self.with_calls = with_calls
         self.with_modules = with_modules
         self._numbers: dict[Label, int] = {}
@@ -87,11 +87,11 @@ class Labels:
         if label == self._now or self.overflowed or not self._started:
             return
         if self._room is not None:
-            self._used += 1
-            if self._used > self._room:
+            self.used += 1
+            if self.used > self._room:
                 self.overflowed = True
                 return
-            if self._used == self._room > 1:
+            if self.used == self._room > 1:
                 # The last: whatever follows is in it.
                 self.overflowed = True
                 label = Label(BEYOND)

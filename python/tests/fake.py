@@ -39,6 +39,8 @@ class FakeGpu:
     closed: int = 0
     parked: int = 0
     synchronized: int = 0
+    #: The room that was asked for, by measurement.
+    rooms: list[int] = field(default_factory=list)
     fail_to_open: Exception | None = None
     fail_to_close: Exception | None = None
 
@@ -96,6 +98,7 @@ class FakeSession:
             raise self.fail_to_begin
         assert rows in ("launches", "regions")
         self.rows, self.limit, self.left = rows, limit, self.gpu.passes
+        self.gpu.rooms.append(limit)
 
     def start_pass(self) -> None:
         assert not self.running and self.left > 0

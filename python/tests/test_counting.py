@@ -215,6 +215,20 @@ def test_cupti_is_taken_from_pytorchs_profiler_alone(monkeypatch):
     assert not _takes_over()
 
 
+def test_later_presets_have_room_for_what_the_first_took(gpu):
+    flopgap.Counter(by="launch", what="all").count(step, gpu, times=10)
+    assert gpu.rooms[0] == flopgap.counter.ROOM["launches"] and set(gpu.rooms[1:]) == {30 + 3 + 16}
+    gpu.rooms.clear()
+    flopgap.Counter(by="region", what=["tensor", "sass"]).count(step, gpu)
+    assert gpu.rooms == [flopgap.counter.ROOM["regions"], 1 + 16]
+    gpu.rooms.clear()
+    flopgap.Counter(by="launch", what=["tensor", "sass"], limit=50).count(step, gpu)
+    assert gpu.rooms == [50, 50]
+    gpu.rooms.clear()
+    flopgap.Counter(what=["tensor", "sass"]).count(step, gpu)
+    assert gpu.rooms == [1, 1]
+
+
 def test_regions_beyond_the_room_are_counted_together_and_it_says_so(gpu):
     def work():
         for index in range(10):
