@@ -160,7 +160,9 @@ _READ = {
 }  # fmt: skip
 
 # Element-wise operators without PyTorch's tag.
-_POINTWISE = ("hardswish", "hardsigmoid", "hardtanh", "softplus", "elu", "leaky_relu", "log_sigmoid", "logit", "mish", "rrelu_with_noise", "softshrink")
+_POINTWISE = frozenset(
+    "hardswish hardsigmoid hardtanh softplus elu leaky_relu log_sigmoid logit mish rrelu_with_noise softshrink".split()
+)
 
 _BATCH_NORMS = ("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "miopen_batch_norm")
 _FOREACH_2 = ("addcmul", "addcdiv", "lerp", "norm")

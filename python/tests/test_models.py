@@ -18,12 +18,14 @@ SMALL = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_atte
 GROUPED = dict(SMALL, num_key_value_heads=2)
 #: Architectures of text models, with their sizes.
 TEXT = {
-    "Llama": GROUPED, "Mistral": GROUPED, "Qwen2": GROUPED, "Qwen3": GROUPED | {"head_dim": 16}, "Gemma": GROUPED | {"head_dim": 16}, "Phi3": GROUPED | {"pad_token_id": 0},
+    "Llama": GROUPED, "Mistral": GROUPED, "Qwen2": GROUPED, "Qwen3": GROUPED | {"head_dim": 16},
+    "Gemma": GROUPED | {"head_dim": 16}, "Phi3": GROUPED | {"pad_token_id": 0},
     "Mixtral": GROUPED | {"num_local_experts": 4}, "Qwen2Moe": GROUPED | {"num_experts": 4, "moe_intermediate_size": 32}, "Olmo2": GROUPED,
     "Bert": SMALL, "Roberta": SMALL, "Electra": SMALL, "GPTNeoX": SMALL, "Mamba": dict(hidden_size=64, num_hidden_layers=2, vocab_size=128),
     "GPT2": dict(n_embd=64, n_layer=2, n_head=4, vocab_size=128), "Bloom": dict(hidden_size=64, n_layer=2, n_head=4, vocab_size=128),
     "Falcon": SMALL, "DistilBert": dict(dim=64, n_layers=2, n_heads=4, hidden_dim=96, vocab_size=128), "Albert": SMALL | {"embedding_size": 32},
-    "Rwkv": dict(hidden_size=64, num_hidden_layers=2, vocab_size=128), "Deberta": SMALL, "XLNet": dict(d_model=64, n_layer=2, n_head=4, d_inner=96, vocab_size=128),
+    "Rwkv": dict(hidden_size=64, num_hidden_layers=2, vocab_size=128), "Deberta": SMALL,
+    "XLNet": dict(d_model=64, n_layer=2, n_head=4, d_inner=96, vocab_size=128),
 }  # fmt: skip
 
 
