@@ -10,7 +10,7 @@ use flopgap_table::parquet::DERIVED;
 use polars::error::PolarsError;
 use polars::io::HiveOptions;
 use polars::prelude::{
-    DataFrame, DataType, Engine, Field, LazyFrame, PlRefPath, ScanArgsParquet, Schema, coalesce, col,
+    DataFrame, DataType, Engine, Expr, Field, LazyFrame, PlRefPath, ScanArgsParquet, Schema, coalesce, col,
 };
 use polars::sql::SQLContext;
 
@@ -122,31 +122,55 @@ impl DataSet {
         )
     }
 
-    /// Checks and plans a query.
+    /// Checks and answers a query.
     pub(super) fn rows(&self, sql: &str) -> Result<Rows, Failure> {
         let known = self.names();
-        let checked = guard::check(sql, &known)?;
-        let failed = |error: PolarsError| self.failure(&error, &checked.tables);
+        let columns = |table: &str| self.columns(table).unwrap_or_default();
+        let checked = guard::check(sql, &known, columns)?;
         let mut context = SQLContext::new();
         for name in &checked.tables {
-            let files = self.table(name).map(|table| table.files.as_slice()).unwrap_or_default();
-            let wide = sums::wide(&checked, files)?;
-            let as_decimal = wide.iter().map(|column| col(column.as_str()).cast(DataType::Decimal(38, 0)));
-            let frame = self.scan(name).map_err(failed)?;
-            context.register(
-                name,
-                if wide.is_empty() { frame } else { frame.with_columns(as_decimal.collect::<Vec<_>>()) },
-            );
+            let is_wide = checked.calculates || self.overflows(name, &checked.summed)?;
+            let frame = self.typed(name, is_wide);
+            context.register(name, frame.map_err(|error| self.failure(&error, &checked.tables))?);
         }
-        // Several answers come of plans with several files to write, which no query has.
-        let answer = || Ok(context.execute(sql)?.collect_with_engine(Engine::Streaming)?.unwrap_single());
+        self.answer(&checked.tables, || context.execute(&checked.sql))
+    }
+
+    /// A table in the types of SQL: text is text, whatever the files have a dictionary of, and
+    /// whole numbers have 38 digits where 64 bits are too few.
+    fn typed(&self, table: &str, is_wide: bool) -> Result<LazyFrame, PolarsError> {
+        let mut frame = self.scan(table)?;
+        let schema = frame.collect_schema()?;
+        let typed = schema.iter().filter_map(|(name, kind)| match kind {
+            DataType::Categorical(..) | DataType::Enum(..) => Some(col(name.clone()).cast(DataType::String)),
+            DataType::Int64 if is_wide => Some(col(name.clone()).cast(DataType::Decimal(38, 0))),
+            _ => None,
+        });
+        let typed: Vec<Expr> = typed.collect();
+        Ok(if typed.is_empty() { frame } else { frame.with_columns(typed) })
+    }
+
+    /// Whether a sum over all rows of a table can leave 64 bits.
+    pub(super) fn overflows(&self, table: &str, columns: &BTreeSet<String>) -> Result<bool, Failure> {
+        let files = self.table(table).map(|table| table.files.as_slice()).unwrap_or_default();
+        sums::overflow(columns, files)
+    }
+
+    /// What the engine answers, whose errors name columns of these tables.
+    pub(super) fn answer(
+        &self,
+        tables: &BTreeSet<String>,
+        plan: impl FnOnce() -> Result<LazyFrame, PolarsError>,
+    ) -> Result<Rows, Failure> {
+        // Several answers come of plans with several files to write, which no question has.
+        let answer = || Ok(plan()?.collect_with_engine(Engine::Streaming)?.unwrap_single());
         // The engine panics where its authors expected no one to come; the message is printed then.
         let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer));
         let answer = answer.map_err(|_| {
             Failure::new("SQL: the query engine stopped at an error of its own")
                 .hint("ask in another way, in smaller steps")
         })?;
-        Ok(Rows { frame: answer.map_err(failed)? })
+        Ok(Rows { frame: answer.map_err(|error| self.failure(&error, tables))? })
     }
 
     /// How an error of the engine ends the program: with the columns that there are, where one was

@@ -2,6 +2,7 @@
 
 mod cells;
 mod data;
+mod exact;
 mod guard;
 mod question;
 mod sums;

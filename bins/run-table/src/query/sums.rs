@@ -1,8 +1,6 @@
-//! Sums and products of whole numbers that would leave 64 bits.
-//!
-//! The engine adds and multiplies whole numbers in 64 bits and wraps around silently. Where
-//! the statistics of the files do not exclude that for a column, the query sees the column as
-//! decimal numbers of 38 digits: exact and checked, and slower.
+//! Sums of columns that could leave 64 bits, in which the engine adds and wraps around without a
+//! word: where the statistics of the files do not exclude it, 38 digits are needed, which are
+//! slower.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,27 +13,20 @@ use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 
-use super::guard::Checked;
-
-/// The columns of a table that the query must see as decimal numbers.
-pub(super) fn wide(checked: &Checked, files: &[(String, PathBuf)]) -> Result<BTreeSet<String>, Failure> {
-    let summed: Vec<&str> = checked.summed.union(&checked.multiplied).map(String::as_str).collect();
-    let mut bounds = vec![Some(0_i128); summed.len()];
-    if !summed.is_empty() {
+/// Whether the sum of one of these columns can leave 64 bits.
+pub(super) fn overflow(columns: &BTreeSet<String>, files: &[(String, PathBuf)]) -> Result<bool, Failure> {
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut bounds = vec![Some(0_i128); columns.len()];
+    if !columns.is_empty() {
         for (_, path) in files {
-            add_bounds(path, &summed, &mut bounds)?;
+            add_bounds(path, &columns, &mut bounds)?;
         }
     }
-    let is_wide = |&(column, bound): &(&str, Option<i128>)| match bound {
-        Some(0) => false,
-        Some(bound) => checked.joins || checked.multiplied.contains(column) || bound > i128::from(i64::MAX),
-        None => true,
-    };
-    Ok(summed.into_iter().zip(bounds).filter(is_wide).map(|(column, _)| column.to_owned()).collect())
+    Ok(bounds.into_iter().any(|bound| bound.is_none_or(|bound| bound > i128::from(i64::MAX))))
 }
 
 /// Adds to the largest sum that each column can have; none where it is not known. Columns that are
-/// not whole numbers of 64 bits add nothing.
+/// no whole numbers of 64 bits add nothing.
 fn add_bounds(path: &Path, columns: &[&str], bounds: &mut [Option<i128>]) -> Result<(), Failure> {
     let failed =
         |error: String| Failure::new(format!("{}: {error}", path.display())).hint("collect the run again");

@@ -37,6 +37,7 @@ pub(super) fn draw(rows: &Rows, name: &str, path: &Path, console: Console) -> Re
 fn number(value: &AnyValue<'_>) -> Option<f64> {
     match value {
         AnyValue::Int64(value) => Some(*value as f64),
+        AnyValue::Decimal(value, _, 0) => Some(*value as f64),
         AnyValue::Float64(value) => Some(*value),
         _ => None,
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::{done, rows, trace};
 
 /// The Python of the newest environment in the user's cache that has the libraries.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let caches = caches.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
     let found = fs::read_dir(caches.join("flopgap")).ok()?.flatten();

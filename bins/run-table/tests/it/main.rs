@@ -1,6 +1,7 @@
 //! The built `run-table` over recorded files.
 
 mod collect;
+mod duck;
 mod engines;
 mod messages;
 mod query;

@@ -104,6 +104,30 @@ fn nulls_stay_nulls_and_formats_agree() {
     assert_eq!(rows(Path::new(data), "select name from kernels where run = 'none'"), Vec::<String>::new());
 }
 
+/// The engine has no largest rows by one number of 38 digits.
+#[test]
+fn the_largest_rows_are_found_by_one_key_of_any_kind() {
+    let (_folder, data) = data_set();
+    let found = |sql: &str| rows(&data, sql);
+    let by_class = "select class, count(*) as n, sum(duration_ns + 0) as s, min(name) as name from kernels group by class";
+    let all = found(&format!("{by_class} order by n desc, class"));
+    for key in ["n", "s", "2"] {
+        let first = found(&format!("{by_class} order by {key} desc limit 2"));
+        assert_eq!(first.len(), 2, "{key}");
+        assert!(all.contains(&first[0]), "{key}: {first:?}");
+    }
+    assert_eq!(found(&format!("{by_class} order by n desc limit 1")), all[..1]);
+    assert_eq!(
+        found("select duration_ns - 1 as d from kernels order by d desc limit 1"),
+        found("select max(duration_ns) - 1 as d from kernels")
+    );
+    assert_eq!(
+        found("select run from kernels union select run from ranges order by run limit 1"),
+        ["small_forward"]
+    );
+    assert_eq!(found("select * from runs order by 1 limit 1").len(), 1);
+}
+
 #[test]
 fn nothing_but_questions_to_the_data_set_is_asked() {
     let (folder, data) = data_set();
