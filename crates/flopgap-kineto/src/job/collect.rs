@@ -95,8 +95,12 @@ struct Together {
 }
 
 pub(super) fn job(traces: Vec<Trace>) -> Job {
-    // Clocks count from one instant where all traces say from which.
-    let has_base = traces.iter().all(|trace| trace.base != 0) || traces.iter().all(|trace| trace.base == 0);
+    // Clocks count from one instant where all traces say from which. Where none does, they may be
+    // those of several machines, which is certain where the ranks never ran at the same time.
+    let last_begin = traces.iter().filter_map(Trace::begin).max();
+    let first_end = traces.iter().filter_map(Trace::end).min();
+    let has_base = traces.iter().all(|trace| trace.base != 0)
+        || (traces.iter().all(|trace| trace.base == 0) && last_begin <= first_end);
     let begin = |trace: &Trace| trace.begin().map(|first| trace.base.saturating_add(first));
     let origin = traces.iter().filter_map(begin).min().unwrap_or_default();
     let mut together = Together::default();

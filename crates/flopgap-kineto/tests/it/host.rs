@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use flopgap_kineto::{AnnotationKind, Device, Distributed, Trace, WarningKind};
-use flopgap_trace::{CorrelationId, DeviceId, ExternalId, StreamId};
+use flopgap_kineto::{AnnotationKind, Device, Distributed, Job, Trace, WarningKind};
+use flopgap_trace::{CorrelationId, DeviceId, ExternalId, Recording as _, StreamId};
 
 fn read(text: &str) -> Trace {
     Trace::options().without_shapes(true).read(text.as_bytes(), "t.json").unwrap()
@@ -136,4 +136,19 @@ fn arguments_that_are_none_are_counted() {
     );
     assert_eq!(trace.gpu_work.len(), 2);
     assert_eq!(trace.warnings[0].kind, WarningKind::Arguments { events: 1 });
+}
+
+/// Clocks of machines that never ran at the same time are not one clock, so that nothing says how
+/// long the ranks ran together.
+#[test]
+fn ranks_with_clocks_of_their_own_are_not_hours_apart() {
+    let rank = |rank: u64, begin: u64| {
+        read(&format!(
+            r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents":[
+            {{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{begin},"dur":9,"args":{{"stream":7}}}}]}}"#
+        ))
+    };
+    let span = |begin| Job::of(vec![rank(0, 5), rank(1, begin)]).unwrap().span().unwrap();
+    assert_eq!(span(148_753_000_000), Some((0, 9_000)));
+    assert_eq!(span(7), Some((0, 11_000)));
 }
