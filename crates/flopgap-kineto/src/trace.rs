@@ -250,6 +250,16 @@ pub enum WarningKind {
     },
 }
 
+impl WarningKind {
+    /// Whether events are lost with it that the trace should have.
+    pub fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            WarningKind::NoTimes { .. } | WarningKind::MoreWithoutTimes { .. } | WarningKind::Unpaired { .. }
+        )
+    }
+}
+
 /// `event 17: …`.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -349,6 +359,9 @@ impl Profiler {
     }
 }
 
+/// Times from here on count from 1970: it is 2001, in nanoseconds. Less is a machine's own clock.
+const SINCE_1970: i64 = 1_000_000_000_000_000_000;
+
 /// A trace of `torch.profiler`, or of XLA as far as it says the same.
 #[derive(Debug, Clone)]
 pub struct Trace {
@@ -408,6 +421,13 @@ impl Trace {
             self.gpu_work.iter().map(|work| end(work.start, work.duration)).max(),
         ];
         ends.into_iter().flatten().max()
+    }
+
+    /// From when to when it was recorded, in nanoseconds since 1970; `None` where its times do not
+    /// say so.
+    pub fn recorded(&self) -> Option<(i64, i64)> {
+        let (start, end) = (self.begin()?.checked_add(self.base)?, self.end()?.checked_add(self.base)?);
+        (start >= SINCE_1970).then_some((start, end))
     }
 
     /// The operators added up by name and part: the ones with the most FLOPs first, then by calls

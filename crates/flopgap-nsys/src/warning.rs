@@ -33,6 +33,13 @@ pub enum Oddity {
     Backtrace,
 }
 
+impl Oddity {
+    /// Whether rows are left out of everything with it.
+    pub fn is_loss(self) -> bool {
+        self == Oddity::Unusable
+    }
+}
+
 impl fmt::Display for Oddity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -90,6 +90,7 @@ impl Calibration {
     pub(crate) fn provenance(&self) -> crate::parquet::Provenance {
         let origin = &self.header.origin;
         crate::parquet::Provenance {
+            recorded: crate::parquet::spelled(&self.header.created),
             profiler: Some("model-calibrate".to_owned()),
             profiler_version: origin.versions.get("flopgap").cloned(),
             gpu: (origin.kind == "cuda").then(|| origin.device.clone()),

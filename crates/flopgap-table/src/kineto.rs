@@ -55,7 +55,7 @@ impl<T> Row<T> {
 }
 
 /// The tables in the order in which they are listed.
-const TABLES: [Named; 6] = [
+pub(crate) const TABLES: [Named; 6] = [
     Named { name: "operators", about: "Calls of operators of the framework, with its own FLOPs." },
     Named { name: "kernels", about: "Kernels that ran on a GPU." },
     Named { name: "copies", about: "Memory copies." },
@@ -101,7 +101,8 @@ impl Kineto {
         let rank = self.trace.distributed.as_ref().and_then(|job| job.rank);
         crate::parquet::Provenance {
             profiler: Some("torch.profiler".to_owned()),
-            gpu: self.trace.device.clone(),
+            gpu: crate::parquet::names(self.trace.devices.iter().filter_map(|gpu| gpu.name.as_deref())),
+            recorded: self.trace.recorded().and_then(|(begin, _)| crate::parquet::since_1970(begin)),
             others: rank.map(|rank| ("rank".to_owned(), rank.to_string())).into_iter().collect(),
             ..Default::default()
         }

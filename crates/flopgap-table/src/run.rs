@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use flopgap_flops::Pass;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Step, Strictness};
-use flopgap_sweep::{Config, MetricsRow, Quantity, RawFiles, Record, RunAnalysis, Stage, is_record};
+use flopgap_sweep::{Config, MetricsRow, Problem, Quantity, RawFiles, Record, RunAnalysis, Stage, is_record};
 
 use crate::column::{Column, count, float, looked_up, maybe_count, maybe_int, text};
 use crate::held::{Held, table};
 use crate::info::Named;
+use crate::source::Finding;
 use crate::table::Rows;
 use crate::{Error, Table};
 
@@ -23,7 +24,7 @@ pub(crate) struct Run {
     records: Vec<(Config, PathBuf)>,
     classifier: Arc<Classifier>,
     analysis: OnceLock<Arc<RunAnalysis>>,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Vec<Finding>>,
 }
 
 const METRICS: Named = Named {
@@ -35,6 +36,9 @@ const OVERHEADS: Named = Named {
     about: "From the closed form of each pass to what was counted, by cause and kernel.",
 };
 const LAUNCHES: Named = Named { name: "launches", about: "Every launch of every network with its counters." };
+
+/// All tables; a run whose launches are in reports has no `launches`.
+pub(crate) const TABLES: [Named; 3] = [METRICS, OVERHEADS, LAUNCHES];
 
 impl Run {
     pub(crate) fn open(path: &Path) -> Result<Run, Error> {
@@ -61,20 +65,23 @@ impl Run {
     }
 
     pub(crate) fn tables(&self) -> Vec<Named> {
-        let launches = (!self.records.is_empty()).then_some(LAUNCHES);
-        [METRICS, OVERHEADS].into_iter().chain(launches).collect()
+        let count = if self.records.is_empty() { 2 } else { 3 };
+        TABLES[..count].to_vec()
     }
 
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    /// What its analysis found: what is left out, and what is questionable.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What its manifest says; nothing where it has none.
     #[cfg(feature = "parquet")]
     pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
-        let origin =
-            flopgap_sweep::Manifest::read(&self.path)?.map(|manifest| manifest.origin).unwrap_or_default();
+        let manifest = flopgap_sweep::Manifest::read(&self.path)?;
+        let recorded = manifest.as_ref().and_then(|manifest| crate::parquet::spelled(&manifest.created));
+        let origin = manifest.map(|manifest| manifest.origin).unwrap_or_default();
         Ok(crate::parquet::Provenance {
+            recorded,
             profiler: origin.profiler,
             gpu: origin.device,
             driver: origin.driver,
@@ -89,8 +96,10 @@ impl Run {
         }
         let analysis = flopgap_sweep::analyze(&self.path, Strictness::Strict, |_, _| {})?;
         analysis.require_complete(&self.path)?;
-        let problems = analysis.problems.iter().chain(&analysis.warnings).map(ToString::to_string).collect();
-        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+        let finding = |is_loss| move |problem: &Problem| Finding { text: problem.to_string(), is_loss };
+        let problems = analysis.problems.iter().map(finding(true));
+        let warnings = analysis.warnings.iter().map(finding(false));
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = problems.chain(warnings).collect();
         Ok(self.analysis.get_or_init(|| Arc::new(analysis)).clone())
     }
 

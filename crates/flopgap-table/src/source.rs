@@ -16,6 +16,13 @@ use crate::nsys::Nsys;
 use crate::run::Run;
 use crate::{Error, Table};
 
+/// A warning, and whether rows or values are lost with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) text: String,
+    pub(crate) is_loss: bool,
+}
+
 /// A recorded file or directory. A clone is another view of the same.
 ///
 /// ```
@@ -88,6 +95,14 @@ impl Source {
         })
     }
 
+    /// The same source whose SHA-256 is known already ([`digest`](crate::parquet::digest)), so that
+    /// [`Source::provenance`] does not read the file for it.
+    #[cfg(feature = "parquet")]
+    #[must_use]
+    pub fn with_digest(self, digest: String) -> Source {
+        Source { digest: Arc::new(digest.into()), ..self }
+    }
+
     /// The file or directory.
     pub fn path(&self) -> &Path {
         &self.path
@@ -153,14 +168,35 @@ impl Source {
 
     /// Warnings about what has been read so far, with the file's name.
     pub fn warnings(&self) -> Vec<String> {
-        let of_file = |warning: &dyn fmt::Display| format!("{}: {warning}", self.path.display());
+        self.findings().into_iter().map(|finding| finding.text).collect()
+    }
+
+    /// Those of [`Source::warnings`] with which rows or values are lost: the file is cut off or
+    /// damaged, or something of it could not be used.
+    pub fn losses(&self) -> Vec<String> {
+        self.findings().into_iter().filter(|finding| finding.is_loss).map(|finding| finding.text).collect()
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let of_file = |text: &dyn fmt::Display, is_loss| {
+            let text = format!("{}: {text}", self.path.display());
+            Finding { text, is_loss }
+        };
         match &self.content {
-            Content::Ncu(ncu) => ncu.warnings(&self.path),
-            Content::Nsys(nsys) => nsys.trace.warnings().iter().map(|warning| of_file(warning)).collect(),
-            Content::Kineto(kineto) => kineto.trace.warnings.iter().map(|warning| of_file(warning)).collect(),
-            Content::Run(run) => run.warnings().iter().map(|warning| of_file(warning)).collect(),
+            Content::Ncu(ncu) => ncu.findings(&self.path),
+            Content::Nsys(nsys) => {
+                let warnings = nsys.trace.warnings();
+                warnings.iter().map(|warning| of_file(warning, warning.what.is_loss())).collect()
+            }
+            Content::Kineto(kineto) => {
+                let warnings = kineto.trace.warnings.iter();
+                warnings.map(|warning| of_file(warning, warning.kind.is_loss())).collect()
+            }
+            Content::Run(run) => {
+                run.findings().iter().map(|finding| of_file(&finding.text, finding.is_loss)).collect()
+            }
             #[cfg(feature = "calibration")]
-            Content::Calibration(it) => it.warnings().iter().map(|warning| of_file(warning)).collect(),
+            Content::Calibration(it) => it.warnings().iter().map(|warning| of_file(warning, true)).collect(),
             Content::Bench(_) => Vec::new(),
             #[cfg(feature = "parquet")]
             Content::Parquet(_) => Vec::new(),
@@ -174,7 +210,7 @@ impl Source {
     /// When the file cannot be read.
     #[cfg(feature = "parquet")]
     pub fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
-        use crate::parquet::{Provenance, of_source};
+        use crate::parquet::{Provenance, digest};
         let known = match &self.content {
             Content::Parquet(stored) => return Ok(stored.provenance.clone()),
             Content::Ncu(_) => {
@@ -190,7 +226,7 @@ impl Source {
         let digest = if let Some(digest) = self.digest.get() {
             digest.clone()
         } else {
-            let digest = of_source(&self.path).map_err(|(path, source)| Error::Io { path, source })?;
+            let digest = digest(&self.path)?;
             self.digest.get_or_init(|| digest).clone()
         };
         let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -219,6 +255,16 @@ impl Source {
             _ => None,
         }
     }
+}
+
+/// The names of all tables that sources have, whatever their kind. A Parquet file has a table of
+/// any name.
+pub fn table_names() -> std::collections::BTreeSet<&'static str> {
+    let tables = crate::ncu::TABLES.iter().chain(&crate::kineto::TABLES).chain(&crate::run::TABLES);
+    let tables = tables.chain([&crate::bench::RESULTS]).copied().chain(crate::nsys::all());
+    #[cfg(feature = "calibration")]
+    let tables = tables.chain([crate::calibration::ROWS]);
+    tables.map(|table| table.name).collect()
 }
 
 #[cfg(feature = "calibration")]

@@ -2,9 +2,6 @@
 
 use crate::{Error, Trace};
 
-/// Times from here on count from 1970: it is 2001, in nanoseconds. Less is a machine's own clock.
-const SINCE_1970: i64 = 1_000_000_000_000_000_000;
-
 /// Refuses traces that are not those of the ranks of one job, each once: by their ranks and sizes,
 /// by what they call their job, and by when they were recorded. Of ranks that do not say when, that
 /// is no reason.
@@ -47,18 +44,12 @@ fn compare(trace: &Trace, other: &Trace) -> Result<(), Error> {
     if trace.job.iter().any(differs) {
         return Err(apart(trace, other, "names another job than"));
     }
-    if let (Some((start, end)), Some((others_start, others_end))) = (recorded(trace), recorded(other))
+    if let (Some((start, end)), Some((others_start, others_end))) = (trace.recorded(), other.recorded())
         && (end < others_start || others_end < start)
     {
         return Err(apart(trace, other, "was recorded at another time than"));
     }
     Ok(())
-}
-
-/// From when to when it was recorded, in nanoseconds since 1970, where it says so.
-fn recorded(trace: &Trace) -> Option<(i64, i64)> {
-    let (start, end) = (trace.begin()?.checked_add(trace.base)?, trace.end()?.checked_add(trace.base)?);
-    (start >= SINCE_1970).then_some((start, end))
 }
 
 fn apart(trace: &Trace, other: &Trace, why: &'static str) -> Error {

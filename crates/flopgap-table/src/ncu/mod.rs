@@ -14,6 +14,7 @@ use flopgap_ncu::Reader;
 use self::columns::Metrics;
 use self::views::Views;
 use crate::info::Named;
+use crate::source::Finding;
 use crate::table::Rows;
 use crate::{Error, Table};
 
@@ -39,9 +40,13 @@ impl Ncu {
         Ok(Ncu { classifier, metrics: OnceLock::new(), warnings: Arc::default() })
     }
 
-    pub(crate) fn warnings(&self, path: &Path) -> Vec<String> {
+    pub(crate) fn findings(&self, path: &Path) -> Vec<Finding> {
         let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        warnings.iter().map(|warning| warning.of_file(path)).collect()
+        let finding = |warning: &flopgap_ncu::Warning| Finding {
+            text: warning.of_file(path),
+            is_loss: warning.kind.is_loss(),
+        };
+        warnings.iter().map(finding).collect()
     }
 
     fn metrics(&self, path: &Path) -> Result<Arc<Metrics>, Error> {

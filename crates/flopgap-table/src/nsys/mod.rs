@@ -53,6 +53,11 @@ const KNOWN: [Known; 10] = [
     known("processes", &["PROCESSES"], "The processes of the recording."),
 ];
 
+/// The tables that exports may have.
+pub(crate) fn all() -> impl Iterator<Item = Named> {
+    KNOWN.iter().map(|known| known.info)
+}
+
 impl Nsys {
     /// Opens an export, which may have been unpacked.
     pub(crate) fn open(path: &Path, unpacked: Option<Unpacked>) -> Result<Nsys, Error> {
@@ -81,7 +86,10 @@ impl Nsys {
             Err(error) if error.is_absence() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
+        let session = self.trace.session()?;
+        let recorded = session.utc_ns.and_then(crate::parquet::since_1970);
         Ok(crate::parquet::Provenance {
+            recorded: recorded.or_else(|| crate::parquet::spelled(session.utc.as_deref()?)),
             profiler: entry("EXPORT_PRODUCT_NAME").or_else(|| Some("NVIDIA Nsight Systems".to_owned())),
             profiler_version: entry("EXPORT_PRODUCT_VERSION"),
             gpu: crate::parquet::names(gpus.iter().filter_map(|gpu| gpu.name.as_deref())),

@@ -7,15 +7,23 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::Error;
+
 /// How much of a file is hashed at once.
 const CHUNK: usize = 1 << 17;
 
-/// The digest of a file, or of a directory's manifest and its files below `raw/`: what the tables
-/// of a run are made from.
-pub(crate) fn of_source(path: &Path) -> Result<String, (PathBuf, io::Error)> {
-    if !path.is_dir() {
-        return of_file(path).map_err(|error| (path.to_owned(), error));
-    }
+/// The SHA-256 of a file's bytes in hexadecimal digits, or of what `sha256sum` prints of a
+/// directory's manifest and its files below `raw/`: what the tables of a run are made from.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn digest(path: &Path) -> Result<String, Error> {
+    let digest =
+        if path.is_dir() { of_run(path) } else { of_file(path).map_err(|error| (path.to_owned(), error)) };
+    digest.map_err(|(path, source)| Error::Io { path, source })
+}
+
+fn of_run(path: &Path) -> Result<String, (PathBuf, io::Error)> {
     let mut names = Vec::new();
     for part in ["manifest.json", "raw"] {
         if path.join(part).exists() {

@@ -2,6 +2,7 @@
 //! metadata. `docs/FORMATS.md` has the format.
 
 mod checksum;
+mod date;
 mod derived;
 mod digest;
 mod encoding;
@@ -9,8 +10,10 @@ mod provenance;
 mod read;
 mod write;
 
+pub use date::date;
+pub(crate) use date::{since_1970, spelled};
 pub use derived::DERIVED;
-pub(crate) use digest::of_source;
+pub use digest::digest;
 pub(crate) use provenance::names;
 pub use provenance::{FORMAT, Provenance, VERSION};
 pub use read::{Stored, read};

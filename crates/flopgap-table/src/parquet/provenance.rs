@@ -55,6 +55,8 @@ pub struct Provenance {
     pub gpu: Option<String>,
     /// The version of the GPU's driver.
     pub driver: Option<String>,
+    /// When it was recorded, as [`date`](crate::parquet::date) spells it.
+    pub recorded: Option<String>,
     /// Further entries, without the `flopgap.` of their names: `run`, for instance.
     pub others: BTreeMap<String, String>,
 }
@@ -83,6 +85,7 @@ impl Default for Provenance {
             profiler_version: None,
             gpu: None,
             driver: None,
+            recorded: None,
             others: BTreeMap::new(),
         }
     }
@@ -106,6 +109,7 @@ impl Provenance {
             ("profiler_version", self.profiler_version.as_deref()),
             ("gpu", self.gpu.as_deref()),
             ("driver", self.driver.as_deref()),
+            ("recorded", self.recorded.as_deref()),
         ];
         let is_own = |name: &str| known.iter().any(|(own, _)| *own == name) || OWN.contains(&name);
         let others = self.others.iter().filter(|(name, _)| !is_own(name));
@@ -123,7 +127,7 @@ impl Provenance {
         let tool_version = take("tool_version").unwrap_or_default();
         let (kind, source, source_sha256) = (take("kind"), take("source"), take("source_sha256"));
         let (profiler, profiler_version) = (take("profiler"), take("profiler_version"));
-        let (gpu, driver) = (take("gpu"), take("driver"));
+        let (gpu, driver, recorded) = (take("gpu"), take("driver"), take("recorded"));
         Provenance {
             tool,
             tool_version,
@@ -134,6 +138,7 @@ impl Provenance {
             profiler_version,
             gpu,
             driver,
+            recorded,
             others: entries,
         }
     }

@@ -4,6 +4,7 @@ mod bad;
 mod held;
 mod kind;
 mod kineto;
+mod losses;
 mod measured;
 mod ncu;
 mod nsys;

@@ -90,6 +90,7 @@ fn what_a_source_knows_is_in_the_metadata() {
     assert_eq!(provenance.source.as_deref(), Some("two_gpus.sqlite.zst"));
     assert_eq!(provenance.profiler.as_deref(), Some("NVIDIA Nsight Systems"));
     assert_eq!(provenance.gpu.as_deref(), Some("NVIDIA H200"), "each name once");
+    assert_eq!(provenance.recorded.as_deref(), Some("2026-11-21T06:44:03.054Z"));
     let run = open("runs/h200-pytorch").provenance().unwrap();
     assert!(run.gpu.unwrap().contains("H200"));
     let kineto = open("kineto/mlp_n10_d1024_m128.json.gz").provenance().unwrap();
