@@ -3,6 +3,7 @@
 mod collect;
 mod duck;
 mod engines;
+mod installed;
 mod messages;
 mod query;
 mod vocabulary;
