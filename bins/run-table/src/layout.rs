@@ -4,12 +4,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::manifest::Manifest;
 use crate::name;
 
 /// The directory of what is known about each run. Engines skip names that begin with `_`.
 const RUNS: &str = "_runs";
 /// The name of the file of a run in a table.
 const PART: &str = "part-0.parquet";
+/// What the names in the directory of runs end with.
+const MANIFEST: &str = ".json";
+pub(crate) const READY: &str = ".ready";
+pub(crate) const STAGING: &str = ".staging";
 
 /// A directory that is a data set, or becomes one.
 #[derive(Clone, Debug)]
@@ -36,7 +41,7 @@ impl Layout {
 
     /// What is known about a run.
     pub(crate) fn manifest(&self, encoded: &str) -> PathBuf {
-        self.runs().join(format!("{encoded}.json"))
+        self.runs().join(format!("{encoded}{MANIFEST}"))
     }
 
     /// Who holds it writes the run.
@@ -46,7 +51,34 @@ impl Layout {
 
     /// Where files of a run lie until all of them are written.
     pub(crate) fn staging(&self, encoded: &str) -> PathBuf {
-        self.runs().join(format!("{encoded}.staging"))
+        self.runs().join(format!("{encoded}{STAGING}"))
+    }
+
+    /// Where the files of a run lie from when all of them are written until all of them are in
+    /// their places.
+    pub(crate) fn ready(&self, encoded: &str) -> PathBuf {
+        self.runs().join(format!("{encoded}{READY}"))
+    }
+
+    /// The runs of which something lies in `_runs/`, by what its name ends with, encoded.
+    pub(crate) fn encoded_with(&self, ending: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.runs()).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut found: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(ending).map(str::to_owned)).collect();
+        found.sort();
+        found
+    }
+
+    /// What is known about all runs that are completely collected, by their encoded names.
+    pub(crate) fn manifests(&self) -> Vec<(String, Manifest)> {
+        let names = self.encoded_with(MANIFEST).into_iter();
+        names
+            .filter_map(|encoded| {
+                let manifest = Manifest::read(&self.manifest(&encoded)).ok()??;
+                Some((encoded, manifest))
+            })
+            .collect()
     }
 
     /// The directory of a run in a table.

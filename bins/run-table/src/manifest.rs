@@ -1,14 +1,14 @@
 //! What a data set knows about a run: `_runs/<run>.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use flopgap_cli::Failure;
 use serde::{Deserialize, Serialize};
 
-/// The version of files and columns. A run of another version is collected again.
-pub(crate) const VERSION: u64 = 2;
+/// The version of files and columns. A run of an older version is collected again.
+pub(crate) const VERSION: u64 = 3;
 const FORMAT: &str = "flopgap-dataset";
 
 /// A run that was collected.
@@ -20,7 +20,7 @@ pub(crate) struct Manifest {
     pub(crate) source: SourceFile,
     /// Rows of each table.
     pub(crate) tables: BTreeMap<String, u64>,
-    /// What the source has but could not be asked for, and why.
+    /// What the source has, or should have, and could not be read, with the reason.
     pub(crate) skipped: Vec<String>,
 }
 
@@ -32,9 +32,8 @@ pub(crate) struct SourceFile {
     pub(crate) kind: String,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
-    /// The tables that were asked for; all if none are named.
-    #[serde(default)]
-    pub(crate) only: Vec<String>,
+    /// The tables that were asked for so far; all if none are named.
+    pub(crate) only: BTreeSet<String>,
 }
 
 impl Manifest {
@@ -47,8 +46,8 @@ impl Manifest {
         Manifest { format: FORMAT.to_owned(), version: VERSION, run: run.to_owned(), source, tables, skipped }
     }
 
-    /// Reads one, or an older one. None if there is none; a damaged one counts as none, since the
-    /// run is collected again then.
+    /// Reads one. None if there is none; a damaged or older one counts as none, since the run is
+    /// collected again then.
     pub(crate) fn read(path: &Path) -> Result<Option<Manifest>, Failure> {
         let Ok(text) = fs::read(path) else { return Ok(None) };
         let Ok(manifest) = serde_json::from_slice::<Manifest>(&text) else { return Ok(None) };
@@ -63,7 +62,7 @@ impl Manifest {
             );
             return Err(Failure::new(message).hint("use the program that wrote it, or a newer one"));
         }
-        Ok(Some(manifest))
+        Ok((manifest.version == VERSION).then_some(manifest))
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {

@@ -9,15 +9,6 @@ use flopgap_cli::Failure;
 
 use crate::layout::{Layout, is_data_set};
 
-/// A source to collect.
-#[derive(Debug)]
-pub(super) struct Input {
-    pub(super) run: String,
-    pub(super) path: PathBuf,
-    /// Whether it was found in a directory, so that it may be something else.
-    pub(super) in_search: bool,
-}
-
 /// Something that may be a source.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {

@@ -1,21 +1,26 @@
 //! `flopgap table collect INPUTS… -o DIR`: sources of any kind into one data set.
 
+mod commit;
 mod find;
+mod identity;
+mod lock;
 mod one;
 mod output;
+mod prune;
 mod runs;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use flopgap_cli::{Console, Exit, Failure, FormatArg, Verbosity};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use crate::PROGRAM;
 use crate::layout::Layout;
-use find::{Found, Input};
+use identity::Named;
 use one::{Outcome, State};
 
 #[derive(clap::Args)]
@@ -35,24 +40,33 @@ pub(crate) struct Arguments {
     /// Number of sources that are read at once [default: one for each core].
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZero<usize>>,
-    /// Write only these tables [default: all].
+    /// Write only these tables, beside those that a run has and `runs` [default: all].
     #[arg(long, value_delimiter = ',', value_name = "TABLE")]
+    #[arg(value_parser = PossibleValuesParser::new(table_names()))]
     table: Vec<String>,
     /// Collect again what has not changed.
     #[arg(long)]
     again: bool,
-    /// Replace a run that was collected from another file.
+    /// Replace a run that was collected from another file, or under another name.
     #[arg(long)]
     replace: bool,
+    /// Remove runs whose sources are no longer in the directories that are searched.
+    #[arg(long)]
+    prune: bool,
     /// Output format of the list of what was collected.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     format: FormatArg,
 }
 
+/// The tables that a data set can have.
+fn table_names() -> BTreeSet<&'static str> {
+    flopgap_table::table_names().into_iter().chain([runs::NAME]).collect()
+}
+
 /// What to do with every source.
 struct Options<'a> {
     layout: &'a Layout,
-    only: Vec<String>,
+    only: BTreeSet<String>,
     again: bool,
     replace: bool,
     console: Console,
@@ -64,61 +78,30 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let found = console.timed("inputs: searched", || find::find(&arguments.inputs, &layout))?;
     // Nothing was written so far: not into a directory that is an input.
     flopgap_fs::create_folder(&layout.runs())?;
-    for skipped in &found.skipped {
-        flopgap_cli::note(PROGRAM, format!("SKIPPED: {skipped}"));
-    }
-    let mut only = arguments.table.clone();
-    only.sort();
-    only.dedup();
+    commit::complete_all(&layout)?;
+    let only = arguments.table.iter().cloned().collect();
     let (again, replace) = (arguments.again, arguments.replace);
     let options = Options { layout: &layout, only, again, replace, console };
-    let (inputs, mut outcomes) = named(found.inputs, &layout);
+    let contents = each(&found.inputs, arguments.jobs, identity::look)?;
+    let inputs = found.inputs.into_iter().zip(contents).collect();
+    let Named { inputs, refused: mut outcomes, doubles } = identity::named(inputs, &layout, replace);
+    for skipped in found.skipped.iter().chain(&doubles) {
+        flopgap_cli::note(PROGRAM, format!("SKIPPED: {skipped}"));
+    }
     outcomes.extend(each(&inputs, arguments.jobs, |input| one::collect(input, &options))?);
+    if arguments.prune {
+        outcomes.extend(prune::prune(&arguments.inputs, &layout));
+    }
     outcomes.sort_by(|a, b| (&a.run, &a.path).cmp(&(&b.run, &b.path)));
     finish(&outcomes, found.unreadable, arguments.format, console)
 }
 
-/// Inputs whose names are theirs alone, and what became of the others.
-fn named(found: Vec<Found>, layout: &Layout) -> (Vec<Input>, Vec<Outcome>) {
-    let known = one::known_sources(layout);
-    let mut inputs: BTreeMap<String, Input> = BTreeMap::new();
-    let mut outcomes = Vec::new();
-    for Found { name, path, searched } in found {
-        // A source that was collected keeps its name, whatever way it is found this time.
-        let canonical = path.canonicalize().unwrap_or_else(|_| path.clone());
-        let run = name.unwrap_or_else(|| {
-            let default = || crate::name::of(searched.as_deref().unwrap_or_else(|| file_name(&path)));
-            known.get(&canonical).cloned().unwrap_or_else(default)
-        });
-        if let Some(other) = inputs.get(&run) {
-            if other.path.canonicalize().is_ok_and(|other| other == canonical) {
-                continue;
-            }
-            let failure = Failure::new(format!(
-                "{}: the run name `{run}` is also that of {}",
-                path.display(),
-                other.path.display()
-            ))
-            .hint(format!("name one of them: `NAME={}`", path.display()));
-            outcomes.push(Outcome { run, path, kind: None, state: State::Failed(failure) });
-            continue;
-        }
-        let in_search = searched.is_some();
-        inputs.insert(run.clone(), Input { run, path, in_search });
-    }
-    (inputs.into_values().collect(), outcomes)
-}
-
-fn file_name(path: &Path) -> &Path {
-    path.file_name().map_or(path, Path::new)
-}
-
 /// The results of `work` for all inputs, several at once.
-fn each(
-    inputs: &[Input],
+fn each<I: Sync, O: Send>(
+    inputs: &[I],
     jobs: Option<NonZero<usize>>,
-    work: impl Fn(&Input) -> Outcome + Send + Sync,
-) -> Result<Vec<Outcome>, Failure> {
+    work: impl Fn(&I) -> O + Send + Sync,
+) -> Result<Vec<O>, Failure> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.map_or(0, NonZero::get)).build();
     let pool = pool.map_err(|error| Failure::from_error(&error))?;
     Ok(pool.install(|| inputs.par_iter().map(work).collect()))
@@ -162,15 +145,20 @@ fn finish(
         ],
     )
     .map_err(|error| Failure::from_error(&error))?;
-    let mut others = Vec::new();
-    let mut failures = Vec::new();
+    let (mut others, mut lacking) = (Vec::new(), Vec::new());
+    let (mut failed, mut incomplete) = (0, 0);
     for outcome in outcomes {
-        let (tables, state) = match &outcome.state {
-            State::Collected(tables) => (Some(tables), "collected"),
-            State::Unchanged(tables) => (Some(tables), "unchanged"),
+        let tables = match &outcome.state {
+            State::Collected(tables) | State::Unchanged(tables) => {
+                lacking.extend(tables.skipped.iter().map(|skipped| format!("SKIPPED: {skipped}")));
+                incomplete += usize::from(!tables.skipped.is_empty());
+                Some(tables)
+            }
+            State::Removed => None,
             State::Failed(failure) => {
-                failures.push(format!("FAILED: {failure}"));
-                (None, "failed")
+                lacking.push(format!("FAILED: {failure}"));
+                failed += 1;
+                None
             }
             State::Unrecognized(why) => {
                 others.push(format!("{}: {why}", outcome.path.display()));
@@ -180,7 +168,7 @@ fn finish(
         let cells = [
             Cell::text(&outcome.run),
             outcome.kind.as_deref().into(),
-            state.into(),
+            outcome.state.name().into(),
             Cell::optional(tables, |tables| Cell::from(tables.count)),
             Cell::optional(tables, |tables| Cell::from(tables.rows)),
             Cell::optional(tables, |tables| Cell::from(tables.bytes)),
@@ -194,19 +182,20 @@ fn finish(
     }
     let text = table.render(format.into(), &TextOptions::for_stdout());
     flopgap_cli::print(&text.map_err(|error| Failure::from_error(&error))?)?;
-    for failure in &failures {
-        flopgap_cli::note(PROGRAM, failure);
+    for line in &lacking {
+        flopgap_cli::note(PROGRAM, line);
     }
-    match (failures.len(), unreadable) {
-        (0, 0) => Ok(()),
-        (0, 1) => Err(Failure::new("1 directory could not be searched").hint("the reason is above")),
-        (0, some) => {
+    let all = table.rows().len();
+    match (failed, incomplete, unreadable) {
+        (0, 0, 0) => Ok(()),
+        (0, 0, 1) => Err(Failure::new("1 directory could not be searched").hint("the reason is above")),
+        (0, 0, some) => {
             Err(Failure::new(format!("{some} directories could not be searched"))
                 .hint("the reasons are above"))
         }
-        (failed, _) => {
-            Err(Failure::new(format!("{failed} of {} inputs could not be collected", table.rows().len()))
-                .hint("the reasons are above; all other runs are in the data set"))
-        }
+        (0, some, _) => Err(Failure::new(format!("{some} of {all} runs are incomplete in the data set"))
+            .hint("what they lack is above, and in the manifest of each; record or export them again")),
+        (failed, ..) => Err(Failure::new(format!("{failed} of {all} inputs could not be collected"))
+            .hint("the reasons are above; all other runs are in the data set")),
     }
 }

@@ -1,20 +1,20 @@
 //! One source into the data set.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File, TryLockError};
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
 use flopgap_table::parquet::{Provenance, Written};
 use flopgap_table::{Error, Kind, Source, parquet};
 
-use super::find::Input;
-use super::{Options, runs};
+use super::identity::{Content, Input, Stamp};
+use super::lock::lock;
+use super::{Options, commit, prune, runs};
 use crate::layout::Layout;
-use crate::manifest::{Manifest, SourceFile, VERSION};
+use crate::manifest::{Manifest, SourceFile};
 use crate::name;
 
 /// What became of an input.
@@ -30,6 +30,8 @@ pub(super) enum State {
     Collected(Tables),
     /// It is in the data set as it is.
     Unchanged(Tables),
+    /// Its source is gone, and so is the run.
+    Removed,
     Failed(Failure),
     /// A file of a directory that is something else, and what.
     Unrecognized(String),
@@ -41,116 +43,145 @@ pub(super) struct Tables {
     pub(super) count: usize,
     pub(super) rows: u64,
     pub(super) bytes: u64,
+    /// What it lacks, and why.
+    pub(super) skipped: Vec<String>,
 }
 
-/// The runs of the data set by their sources.
-pub(super) fn known_sources(layout: &Layout) -> HashMap<PathBuf, String> {
-    let entries = fs::read_dir(layout.runs()).into_iter().flatten().flatten();
-    let manifests = entries.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "json"));
-    manifests
-        .filter_map(|entry| Manifest::read(&entry.path()).ok().flatten())
-        .map(|manifest| (PathBuf::from(manifest.source.path), manifest.run))
-        .collect()
+impl Tables {
+    /// Adds a table of the source; `runs` is the data set's own.
+    fn add(&mut self, name: &str, rows: u64, bytes: u64) {
+        if name != runs::NAME {
+            self.count += 1;
+            self.rows += rows;
+            self.bytes += bytes;
+        }
+    }
+}
+
+impl State {
+    /// The word for it in lists. A run that lacks something is never called collected.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            State::Collected(tables) | State::Unchanged(tables) if !tables.skipped.is_empty() => "incomplete",
+            State::Collected(_) => "collected",
+            State::Unchanged(_) => "unchanged",
+            State::Removed => "removed",
+            State::Failed(_) => "failed",
+            State::Unrecognized(_) => "left out",
+        }
+    }
 }
 
 pub(super) fn collect(input: &Input, options: &Options<'_>) -> Outcome {
-    let mut kind = None;
     let start = Instant::now();
-    let state = match try_collect(input, options, &mut kind) {
-        Ok(state) => state,
-        Err(failure) => State::Failed(failure),
+    let kind = input.content.as_ref().map(|content| content.kind.name().to_owned());
+    let found = match &input.content {
+        Some(content) => try_collect(input, content, options),
+        None => open(input).map_or_else(Ok, |_| Err(changed(&input.path))),
     };
+    let state = found.unwrap_or_else(State::Failed);
     let recognized = kind.as_deref().unwrap_or("not recognized");
     let (path, seconds) = (input.path.display(), start.elapsed().as_secs_f64());
-    let what = match &state {
-        State::Collected(_) => "collected",
-        State::Unchanged(_) => "unchanged",
-        State::Failed(_) => "failed",
-        State::Unrecognized(_) => "left out",
-    };
-    options.console.detail(format_args!("{path}: {recognized}, {what}: {seconds:.3} s"));
+    options.console.detail(format_args!("{path}: {recognized}, {}: {seconds:.3} s", state.name()));
     Outcome { run: input.run.clone(), path: input.path.clone(), kind, state }
 }
 
-fn try_collect(input: &Input, options: &Options<'_>, kind: &mut Option<String>) -> Result<State, Failure> {
+/// Opens a source, or says what else it is and what is wrong with it.
+fn open(input: &Input) -> Result<Source, State> {
+    let error = match Source::open(&input.path) {
+        Ok(source) if source.kind() == Kind::Parquet && input.in_search => {
+            // Its rows are likely those of a report or trace beside it.
+            return Err(State::Unrecognized("a table in a Parquet file".to_owned()));
+        }
+        Ok(source) => return Ok(source),
+        Err(error) => error,
+    };
+    // What begins as JSON is a trace where it has events, and then it is damaged.
+    let is_damaged = || matches!(Kind::of(&input.path), Ok(Kind::Kineto));
+    Err(match is_something_else(&error).filter(|_| input.in_search) {
+        Some(why) if !is_damaged() => State::Unrecognized(why),
+        _ => State::Failed(error.into()),
+    })
+}
+
+fn changed(path: &Path) -> Failure {
+    Failure::new(format!("{}: changed while being read", path.display()))
+        .hint("collect it again when it is complete")
+}
+
+fn try_collect(input: &Input, content: &Content, options: &Options<'_>) -> Result<State, Failure> {
     let layout = options.layout;
     let path = input.path.display();
     let encoded = name::encoded(&input.run).map_err(|why| {
         Failure::new(format!("{path}: the run name `{}` {why}", input.run))
             .hint(format!("give it another: `NAME={path}`"))
     })?;
-    let source = match Source::open(&input.path) {
-        Ok(source) => source,
-        Err(error) => {
-            // What begins as JSON is a trace where it has events, and then it is damaged.
-            let is_damaged = || matches!(Kind::of(&input.path), Ok(Kind::Kineto));
-            return match is_something_else(&error).filter(|_| input.in_search) {
-                Some(why) if !is_damaged() => Ok(State::Unrecognized(why)),
-                _ => Err(error.into()),
-            };
-        }
+    let Some(_lock) = lock(layout, &encoded)? else {
+        let message = format!("{path}: another process is collecting the run `{}`", input.run);
+        return Err(Failure::new(message).hint("collect it again when that one has finished"));
     };
-    if input.in_search && source.kind() == Kind::Parquet {
-        // Its rows are likely those of a report or trace beside it.
-        return Ok(State::Unrecognized("a table in a Parquet file".to_owned()));
-    }
-    *kind = Some(source.kind().name().to_owned());
-    let _lock = lock(layout, &encoded, input)?;
-    let before = state_of(&input.path)?;
-    let mut provenance = source.provenance()?;
+    commit::complete(layout, &encoded)?;
+    let known = Manifest::read(&layout.manifest(&encoded))?;
     let canonical = input.path.canonicalize().unwrap_or_else(|_| input.path.clone());
-    let of_source = SourceFile {
+    let file = SourceFile {
         path: canonical.display().to_string(),
-        kind: source.kind().name().to_owned(),
-        bytes: before.0,
-        sha256: provenance.source_sha256.clone().unwrap_or_default(),
-        only: options.only.clone(),
+        kind: content.kind.name().to_owned(),
+        bytes: content.stamp.bytes,
+        sha256: content.sha256.clone(),
+        only: all_asked(&options.only, known.as_ref()),
     };
-    let manifest = layout.manifest(&encoded);
-    if let Some(known) = Manifest::read(&manifest)? {
-        if known.source.path != of_source.path && known.source.sha256 != of_source.sha256 && !options.replace
-        {
-            let message = format!(
-                "{path}: the data set has a run `{}` of another file, {}",
-                input.run, known.source.path
-            );
+    if let Some(known) = known {
+        let of = &known.source;
+        if of.path != file.path && of.sha256 != file.sha256 && !options.replace {
+            let message =
+                format!("{path}: the data set has a run `{}` of another file, {}", input.run, of.path);
             let hint =
                 format!("give this one another name, `NAME={path}`, or replace that one with --replace");
             return Err(Failure::new(message).hint(hint));
         }
-        let same = known.version == VERSION
-            && SourceFile { path: of_source.path.clone(), ..known.source.clone() } == of_source;
-        if same
+        // Another way to the same content is no change, as long as the first one is there.
+        let is_there = of.path == file.path || Path::new(&of.path).exists();
+        if (&of.sha256, &of.only) == (&file.sha256, &file.only)
+            && is_there
             && !options.again
-            && let Some(tables) = present(layout, &encoded, &known)
+            && let Some(tables) = present(layout, &encoded, known)
         {
             return Ok(State::Unchanged(tables));
         }
     }
-
-    crate::PROGRAM.clone_into(&mut provenance.tool);
-    provenance.others.insert("run".to_owned(), input.run.clone());
-    let staging = layout.staging(&encoded);
-    let result = stage(&source, &provenance, &of_source, &staging, options);
-    let (tables, skipped) = match result {
+    let source = match open(input) {
+        Ok(source) => source.with_digest(content.sha256.clone()),
+        Err(state) => return Ok(state),
+    };
+    let (staged, skipped) = match stage(&source, input, content, &file, &layout.staging(&encoded)) {
         Ok(staged) => staged,
         Err(failure) => {
-            let _ = fs::remove_dir_all(&staging);
+            let _ = fs::remove_dir_all(layout.staging(&encoded));
             return Err(failure);
         }
     };
-    flopgap_cli::warn_all(crate::PROGRAM, source.warnings());
-    if state_of(&input.path)? != before {
-        let _ = fs::remove_dir_all(&staging);
-        let message = format!("{path}: changed while being read");
-        return Err(Failure::new(message).hint("collect it again when it is complete"));
+    let rows = staged.iter().map(|(name, written)| (name.clone(), written.rows)).collect();
+    commit::commit(layout, &encoded, &Manifest::new(&input.run, file, rows, skipped.clone()))?;
+    if let Some(old) = &input.instead_of {
+        let encoded =
+            name::encoded(old).map_err(|why| Failure::new(format!("the run name `{old}` {why}")))?;
+        prune::remove(layout, &encoded, old)?;
     }
-    let rows = tables.iter().map(|(name, written)| (name.clone(), written.rows)).collect();
-    replace(layout, &encoded, &tables)?;
-    Manifest::new(&input.run, of_source, rows, skipped).write(&manifest)?;
-    let sum = |of: fn(&Written) -> u64| tables.values().map(of).sum();
-    let (rows, bytes) = (sum(|written| written.rows), sum(|written| written.bytes));
-    Ok(State::Collected(Tables { count: tables.len(), rows, bytes }))
+    let mut tables = Tables { skipped, ..Tables::default() };
+    for (name, written) in &staged {
+        tables.add(name, written.rows, written.bytes);
+    }
+    Ok(State::Collected(tables))
+}
+
+/// The tables that a run has when those that are asked for now come to those of earlier calls: a
+/// run never loses a table that its source has.
+fn all_asked(now: &BTreeSet<String>, known: Option<&Manifest>) -> BTreeSet<String> {
+    match known.map(|known| &known.source.only) {
+        Some(before) if now.is_empty() || before.is_empty() => BTreeSet::new(),
+        Some(before) => now | before,
+        None => now.clone(),
+    }
 }
 
 /// Why a file that lies in a directory is of another program, and not a damaged source.
@@ -167,73 +198,11 @@ fn is_something_else(error: &Error) -> Option<String> {
     }
 }
 
-/// Size and time of a file, or of all files of a run, so that a change shows.
-fn state_of(path: &Path) -> Result<(u64, Option<SystemTime>), Failure> {
-    let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()));
-    let metadata = fs::metadata(path).map_err(failed)?;
-    if !metadata.is_dir() {
-        return Ok((metadata.len(), metadata.modified().ok()));
-    }
-    let mut state = (0, None);
-    for entry in fs::read_dir(path.join("raw")).map_err(failed)? {
-        let metadata = entry.and_then(|entry| entry.metadata()).map_err(failed)?;
-        state.0 += metadata.len();
-        state.1 = state.1.max(metadata.modified().ok());
-    }
-    Ok(state)
-}
-
-/// Holds a run as long as it lives: no other process writes it.
-struct Lock {
-    path: PathBuf,
-    _file: File,
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // While it is still held: see `lock`.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn lock(layout: &Layout, encoded: &str, input: &Input) -> Result<Lock, Failure> {
-    let path = layout.lock(encoded);
-    let failed = |error: io::Error| Failure::new(format!("{}: cannot be locked: {error}", path.display()));
-    let held = || {
-        Failure::new(format!(
-            "{}: another process is collecting the run `{}`",
-            input.path.display(),
-            input.run
-        ))
-        .hint("collect it again when that one has finished")
-    };
-    let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(held()),
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
-    }
-    // The one that held it may have removed the file between opening and locking.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let is_it = fs::metadata(&path).is_ok_and(|there| {
-            file.metadata().is_ok_and(|ours| (there.dev(), there.ino()) == (ours.dev(), ours.ino()))
-        });
-        if !is_it {
-            return Err(held());
-        }
-    }
-    Ok(Lock { path, _file: file })
-}
-
 /// What of a run is in the data set; none if not all of it is.
-fn present(layout: &Layout, encoded: &str, manifest: &Manifest) -> Option<Tables> {
-    let mut tables = Tables::default();
+fn present(layout: &Layout, encoded: &str, manifest: Manifest) -> Option<Tables> {
+    let mut tables = Tables { skipped: manifest.skipped, ..Tables::default() };
     for (name, rows) in &manifest.tables {
-        tables.count += 1;
-        tables.rows += rows;
-        tables.bytes += fs::metadata(layout.part(name, encoded)).ok()?.len();
+        tables.add(name, *rows, fs::metadata(layout.part(name, encoded)).ok()?.len());
     }
     Some(tables)
 }
@@ -241,76 +210,51 @@ fn present(layout: &Layout, encoded: &str, manifest: &Manifest) -> Option<Tables
 /// Files that were written beside the data set, by table.
 type Staged = BTreeMap<String, Written>;
 
-/// Writes all tables of a source where nobody reads them yet, and says which could not be asked
-/// for.
+/// Writes all tables of a source where nobody reads them yet, and says what of it is lost.
 fn stage(
     source: &Source,
-    provenance: &Provenance,
+    input: &Input,
+    content: &Content,
     file: &SourceFile,
     staging: &Path,
-    options: &Options<'_>,
 ) -> Result<(Staged, Vec<String>), Failure> {
-    // What a process that was killed left behind.
-    match fs::remove_dir_all(staging) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Failure::new(format!("{}: cannot be removed: {error}", staging.display())));
-        }
-        _ => {}
-    }
+    let mut provenance = source.provenance()?;
+    crate::PROGRAM.clone_into(&mut provenance.tool);
+    provenance.others.insert("run".to_owned(), input.run.clone());
     flopgap_fs::create_folder(staging)?;
     let (mut staged, mut skipped) = (Staged::new(), Vec::new());
-    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     for info in source.tables() {
-        if !wanted(&info.name) {
+        if !file.only.is_empty() && !file.only.contains(&*info.name) {
             continue;
         }
         let table = match source.table(&info.name) {
             Ok(table) => table,
             Err(error) if error.is_absence() => {
-                skipped.push(error.to_string());
+                skipped.push(format!("the table `{}`: {error}", info.name));
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
-        let path = staging.join(format!("{}.parquet", info.name));
-        staged.insert(info.name.to_string(), parquet::write(&table.unified(), &path, provenance)?);
+        write(&mut staged, &table.unified(), staging, &provenance)?;
     }
-    if wanted(runs::NAME) {
-        let path = staging.join(format!("{}.parquet", runs::NAME));
-        staged.insert(
-            runs::NAME.to_owned(),
-            parquet::write(&runs::table(provenance, file)?, &path, provenance)?,
-        );
-    }
-    Ok((staged, skipped))
+    // Every run is in this table, whatever was asked for: it has the dates.
+    write(&mut staged, &runs::table(&provenance, file, content.stamp.modified)?, staging, &provenance)?;
+    let losses = source.losses();
+    flopgap_cli::warn_all(
+        crate::PROGRAM,
+        source.warnings().into_iter().filter(|warning| !losses.contains(warning)),
+    );
+    skipped.extend(losses);
+    if Stamp::of(&input.path)? == content.stamp { Ok((staged, skipped)) } else { Err(changed(&input.path)) }
 }
 
-/// Puts new files in the place of old ones, each by a rename, and removes tables that the run no
-/// longer has.
-fn replace(layout: &Layout, encoded: &str, staged: &Staged) -> Result<(), Failure> {
-    let failed = |path: &Path, error: io::Error| {
-        Failure::new(format!("{}: cannot be replaced: {error}", path.display()))
-    };
-    // Without it the run is collected again, should this process be killed here.
-    let manifest = layout.manifest(encoded);
-    match fs::remove_file(&manifest) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&manifest, error)),
-        _ => {}
-    }
-    for name in staged.keys() {
-        flopgap_fs::create_folder(&layout.partition(name, encoded))?;
-        let part = layout.part(name, encoded);
-        let new = layout.staging(encoded).join(format!("{name}.parquet"));
-        fs::rename(new, &part).map_err(|error| failed(&part, error))?;
-    }
-    for name in layout.table_names().map_err(|error| failed(&layout.root, error))? {
-        let partition = layout.partition(&name, encoded);
-        if !staged.contains_key(&name) && partition.is_dir() {
-            fs::remove_dir_all(&partition).map_err(|error| failed(&partition, error))?;
-            // A table without runs is no table.
-            let _ = fs::remove_dir(layout.root.join(&name));
-        }
-    }
-    let staging = layout.staging(encoded);
-    fs::remove_dir_all(&staging).map_err(|error| failed(&staging, error))
+fn write(
+    staged: &mut Staged,
+    table: &flopgap_table::Table,
+    staging: &Path,
+    provenance: &Provenance,
+) -> Result<(), Failure> {
+    let path = staging.join(format!("{}.parquet", table.name()));
+    staged.insert(table.name().to_owned(), parquet::write(table, &path, provenance)?);
+    Ok(())
 }

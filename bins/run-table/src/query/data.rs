@@ -55,14 +55,21 @@ impl DataSet {
         self.tables.iter().flat_map(|table| &table.files).map(|(run, _)| run.as_str()).collect()
     }
 
-    /// Says which runs were being replaced when the process that collected them was killed.
+    /// Says which runs are not whole: they are being replaced or removed, or the process that did
+    /// so was killed, or another version collected them.
     pub(super) fn warn_of_half_collected(&self) {
         if !is_data_set(&self.layout.root) {
             return;
         }
         let half = self.runs().into_iter().filter(|run| {
-            name::encoded(run)
-                .is_ok_and(|encoded| matches!(Manifest::read(&self.layout.manifest(&encoded)), Ok(None)))
+            name::encoded(run).is_ok_and(|encoded| {
+                let layout = &self.layout;
+                let is_there = |name: &String| layout.part(name, &encoded).is_file();
+                let is_whole = |manifest: Manifest| manifest.tables.keys().all(is_there);
+                layout.ready(&encoded).exists()
+                    || Manifest::read(&layout.manifest(&encoded))
+                        .is_ok_and(|manifest| !manifest.is_some_and(is_whole))
+            })
         });
         flopgap_cli::warn_all(
             PROGRAM,
@@ -86,7 +93,7 @@ impl DataSet {
         if !sum_of.into_iter().all(is_whole) {
             return Ok(stored);
         }
-        // Files of the first version have it, and may lie beside newer ones.
+        // A file with a row in which it is no such sum stores it.
         let mut columns = Schema::with_capacity(schema.len());
         for (name, kind) in schema.iter().filter(|(name, _)| !["run", derived].contains(&name.as_str())) {
             columns.with_column(name.clone(), kind.clone());

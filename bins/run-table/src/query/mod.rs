@@ -63,7 +63,7 @@ struct Asked {
     /// GPU time of each rank: compute, communication, and how far it is behind.
     #[arg(long)]
     ranks: bool,
-    /// Time of a kernel, class of kernels or range over the runs, in the order of their names.
+    /// Time of a kernel, class of kernels or range over the runs, in the order of their dates.
     #[arg(long, value_name = "NAME")]
     trend: Option<String>,
 }

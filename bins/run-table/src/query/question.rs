@@ -182,6 +182,7 @@ order by job, rank, run, pid, device"
 
 /// Over kernels of this name or class, else over ranges of this name.
 fn trend(data: &DataSet, name: &str) -> Result<(String, String), Failure> {
+    require(data, "runs")?;
     let value = text(name);
     let kernels = format!("display_name = {value} or class = {value} or name = {value}");
     let tables = [("kernels", kernels, "kernels"), ("ranges", format!("name = {value}"), "ranges")];
@@ -195,12 +196,16 @@ fn trend(data: &DataSet, name: &str) -> Result<(String, String), Failure> {
         if is_there {
             let sql = format!(
                 "\
-select run, count(*) as calls, sum(duration_ns) as total_ns, avg(duration_ns) as mean_ns,
-       min(duration_ns) as min_ns, max(duration_ns) as max_ns
-from {table}
-where {condition}
-group by run
-order by run"
+with found as (
+  select run, count(*) as calls, sum(duration_ns) as total_ns, avg(duration_ns) as mean_ns,
+         min(duration_ns) as min_ns, max(duration_ns) as max_ns
+  from {table}
+  where {condition}
+  group by run)
+select runs.recorded as recorded, runs.recorded_by as recorded_by, found.run as run, calls, total_ns,
+       mean_ns, min_ns, max_ns
+from found left join runs on found.run = runs.run
+order by recorded, run"
             );
             return Ok((sql, format!("Time of the {what} `{name}` by run")));
         }

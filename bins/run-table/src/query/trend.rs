@@ -27,7 +27,7 @@ pub(super) fn draw(rows: &Rows, name: &str, path: &Path, console: Console) -> Re
         .collect();
     let title = format!("Time of {name} by run");
     let (x, y) =
-        (AxisLabel::new("run, in the order of the table"), AxisLabel::new("time of a call").unit("µs"));
+        (AxisLabel::new("run, in the order of recording"), AxisLabel::new("time of a call").unit("µs"));
     let svg = LineChart::new(title, x, y, lines?).and_then(|chart| chart.to_svg()).map_err(failed)?;
     flopgap_fs::write_atomic(path, svg.as_bytes())?;
     console.note(format_args!("wrote {}", path.display()));

@@ -10,7 +10,6 @@ use flopgap_table::Source;
 use flopgap_table::arrow_array::cast::AsArray as _;
 use flopgap_table::arrow_array::types::Int64Type;
 use parquet::arrow::ArrowWriter;
-use parquet::file::metadata::KeyValue;
 
 use crate::{done, files, fixtures, rows, run, trace};
 
@@ -95,9 +94,21 @@ fn a_run_that_changed_is_replaced_with_the_tables_that_it_no_longer_has() {
     done(&["collect", text(&input), "-o", text(&output)]);
     assert!(!output.join("os_calls").exists() && output.join("graphs/run=a/part-0.parquet").exists());
     assert_eq!(rows(&output, "select count(*) as rows from graphs"), [counted(&input, "graphs").to_string()]);
-    // Some of its tables only.
-    done(&["collect", text(&input), "-o", text(&output), "--table", "graphs,runs"]);
-    assert_eq!(files(&output), ["_runs/a.json", "graphs/run=a/part-0.parquet", "runs/run=a/part-0.parquet"]);
+    // Asking for some tables takes none away.
+    let whole = files(&output);
+    let some = ["collect", text(&input), "-o", text(&output), "--table", "graphs", "--format", "csv"];
+    assert!(done(&some).stdout.contains("a,nsys,unchanged,"));
+    done(&[&some[..], &["--again"]].concat());
+    assert_eq!(files(&output), whole);
+    // Some of its tables only, then others beside them.
+    let other = folder.path().join("other");
+    done(&["collect", text(&input), "-o", text(&other), "--table", "graphs"]);
+    let few = ["_runs/a.json", "graphs/run=a/part-0.parquet", "runs/run=a/part-0.parquet"];
+    assert_eq!(files(&other), few);
+    done(&["collect", text(&input), "-o", text(&other), "--table", "api_calls"]);
+    assert_eq!(files(&other), [&few[..1], &["api_calls/run=a/part-0.parquet"], &few[1..]].concat());
+    done(&["collect", text(&input), "-o", text(&other)]);
+    assert_eq!(files(&other), whole);
 }
 
 #[test]
@@ -125,6 +136,22 @@ fn a_bad_input_is_listed_and_stops_nothing() {
     assert_eq!(rows(&output, "select distinct run from kernels"), ["whole"]);
     // The inputs are as they were.
     assert_eq!(fs::read(input.join("whole.sqlite")).unwrap(), whole);
+}
+
+#[test]
+fn a_file_that_is_not_a_source_takes_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    trace("small_forward", &input.join("trace.sqlite"));
+    let other = folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    for folder in [&input, &other] {
+        fs::write(folder.join("README.md"), "not a report").unwrap();
+        fs::write(folder.join("trace.json"), "{\"name\": \"x\"}").unwrap();
+    }
+    let found = done(&["collect", text(&input), text(&other), "-o", text(&output), "--format", "csv"]);
+    assert!(found.stdout.contains("trace,nsys,collected,"), "{found:?}");
+    assert!(found.stderr.contains("4 other files were found"), "{found:?}");
 }
 
 #[test]
@@ -176,7 +203,6 @@ fn names_stay_within_the_data_set() {
     let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("deep/out"));
     trace("small_forward", &input);
     for name in ["../../../climbs", "..", "it's 50% <b>", "a\nb"] {
-        let before = files(folder.path()).len();
         done(&[
             "collect",
             &format!("{name}={}", text(&input)),
@@ -186,13 +212,15 @@ fn names_stay_within_the_data_set() {
             "kernels",
             "--replace",
         ]);
-        assert_eq!(files(folder.path()).len(), before + 2, "{name}");
+        // Its content had another name before: it is one run.
+        assert_eq!(files(folder.path()).len(), 1 + 3, "{name}");
         let sql = format!("select count(*) as rows from kernels where run = '{}'", name.replace('\'', "''"));
         assert_eq!(rows(&output, &sql), ["838"], "{name}");
     }
     assert_eq!(files(folder.path()).iter().filter(|file| !file.starts_with("deep/out/")).count(), 1);
     for name in ["", "__HIVE_DEFAULT_PARTITION__", &"x".repeat(300)] {
-        let refused = run(&["collect", &format!("{name}={}", text(&input)), "-o", text(&output)]);
+        let named = format!("{name}={}", text(&input));
+        let refused = run(&["collect", &named, "-o", text(&output), "--replace"]);
         assert!(refused.code == 1 && refused.stderr.contains("the run name"), "{refused:?}");
     }
 }
@@ -334,26 +362,19 @@ fn a_data_set_is_not_written_where_others_read_or_nothing_can_be() {
     assert!(again.stdout.contains("trace,nsys,unchanged,"), "{again:?}");
 }
 
-/// A run as the version before wrote it.
-fn make_old(data_set: &Path, run: &str, source: &Path) {
+/// A run one of whose files stores `end_ns`, as one does with a row in which it is no sum.
+fn store_end(data_set: &Path, run: &str, source: &Path) {
     let table = Source::open(source).unwrap().table("kernels").unwrap().unified();
     let part = data_set.join(format!("kernels/run={run}/part-0.parquet"));
     let mut writer = ArrowWriter::try_new(File::create(part).unwrap(), table.schema(), None).unwrap();
     for batch in table.read().unwrap() {
         writer.write(&batch.unwrap()).unwrap();
     }
-    for (name, value) in [("format", "flopgap-table"), ("version", "1"), ("table", "kernels")] {
-        writer.append_key_value_metadata(KeyValue::new(format!("flopgap.{name}"), value.to_owned()));
-    }
     writer.close().unwrap();
-    let manifest = data_set.join(format!("_runs/{run}.json"));
-    let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("\"version\": 2", "\"version\": 1")).unwrap();
 }
 
-/// Files of the version before have `end_ns`, those of this one do not: queries see it in both.
 #[test]
-fn a_data_set_of_the_version_before_is_read_and_collected_again() {
+fn the_end_is_a_column_whether_a_file_stores_it_or_not() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out");
     let [a, b] = [("small_forward", "a"), ("small_training_step", "b")].map(|(name, file)| {
@@ -386,17 +407,31 @@ fn a_data_set_of_the_version_before_is_read_and_collected_again() {
     };
     assert!(new[1].contains(&format!(",0,{},", ends(&a))), "{new:?}");
     assert!(new[2].contains(&format!(",0,{},", ends(&b))), "{new:?}");
-    // One old run before the new one, one after it, then both.
-    for old in [vec![("a", &a)], vec![("b", &b)], vec![("a", &a), ("b", &b)]] {
-        done(&["collect", text(a.parent().unwrap()), "-o", text(&output)]);
-        for (run, source) in &old {
-            make_old(&output, run, source);
+    // One run that stores it before one that does not, one after it, then both.
+    for stored in [vec![("a", &a)], vec![("b", &b)], vec![("a", &a), ("b", &b)]] {
+        done(&["collect", text(a.parent().unwrap()), "-o", text(&output), "--again"]);
+        for (run, source) in &stored {
+            store_end(&output, run, source);
         }
         assert_eq!(ask(), new);
-        let again = done(&["collect", text(a.parent().unwrap()), "-o", text(&output), "--format", "csv"]);
-        assert_eq!(again.stdout.matches(",collected,").count(), old.len(), "{again:?}");
-        assert_eq!(ask(), new);
     }
+}
+
+#[test]
+fn a_run_of_an_older_version_is_collected_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    trace("small_forward", &input);
+    done(&["collect", text(&input), "-o", text(&output)]);
+    let whole = files(&output);
+    let manifest = output.join("_runs/a.json");
+    let written = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, written.replace("\"version\": 3", "\"version\": 2")).unwrap();
+    let asked = done(&["query", text(&output), "--sql", "select count(*) as rows from kernels"]);
+    assert!(asked.stderr.contains("run `a`: not completely collected"), "{asked:?}");
+    let again = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
+    assert!(again.stdout.contains("a,nsys,collected,"), "{again:?}");
+    assert_eq!((files(&output), fs::read_to_string(&manifest).unwrap()), (whole, written));
 }
 
 #[test]

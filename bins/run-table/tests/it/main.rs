@@ -3,7 +3,9 @@
 mod collect;
 mod duck;
 mod engines;
+mod identity;
 mod installed;
+mod loss;
 mod messages;
 mod query;
 mod vocabulary;
