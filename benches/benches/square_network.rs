@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flopgap_gpu::{Context, Event, GpuError};
-use flopgap_square::cuda::{Engine, Network, Options, Products, Work};
+use flopgap_square::cuda::{Engine, Network, Options, Work};
 use flopgap_square::{Backend as _, Cpu, Shape, SquareError};
 
-/// The networks that PyTorch is timed on as well (`peers/pytorch_mlp.py`).
+/// A narrow, a medium and a wide network.
 const ON_GPU: [[u64; 3]; 3] = [[2, 128, 16], [10, 1024, 128], [32, 2048, 256]];
 
 fn shape([n, d, m]: [u64; 3]) -> Shape {
@@ -31,28 +31,21 @@ fn on_gpu(criterion: &mut Criterion) {
         Ok(context) => context,
         Err(error) => return eprintln!("square_network/gpu: left out: {error}"),
     };
-    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
-        let engine = match Engine::new(&context, Options { products, ..Options::default() }) {
-            Ok(engine) => engine,
-            Err(error) => return eprintln!("square_network/gpu: left out: {error}"),
-        };
-        for sizes in ON_GPU {
-            if let Err(error) = graphs(criterion, &engine, products, shape(sizes)) {
-                eprintln!("square_network/gpu {products:?} {sizes:?}: left out: {error}");
-            }
+    let engine = match Engine::new(&context, Options::default()) {
+        Ok(engine) => engine,
+        Err(error) => return eprintln!("square_network/gpu: left out: {error}"),
+    };
+    for sizes in ON_GPU {
+        if let Err(error) = graphs(criterion, &engine, shape(sizes)) {
+            eprintln!("square_network/gpu {sizes:?}: left out: {error}");
         }
     }
 }
 
-fn graphs(
-    criterion: &mut Criterion,
-    engine: &Engine,
-    products: Products,
-    shape: Shape,
-) -> Result<(), SquareError> {
+fn graphs(criterion: &mut Criterion, engine: &Engine, shape: Shape) -> Result<(), SquareError> {
     let mut network = engine.network(shape)?;
     network.initialize(1)?;
-    let mut group = criterion.benchmark_group(format!("square_network/gpu {products:?} {shape}"));
+    let mut group = criterion.benchmark_group(format!("square_network/gpu {shape}"));
     for (name, work) in [("forward", Work::Forward), ("both", Work::Both)] {
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|launches| {

@@ -4,36 +4,13 @@ use flopgap_gpu::blas::{Blas, Fp32};
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, Event, Stream};
 
-use super::chain::Chain;
-use super::fused::Fused;
 use super::pointwise::{PARTIALS, Pointwise};
-use super::small::Small;
 use crate::Shape;
 use crate::SquareError;
-
-/// How products are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Products {
-    /// cuBLAS, in the layout of `PyTorch`, so that both have the same kernels to choose from; the
-    /// activations are our own kernels. Products, split-K reductions and activations are launches
-    /// of their own, and what each costs can be counted.
-    #[default]
-    Cublas,
-    /// Our own kernel for each layer, which applies the activation to the product while it is on
-    /// the chip; cuBLAS for the gradients of the weights, in one launch for all layers. It is meant
-    /// for speed: activations and products cannot be separated by their launches.
-    Fused,
-    /// For each pass, the fastest choice for the shape, cuBLAS included: see the crate's table.
-    /// Also intended for speed.
-    Fastest,
-}
 
 /// Options of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// How products are computed.
-    pub products: Products,
     /// The arithmetic of cuBLAS. All choices are 32-bit multiply-add without TF32.
     pub math: Fp32,
     /// Bytes of workspace for each of the two handles of cuBLAS; `None` is what NVIDIA recommends
@@ -57,14 +34,7 @@ pub struct Options {
 /// ```
 #[derive(Debug)]
 pub struct Engine {
-    pub(super) products: Products,
     pub(super) pointwise: Pointwise,
-    /// Compiled where `products` asks for it.
-    pub(super) fused: Option<Fused>,
-    /// Compiled where `products` may choose it.
-    pub(super) small: Option<Small>,
-    /// Compiled where `products` may choose it.
-    pub(super) whole: Option<Chain>,
     /// The chain from layer to layer, and everything where nothing runs concurrently.
     pub(super) chain: Lane,
     /// Gradients of the weights, where they run concurrently with the chain.
@@ -100,30 +70,13 @@ impl Engine {
     /// # Errors
     /// When cuBLAS or NVRTC is missing, or there is not enough memory for the workspace.
     pub fn new(context: &Context, options: Options) -> Result<Self, SquareError> {
-        let compiler = Compiler::new()?;
-        let fused = match options.products {
-            Products::Cublas => None,
-            Products::Fused | Products::Fastest => Some(Fused::new(&compiler, context)?),
-        };
-        let small = match options.products {
-            Products::Fastest => Some(Small::new(&compiler, context)?),
-            Products::Cublas | Products::Fused => None,
-        };
         let chain = Lane::new(context.stream()?, options)?;
         // SAFETY: a pass begins its work on this lane by waiting for the chain, and ends by making
         // the chain wait for it, also after an error. Concurrently, they write different
         // arrays, and read what neither writes.
         let beside = unsafe { chain.stream.branch() }?;
-        let whole = match options.products {
-            Products::Fastest => Some(Chain::new(&compiler, context, &chain.stream)?),
-            Products::Cublas | Products::Fused => None,
-        };
         let engine = Engine {
-            products: options.products,
-            pointwise: Pointwise::new(&compiler, context)?,
-            fused,
-            small,
-            whole,
+            pointwise: Pointwise::new(&Compiler::new()?, context)?,
             chain,
             beside: Lane::new(beside, options)?,
             context: context.clone(),
@@ -141,11 +94,6 @@ impl Engine {
     /// The stream on which networks run.
     pub fn stream(&self) -> &Stream {
         &self.chain.stream
-    }
-
-    /// How products are computed.
-    pub fn products(&self) -> Products {
-        self.products
     }
 
     /// The version of cuBLAS: `(13, 1, 0)`.

@@ -1,13 +1,10 @@
 //! One network on a GPU.
 
 use flopgap_gpu::blas::Gemm;
-use flopgap_gpu::{Buffer, GpuError, Graph, View, nvtx};
+use flopgap_gpu::{Buffer, Graph, View, nvtx};
 
 use super::engine::Engine;
-use super::fused::Place;
-use super::plan::{Gradients, Method, Plan};
 use super::pointwise::Sum;
-use super::small::Arrays;
 use crate::SquareError;
 use crate::backend::{Backend, Progress};
 use crate::{Shape, init};
@@ -21,7 +18,6 @@ use crate::{Shape, init};
 pub struct Network<'e> {
     engine: &'e Engine,
     shape: Shape,
-    plan: Plan,
     weights: Buffer<f32>,
     gradients: Buffer<f32>,
     /// The input, then the output of every layer.
@@ -72,7 +68,6 @@ impl<'e> Network<'e> {
         Ok(Network {
             engine,
             shape,
-            plan: Plan::new(engine, shape),
             weights: unwritten(shape.weights())?,
             gradients: unwritten(shape.weights())?,
             activations: unwritten(shape.activations())?,
@@ -96,34 +91,22 @@ impl<'e> Network<'e> {
     /// [`SquareError::Order`] before setup, or of backward before forward; the driver's.
     pub fn record(&mut self, work: Work, repetitions: usize) -> Result<Recorded<'_, 'e>, SquareError> {
         // What is loaded at first use must be loaded before the capture.
-        self.enqueue(work, false)?;
+        self.enqueue(work)?;
         self.synchronize()?;
         let stream = self.engine.chain.stream.clone();
-        let graph =
-            stream.capture(|| (0..repetitions).try_for_each(|index| self.enqueue(work, index > 0)))?;
+        let graph = stream.capture(|| (0..repetitions).try_for_each(|_| self.enqueue(work)))?;
         graph.upload()?;
         Ok(Recorded { graph, work, network: self })
     }
 
-    /// `again`: what was queued just before is the same work.
-    fn enqueue(&mut self, work: Work, again: bool) -> Result<(), SquareError> {
+    fn enqueue(&mut self, work: Work) -> Result<(), SquareError> {
         if work != Work::Backward {
-            self.enqueue_forward(again)?;
+            self.enqueue_forward()?;
         }
         if work != Work::Forward {
             self.enqueue_backward(Order::Beside)?;
         }
         Ok(())
-    }
-
-    fn arrays(&mut self) -> Arrays<'_> {
-        Arrays {
-            weights: &self.weights,
-            activations: &mut self.activations,
-            deltas: &mut self.deltas,
-            gradients: &mut self.gradients,
-            sum: &mut self.sum,
-        }
     }
 
     fn layer<'a>(&self, weights: &'a Buffer<f32>, layer: usize) -> View<'a, f32> {
@@ -136,21 +119,9 @@ impl<'e> Network<'e> {
         panels.slice(index * panel..(index + 1) * panel)
     }
 
-    fn enqueue_forward(&mut self, again: bool) -> Result<(), SquareError> {
+    fn enqueue_forward(&mut self) -> Result<(), SquareError> {
         self.progress.require(Progress::Loaded, "a forward pass")?;
         let engine = self.engine;
-        if let (Method::Small, Some(small)) = (self.plan.forward, &engine.small) {
-            let shape = self.shape;
-            small.forward(&engine.chain.stream, shape, &mut self.arrays(), again)?;
-            self.progress = Progress::Forward;
-            return Ok(());
-        }
-        if let (Method::Chain, Some(whole)) = (self.plan.forward, &engine.whole) {
-            let shape = self.shape;
-            whole.forward(&engine.chain.stream, shape, &mut self.arrays())?;
-            self.progress = Progress::Forward;
-            return Ok(());
-        }
         let (width, samples) = (self.shape.width(), self.shape.samples());
         let stream = &engine.chain.stream;
         let panel = self.shape.panel();
@@ -159,15 +130,10 @@ impl<'e> Network<'e> {
             let (below, mut above) = self.activations.split_at_mut((layer + 1) * panel);
             let below = below.slice(layer * panel..);
             let mut above = above.slice_mut(..panel);
-            if let (Method::Fused, Some(fused)) = (self.plan.forward, &engine.fused) {
-                let place = Place { stream, sizes: sizes(self.shape)?, follows_layer: layer > 0 };
-                fused.forward(&place, &weights, &below, &mut above)?;
-            } else {
-                // Row-major matrices are column-major ones transposed: above^T = below^T * W^T.
-                let product = Gemm::new(samples, width, width);
-                engine.chain.blas.sgemm(&product, &below, &weights, &mut above)?;
-                engine.pointwise.forward(stream, &mut above)?;
-            }
+            // Row-major matrices are column-major ones transposed: above^T = below^T * W^T.
+            let product = Gemm::new(samples, width, width);
+            engine.chain.blas.sgemm(&product, &below, &weights, &mut above)?;
+            engine.pointwise.forward(stream, &mut above)?;
         }
         self.progress = Progress::Forward;
         Ok(())
@@ -175,11 +141,7 @@ impl<'e> Network<'e> {
 
     fn enqueue_backward(&mut self, order: Order) -> Result<(), SquareError> {
         self.progress.require(Progress::Forward, "a backward pass")?;
-        let queued = match self.plan.backward {
-            Method::Small => self.small_backward(),
-            Method::Chain => self.whole_chain(order),
-            Method::Cublas | Method::Fused => self.layer_by_layer(order),
-        };
+        let queued = self.layer_by_layer(order);
         if queued.is_err() && order == Order::Beside {
             // The pass did not come to where it waits. The error says why.
             let _ = self.engine.chain.wait_for(&self.engine.beside);
@@ -189,49 +151,18 @@ impl<'e> Network<'e> {
         Ok(())
     }
 
-    fn small_backward(&mut self) -> Result<(), SquareError> {
-        let (engine, shape) = (self.engine, self.shape);
-        if let Some(small) = &engine.small {
-            small.backward(&engine.chain.stream, shape, &mut self.arrays())?;
-        }
-        if self.plan.gradients == Gradients::Together {
-            self.all_weight_gradients()?;
-        }
-        Ok(())
-    }
-
-    fn whole_chain(&mut self, order: Order) -> Result<(), SquareError> {
-        let (engine, shape) = (self.engine, self.shape);
-        self.last_delta()?;
-        if let Some(whole) = &engine.whole {
-            whole.backward(&engine.chain.stream, shape, &mut self.arrays())?;
-        }
-        // Not before the chain, which needs all multiprocessors at a time and would wait for it.
-        self.loss_of_output(order)?;
-        self.all_weight_gradients()?;
-        if order == Order::Beside {
-            engine.chain.wait_for(&engine.beside)?;
-        }
-        Ok(())
-    }
-
     fn layer_by_layer(&mut self, order: Order) -> Result<(), SquareError> {
         let (chain, beside) = (&self.engine.chain, &self.engine.beside);
         self.loss_of_output(order)?;
         self.last_delta()?;
         for layer in (0..self.shape.layers()).rev() {
-            if self.plan.gradients == Gradients::EachLayer {
-                if order == Order::Beside {
-                    beside.wait_for(chain)?;
-                }
-                self.weight_gradient(layer, order)?;
+            if order == Order::Beside {
+                beside.wait_for(chain)?;
             }
+            self.weight_gradient(layer, order)?;
             if layer > 0 {
                 self.chain_gradient(layer)?;
             }
-        }
-        if self.plan.gradients == Gradients::Together {
-            self.all_weight_gradients()?;
         }
         if order == Order::Beside {
             chain.wait_for(beside)?;
@@ -269,16 +200,9 @@ impl<'e> Network<'e> {
         let (mut below, above) = self.deltas.split_at_mut(layer * panel);
         let mut below = below.slice_mut((layer - 1) * panel..);
         let above = above.slice(..panel);
-        if let (Method::Fused, Some(fused)) = (self.plan.backward, &engine.fused) {
-            let follows_layer = layer + 1 < self.shape.layers();
-            let place = Place { stream, sizes: sizes(self.shape)?, follows_layer };
-            fused.backward(&place, &weights, &above, &output, &mut below)?;
-        } else {
-            let product = Gemm::new(samples, width, width).transpose_b();
-            engine.chain.blas.sgemm(&product, &above, &weights, &mut below)?;
-            engine.pointwise.backward(stream, &mut below, &output)?;
-        }
-        Ok(())
+        let product = Gemm::new(samples, width, width).transpose_b();
+        engine.chain.blas.sgemm(&product, &above, &weights, &mut below)?;
+        Ok(engine.pointwise.backward(stream, &mut below, &output)?)
     }
 
     /// The gradient of the weights of one layer.
@@ -291,23 +215,6 @@ impl<'e> Network<'e> {
         let product = Gemm::new(width, width, samples).transpose_a();
         Ok(lane.blas.sgemm(&product, &below, &delta, &mut gradient)?)
     }
-
-    /// The gradients of all weights in one call: matrices and panels of all layers lie one after
-    /// the other.
-    fn all_weight_gradients(&mut self) -> Result<(), SquareError> {
-        let (width, samples) = (self.shape.width(), self.shape.samples());
-        let product = Gemm::new(width, width, samples).transpose_a();
-        let (panel, matrix) = (self.shape.panel(), self.shape.matrix());
-        let all = (self.shape.layers(), [panel, panel, matrix]);
-        let blas = &self.engine.chain.blas;
-        Ok(blas.sgemm_batched(&product, all, &self.activations, &self.deltas, &mut self.gradients)?)
-    }
-}
-
-/// Width and samples as BLAS takes them.
-fn sizes(shape: Shape) -> Result<[i32; 2], GpuError> {
-    let size = |what, value: usize| i32::try_from(value).map_err(|_| GpuError::TooLarge { what, value });
-    Ok([size("the width", shape.width())?, size("the samples", shape.samples())?])
 }
 
 impl Drop for Network<'_> {
@@ -348,7 +255,7 @@ impl Backend for Network<'_> {
 
     fn forward(&mut self) -> Result<(), SquareError> {
         let _range = nvtx::range("forward");
-        self.enqueue_forward(false)
+        self.enqueue_forward()
     }
 
     fn backward(&mut self) -> Result<(), SquareError> {

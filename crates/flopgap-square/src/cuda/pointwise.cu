@@ -1,5 +1,12 @@
-// What is done to every number by itself, and the sum of the loss. Four numbers at a time where the
-// address allows.
+// What is done to every number by itself, and the sum of the loss, in 32-bit floats. Four numbers
+// at a time where the address allows.
+
+typedef unsigned long long u64;
+
+__device__ __forceinline__ float sigmoid(float z) { return 1.0f / (1.0f + expf(-z)); }
+// Through the sigmoid back, from what it gave. The same where the gradient is 1.
+__device__ __forceinline__ float backward(float gradient, float y) { return gradient * (1.0f - y) * y; }
+__device__ __forceinline__ float backward_of_sum(float y) { return (1.0f - y) * y; }
 
 // Calls `one(i)` for the first numbers of an array that starts at an address that is not a multiple
 // of 16 bytes, or that are left over, and `four(i)` for i = 0, 4, 8, ... else.

@@ -1,15 +1,17 @@
 //! Element-wise kernels, and the sum of the loss.
 
-use flopgap_gpu::compile::Compiler;
+use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, Device, DeviceSlice, GpuError, Kernel, Stream, View, ViewMut};
 
-use super::compile::compile;
 use crate::SquareError;
 
-/// The file name and the kernels.
-pub(super) const SOURCE: (&str, &str) =
-    ("pointwise.cu", concat!(include_str!("common.cuh"), "#line 1\n", include_str!("pointwise.cu")));
+/// The kernels, compiled at run time: CUDA C without headers.
+const SOURCE: &str = include_str!("pointwise.cu");
+
+/// How they are compiled. Nothing trades accuracy for speed: no fast mathematics, division is exact
+/// to the last bit.
+const OPTIONS: [&str; 1] = ["--ptxas-options=-v"];
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -42,7 +44,8 @@ fn in_fours(length: usize, most: u32) -> Launch {
 
 impl Pointwise {
     pub(super) fn new(compiler: &Compiler, gpu: &Context) -> Result<Self, SquareError> {
-        let module = compile(compiler, gpu, SOURCE)?;
+        let architecture: Architecture = gpu.device().compute_capability.into();
+        let module = gpu.load(&compiler.compile("pointwise.cu", SOURCE, architecture, &OPTIONS)?)?;
         Ok(Pointwise {
             random: module.kernel("random_uniform_init")?,
             forward: module.kernel("sigmoid_forward")?,
@@ -141,5 +144,50 @@ impl Sum {
         // SAFETY: any bits are a float; a sum writes what it reads, and the loss.
         let unwritten = |numbers| unsafe { stream.unwritten(numbers) };
         Ok(Sum { partial: unwritten(PARTIALS as usize)?, arrived: stream.zeros(1)?, loss: unwritten(1)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use flopgap_kernels::{KernelClass, classify};
+
+    use super::*;
+
+    #[test]
+    fn every_kernel_compiles_for_every_architecture_without_spills() {
+        let compiler = match Compiler::without_cache() {
+            Ok(compiler) => compiler,
+            Err(error) => return flopgap_skip::skip("nvrtc", error),
+        };
+        let architectures = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
+        thread::scope(|scope| {
+            for architecture in architectures.map(|name| name.parse().unwrap()) {
+                let compiler = &compiler;
+                scope.spawn(move || {
+                    let binary = compiler.compile("pointwise.cu", SOURCE, architecture, &OPTIONS).unwrap();
+                    let log = binary.log();
+                    assert!(!log.contains("warning"), "{architecture}: {log}");
+                    let kernels = log.matches("Compiling entry function").count();
+                    let clean = log.matches("0 bytes stack frame, 0 bytes spill stores").count();
+                    assert_eq!((kernels, clean), (5, 5), "{architecture}: {log}");
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn kernels_have_the_class_that_their_flops_are_counted_under() {
+        for (name, class) in [
+            ("random_uniform_init", KernelClass::Random),
+            ("sigmoid_forward", KernelClass::Elementwise),
+            ("sigmoid_backward", KernelClass::Elementwise),
+            ("sigmoid_backward_of_sum", KernelClass::Elementwise),
+            ("loss_sum_reduce", KernelClass::Reduction),
+        ] {
+            assert!(SOURCE.contains(&format!("void {name}(")), "{name}");
+            assert_eq!(classify(name).class, class, "{name}");
+        }
     }
 }

@@ -1,39 +1,34 @@
 //! CUDA graphs compute what stream launches compute.
 
-use flopgap_square::cuda::{Products, Work};
+use flopgap_square::cuda::Work;
 use flopgap_square::{Backend as _, SquareError, init, reference};
 
 use crate::{edge_shapes, engine};
 
 #[test]
 fn a_graph_computes_the_network_for_new_numbers() {
-    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
-        let Some(engine) = engine(products) else { return };
-        for shape in edge_shapes() {
-            let mut network = engine.network(shape).unwrap();
-            network.initialize(1).unwrap();
-            let mut both = network.record(Work::Both, 2).unwrap();
-            // The narrow network takes a launch for a pass, and one for gradients of weights that
-            // the pass does not leave.
-            assert!(both.nodes() >= 4);
-            assert!(products == Products::Fastest || both.nodes() > 2 * shape.layers());
-            // Other numbers than those that were there while it was recorded.
-            both.initialize(2).unwrap();
-            both.launch().unwrap();
-            let expected = reference::run(shape, &init::weights(shape, 2), &init::input(shape, 2)).unwrap();
-            let error = reference::relative_error(&both.network().output().unwrap(), &expected.output);
-            assert!(error < 1e-5, "{products:?} {shape}: output {error}");
-            let error = reference::relative_error(&both.network().gradients().unwrap(), &expected.gradients);
-            assert!(error < 1e-4, "{products:?} {shape}: gradients {error}");
-            let loss = f64::from(both.network().loss().unwrap());
-            assert!((loss - expected.loss).abs() < 1e-5 * expected.loss, "{products:?} {shape}: loss");
-        }
+    let Some(engine) = engine() else { return };
+    for shape in edge_shapes() {
+        let mut network = engine.network(shape).unwrap();
+        network.initialize(1).unwrap();
+        let mut both = network.record(Work::Both, 2).unwrap();
+        assert!(both.nodes() > 2 * shape.layers());
+        // Other numbers than those that were there while it was recorded.
+        both.initialize(2).unwrap();
+        both.launch().unwrap();
+        let expected = reference::run(shape, &init::weights(shape, 2), &init::input(shape, 2)).unwrap();
+        let error = reference::relative_error(&both.network().output().unwrap(), &expected.output);
+        assert!(error < 1e-5, "{shape}: output {error}");
+        let error = reference::relative_error(&both.network().gradients().unwrap(), &expected.gradients);
+        assert!(error < 1e-4, "{shape}: gradients {error}");
+        let loss = f64::from(both.network().loss().unwrap());
+        assert!((loss - expected.loss).abs() < 1e-5 * expected.loss, "{shape}: loss");
     }
 }
 
 #[test]
 fn passes_are_recorded_one_by_one_in_their_order() {
-    let Some(engine) = engine(Products::Cublas) else { return };
+    let Some(engine) = engine() else { return };
     let shape = crate::shape(3, 40, 9);
     let mut network = engine.network(shape).unwrap();
     assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), SquareError::Order { .. }));

@@ -3,7 +3,6 @@
 
 mod agreement;
 mod graphs;
-mod kernels;
 mod rules;
 
 use std::num::NonZero;
@@ -12,7 +11,7 @@ use std::sync::MutexGuard;
 
 use flopgap_gpu::Context;
 use flopgap_hint::Hint as _;
-use flopgap_square::cuda::{Engine, Options, Products};
+use flopgap_square::cuda::{Engine, Options};
 use flopgap_square::{Backend, Cpu, Shape};
 
 /// A GPU made ready, for one test at a time.
@@ -37,10 +36,9 @@ fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
 }
 
 /// The first GPU made ready.
-fn engine(products: Products) -> Option<Turn> {
+fn engine() -> Option<Turn> {
     let (context, guard) = gpu()?;
-    let options = Options { products, ..Options::default() };
-    match Engine::new(&context, options) {
+    match Engine::new(&context, Options::default()) {
         Ok(engine) => Some(Turn { engine, _guard: guard }),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
@@ -61,12 +59,10 @@ fn on_every_backend(shapes: &[Shape], check: impl Fn(&str, &mut dyn Backend)) {
             check(&format!("CPU, {threads} threads, {shape}"), &mut network);
         }
     }
-    for products in [Products::Cublas, Products::Fused, Products::Fastest] {
-        let Some(engine) = engine(products) else { return };
-        for &shape in shapes {
-            let mut network = engine.network(shape).unwrap();
-            check(&format!("CUDA, {products:?}, {shape}"), &mut network);
-        }
+    let Some(engine) = engine() else { return };
+    for &shape in shapes {
+        let mut network = engine.network(shape).unwrap();
+        check(&format!("CUDA, {shape}"), &mut network);
     }
 }
 
@@ -93,8 +89,7 @@ fn edge_shapes() -> Vec<Shape> {
         (3, 260, 36),
         (2, 130, 130),
         (3, 384, 20),
-        // Columns of a cluster, its widths, odd numbers of layers, and more clusters than fit at a
-        // time.
+        // Odd numbers of layers, one column, and many more columns than rows.
         (5, 128, 17),
         (7, 256, 16),
         (4, 255, 15),
