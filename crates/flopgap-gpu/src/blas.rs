@@ -289,66 +289,6 @@ impl Blas {
         })
     }
 
-    /// Queues `count` products of one shape in one call. From one product to the next, A, B and C
-    /// lie so many elements (`strides`) further on.
-    ///
-    /// # Errors
-    /// As [`Blas::sgemm`]; [`GpuError::Length`] also when the products would overlap in C.
-    pub fn sgemm_batched(
-        &self,
-        gemm: &Gemm,
-        (count, strides): (usize, [usize; 3]),
-        a: &impl DeviceSlice<f32>,
-        b: &impl DeviceSlice<f32>,
-        c: &mut impl DeviceSliceMut<f32>,
-    ) -> Result<(), GpuError> {
-        let (sizes, lengths) = (gemm.sizes()?, gemm.lengths()?);
-        if count == 0 {
-            return Ok(());
-        }
-        if count > 1 {
-            enough("stride of matrix C", lengths[2], strides[2])?;
-        }
-        let all = |index: usize| {
-            let before_last = strides[index].checked_mul(count - 1);
-            let all = before_last.and_then(|before| before.checked_add(lengths[index]));
-            all.ok_or(GpuError::TooLarge { what: "products", value: count })
-        };
-        enough_for_all([all(0)?, all(1)?, all(2)?], [a.len(), b.len(), c.len()])?;
-        let stride = |index: usize| {
-            i64::try_from(strides[index])
-                .map_err(|_| GpuError::TooLarge { what: "a stride", value: strides[index] })
-        };
-        let (strides, count) = ([stride(0)?, stride(1)?, stride(2)?], int("products", count)?);
-        self.queue("multiply many matrices", |submission| {
-            let [a, b, c] = [submission.read(a)?, submission.read(b)?, submission.write(c)?];
-            // SAFETY: all matrices lie within their memory, checked above; the scalars are on the
-            // host, as a new handle expects them.
-            Ok(unsafe {
-                result::sgemm_strided_batched(
-                    *self.cuda.handle(),
-                    operation(gemm.transpose_a),
-                    operation(gemm.transpose_b),
-                    sizes.m,
-                    sizes.n,
-                    sizes.k,
-                    &raw const gemm.alpha,
-                    a as *const f32,
-                    sizes.lda,
-                    strides[0],
-                    b as *const f32,
-                    sizes.ldb,
-                    strides[1],
-                    &raw const gemm.beta,
-                    c as *mut f32,
-                    sizes.ldc,
-                    strides[2],
-                    count,
-                )
-            })
-        })
-    }
-
     /// Queues the work of `call`, which uses the workspace.
     fn queue(
         &self,

@@ -125,16 +125,13 @@ pub struct Launch {
     /// Whether the kernel may begin before what was queued just before has ended: it waits for it
     /// itself (`griddepcontrol.wait`; compute capability 9.0 or newer).
     pub overlap: bool,
-    /// Whether all blocks must be on the device at a time, so that they can wait for each other:
-    /// the launch fails where they do not fit.
-    pub cooperative: bool,
 }
 
 impl Launch {
     /// So many blocks of so many threads.
     #[must_use]
     pub fn new(blocks: u32, threads: u32) -> Self {
-        Launch { grid: (blocks, 1, 1), threads, shared: 0, cluster: 1, overlap: false, cooperative: false }
+        Launch { grid: (blocks, 1, 1), threads, shared: 0, cluster: 1, overlap: false }
     }
 
     /// What the launch asks of the driver beyond the sizes.
@@ -149,7 +146,6 @@ impl Launch {
                 Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                 Value { programmaticStreamSerializationAllowed: 1 },
             ),
-            (self.cooperative, Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, Value { cooperative: 1 }),
         ]
         .into_iter()
         .filter(|(wanted, ..)| *wanted)
@@ -160,8 +156,8 @@ impl Launch {
     /// Queues the kernel, behind what else uses its memory.
     ///
     /// # Errors
-    /// When the driver refuses the launch: too many threads, too much shared memory, a cluster or a
-    /// cooperative launch that does not fit; [`GpuError::OtherDevice`]; [`GpuError::Capturing`].
+    /// When the driver refuses the launch: too many threads, too much shared memory, a cluster
+    /// that does not fit; [`GpuError::OtherDevice`]; [`GpuError::Capturing`].
     ///
     /// # Safety
     /// The arguments must be those of the kernel, and the memory must be as large as what it reads

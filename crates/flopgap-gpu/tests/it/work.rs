@@ -103,11 +103,10 @@ fn launches_with_attributes_compute_the_same() {
     let mut plain = stream.upload(&numbers).unwrap();
     launch(&stream, &ffma, &mut plain, (4, 32, 3)).unwrap();
     let expected = stream.download(&plain).unwrap();
-    let all_at_once = Launch { cooperative: true, ..Launch::new(4, 32) };
-    let mut launches = vec![Launch::new(4, 32), all_at_once];
+    let mut launches = vec![Launch::new(4, 32)];
     if context.device().compute_capability.major >= 9 {
         launches.push(Launch { cluster: 2, ..Launch::new(4, 32) });
-        launches.push(Launch { cluster: 4, cooperative: true, ..Launch::new(4, 32) });
+        launches.push(Launch { cluster: 4, ..Launch::new(4, 32) });
         launches.push(Launch { overlap: true, ..Launch::new(4, 32) });
     }
     for launch in launches {
@@ -117,9 +116,9 @@ fn launches_with_attributes_compute_the_same() {
         unsafe { launch.queue(&stream, &ffma, arguments) }.unwrap();
         assert_eq!(stream.download(&x).unwrap(), expected, "{launch:?}");
     }
-    let too_many = Launch { cooperative: true, ..Launch::new(1 << 20, 1024) };
+    let too_many = Launch::new(1, 1 << 20);
     let nothing = Arguments::default().addresses([0]).f32(0.5).f32(0.25).i32(3);
-    // SAFETY: nothing is launched: so many blocks are not on the device at a time.
+    // SAFETY: nothing is launched: no block has so many threads.
     let error = unsafe { too_many.queue(&stream, &ffma, nothing) }.unwrap_err();
     assert!(matches!(error, GpuError::Driver { .. }), "{error}");
 }
