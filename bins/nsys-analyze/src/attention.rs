@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_cli::{Failure, OutputArgs};
-use flopgap_flops::transformer::{Attention, AttentionMask};
+use flopgap_flops::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use flopgap_engines::cuda::{Cuda, Fused};
 use flopgap_engines::{Engine, EngineError, Measure, MeasureError, Repetition, Unwatched, measure};
-use flopgap_flops::{Activation, Precision, transformer};
+use flopgap_flops::{Activation, Attention, AttentionMask, Precision};
 use flopgap_graph::op::{Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction};
 use flopgap_graph::{Epilogue, MlpSpec, Mode, Op, ResnetSpec, Step, Workload};
 
@@ -84,14 +84,9 @@ fn workloads() -> Vec<Workload> {
     }
     workloads.push(step(Op::Reduce { inputs: 64 * 2048 * 49, outputs: 64 * 2048 }, none));
     workloads.push(step(Op::Gather { rows: 512, width: 768 }, none));
-    let attention = transformer::Attention::self_attention(2, 12, 256, 64);
+    let attention = Attention::self_attention(2, 12, 256, 64);
     workloads.push(step(Op::Attention(attention), none));
-    let causal = transformer::Attention {
-        kv_heads: 4,
-        queries: 100,
-        mask: transformer::AttentionMask::Causal,
-        ..attention
-    };
+    let causal = Attention { kv_heads: 4, queries: 100, mask: AttentionMask::Causal, ..attention };
     workloads.push(step(Op::Attention(causal), none));
     for depth in [18, 50] {
         workloads.push(Workload::Resnet(ResnetSpec { depth, batch: 4, image: 224 }));

@@ -77,14 +77,6 @@ pub enum FlopError {
         /// Key positions.
         keys: u64,
     },
-    /// A sequence is longer than the table of learned positions.
-    #[error("sequence length {length} exceeds the {max} learned positions of the model")]
-    SequenceTooLong {
-        /// Requested length.
-        length: u64,
-        /// Rows of the position table.
-        max: u64,
-    },
     /// The groups of a convolution must divide its channels.
     #[error("{channels} channels cannot be divided evenly into {groups} groups")]
     UnevenGroups {

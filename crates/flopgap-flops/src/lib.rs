@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod activation;
+mod attention;
 mod checked;
 mod class;
 mod error;
@@ -12,10 +13,10 @@ mod plausibility;
 mod precision;
 mod ratio;
 mod square;
-pub mod transformer;
 mod work;
 
 pub use activation::{Activation, ActivationCost, ActivationCosts, Convention, LossGradient};
+pub use attention::{Attention, AttentionMask};
 pub use class::ClassFlops;
 pub use error::FlopError;
 pub use mlp::{LayerFlops, LayerWork, Mlp, MlpWork};

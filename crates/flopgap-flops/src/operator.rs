@@ -11,9 +11,9 @@
 //! | transposed convolution | `2 N Ci P (Co / g) K`, `P` input positions | the same: the convolution whose gradient it is |
 //! | pooling | `N C P K`: a reduction of `K` values for each output | ONNX `MaxPool`, `AveragePool` |
 //! | batch norm, inference | 2 per element: a scale and a shift by channel | Ioffe and Szegedy (2015), algorithm 2 |
-//! | layer, group, instance norm | 7 per element | [`Norm::LayerNorm`](crate::transformer::Norm) |
-//! | RMS norm | 4 per element | [`Norm::RmsNorm`](crate::transformer::Norm) |
-//! | softmax | 5 per element: maximum, subtract, exp, sum, divide | [`transformer`](crate::transformer) |
+//! | layer, group, instance norm | 7 per element | [`NormKind::MeanAndVariance`] |
+//! | RMS norm | 4 per element | [`NormKind::RootMeanSquare`] |
+//! | softmax | 5 per element: maximum, subtract, exp, sum, divide | [`softmax`] |
 //! | embedding, gather | 0: rows are copied | ONNX `Gather` |
 //! | recurrent layer | `2 g H (I + H)` a token and direction for `g` gates, and the gates' element-wise work | ONNX `LSTM`, `GRU`, `RNN` |
 //!

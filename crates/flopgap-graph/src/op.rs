@@ -35,7 +35,7 @@ pub enum Op {
     /// A normalization.
     Norm(Norm),
     /// Scaled dot-product attention in one operation.
-    Attention(flopgap_flops::transformer::Attention),
+    Attention(flopgap_flops::Attention),
     /// A recurrent layer over whole sequences.
     Recurrent(Recurrent),
     /// Rows picked out of a table.

@@ -1,7 +1,6 @@
 //! Attention in a forward pass: the time of its parts compared with their FLOPs.
 
-use flopgap_flops::ElementType;
-use flopgap_flops::transformer::Attention;
+use flopgap_flops::{Attention, ElementType};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_trace::{Attribution, Recording};
 use serde::{Deserialize, Serialize};

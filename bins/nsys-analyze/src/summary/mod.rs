@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use flopgap_cli::{Console, Exit, Failure, Verbosity};
-use flopgap_flops::transformer::{Attention, AttentionMask};
+use flopgap_flops::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_report::html::{Block, Document};
 use flopgap_report::table::TextOptions;

@@ -1,7 +1,6 @@
 //! Steps bound by memory: element-wise functions, softmax, norms, copies.
 
-use flopgap_flops::Activation;
-use flopgap_flops::transformer::{Attention, AttentionMask};
+use flopgap_flops::{Activation, Attention, AttentionMask};
 use flopgap_graph::op::{Elementwise, ElementwiseFunction, Norm, NormFunction};
 use flopgap_graph::{Epilogue, Op, Step};
 

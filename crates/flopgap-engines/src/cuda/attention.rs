@@ -1,8 +1,7 @@
 //! Attention as two batched products with a softmax between them, as `PyTorch`'s plain backend
 //! computes it.
 
-use flopgap_flops::Precision;
-use flopgap_flops::transformer::{Attention, AttentionMask};
+use flopgap_flops::{Attention, AttentionMask, Precision};
 use flopgap_gpu::Stream;
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Algorithm, Epilogue, Step};

@@ -1,7 +1,7 @@
 //! Operations from the shapes of their operands. `None`: the shapes fit no formula.
 
 use flopgap_flops::operator::window_positions;
-use flopgap_flops::transformer::{Attention, AttentionMask};
+use flopgap_flops::{Attention, AttentionMask};
 
 use crate::op::{Conv, Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction, Op, Pool, PoolFunction};
 

@@ -1,4 +1,4 @@
-use flopgap_flops::transformer::Attention;
+use flopgap_flops::Attention;
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_timings::attention::{Names, Options, attention};

@@ -385,8 +385,7 @@ fn functions(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
         "Gelu" if node.text("approximate") == Some("tanh") => {
             ElementwiseFunction::Activation(Activation::GeluTanh)
         }
-        // Two products and a sum, as `flopgap_flops::transformer` counts it; the tables of sines
-        // are read next to it.
+        // Two products and a sum; the tables of sines are read next to it.
         "RotaryEmbedding" => ElementwiseFunction::Several(3),
         // The largest of a row is found by comparisons, and each element compared with it.
         "Hardmax" => ElementwiseFunction::Several(2),

@@ -1,9 +1,7 @@
 //! Layers as ONNX nodes.
 
-use flopgap_flops::Activation;
-use flopgap_flops::Precision;
 use flopgap_flops::operator::Cell;
-use flopgap_flops::transformer::AttentionMask;
+use flopgap_flops::{Activation, AttentionMask, Precision};
 use rten_onnx::onnx::AttributeProto;
 
 use super::model::{Writer, float, integer, integers, text};

@@ -27,8 +27,7 @@ pub enum AttentionMask {
 /// it gives twice as much, and even half of the product would be 805,306,368.)
 ///
 /// ```
-/// use flopgap_flops::{ElementType, Ratio};
-/// use flopgap_flops::transformer::Attention;
+/// use flopgap_flops::{Attention, ElementType, Ratio};
 ///
 /// let attention = Attention::self_attention(4, 12, 512, 64);
 /// let scores = attention.scores(ElementType::Fp32)?.flops;
@@ -58,9 +57,6 @@ pub struct Attention {
 
 /// Softmax per score: maximum, subtraction, exponential, sum, division.
 const SOFTMAX: u64 = 5;
-/// Softmax backward per score: `P * (dP - sum(P * dP))` is a product and a sum, a difference, a
-/// product.
-const SOFTMAX_BACKWARD: u64 = 4;
 
 impl Attention {
     /// Multi-head self-attention over whole sequences, all pairs.
@@ -139,39 +135,6 @@ impl Attention {
         )
     }
 
-    /// `dP = dO V^T` and `dV = P^T dO`: two products. Reads `dO`, `P` and `V`, writes both
-    /// gradients.
-    ///
-    /// # Errors
-    /// As [`score_elements`](Self::score_elements).
-    pub fn weighted_sum_backward(&self, element: ElementType) -> Result<Work, FlopError> {
-        self.check_heads()?;
-        let (scores, keys) = (self.score_elements()?, self.key_elements()?);
-        let flops = self.two_products("attention output gradient FLOPs")?;
-        Work::of_elements(flops, &[self.query_elements()?, scores, keys], &[scores, keys], element)
-    }
-
-    /// `dS = P (dP - sum(P dP))`: 4 per score. Reads `P` and `dP`, writes `dS`.
-    ///
-    /// # Errors
-    /// As [`score_elements`](Self::score_elements).
-    pub fn softmax_backward(&self, element: ElementType) -> Result<Work, FlopError> {
-        let scores = self.score_elements()?;
-        let flops = checked::product("softmax gradient FLOPs", &[SOFTMAX_BACKWARD, scores])?;
-        Work::of_elements(flops, &[scores, scores], &[scores], element)
-    }
-
-    /// `dQ = dS K` and `dK = dS^T Q`: two products. Reads `dS`, `Q` and `K`, writes both gradients.
-    ///
-    /// # Errors
-    /// As [`score_elements`](Self::score_elements).
-    pub fn scores_backward(&self, element: ElementType) -> Result<Work, FlopError> {
-        self.check_heads()?;
-        let (queries, keys) = (self.query_elements()?, self.key_elements()?);
-        let flops = self.two_products("attention score gradient FLOPs")?;
-        Work::of_elements(flops, &[self.score_elements()?, queries, keys], &[queries, keys], element)
-    }
-
     /// The whole forward pass as one kernel that never writes the scores, as `FlashAttention` does:
     /// the FLOPs of scores, scale, softmax and weighted sum; reads `Q`, `K`, `V`, writes `O`.
     ///
@@ -213,10 +176,6 @@ impl Attention {
         checked::product(quantity, &[2, self.score_elements()?, self.head_width])
     }
 
-    fn two_products(&self, quantity: &'static str) -> Result<u64, FlopError> {
-        checked::product(quantity, &[2, self.product(quantity)?])
-    }
-
     /// Query `i` of `q` (from 0) sees the first `k - q + 1 + i` keys: `q (k - q) + q (q + 1) / 2`
     /// pairs.
     fn causal_pairs(&self) -> Result<u64, FlopError> {
@@ -235,7 +194,7 @@ impl Attention {
         )
     }
 
-    pub(super) fn check_heads(&self) -> Result<(), FlopError> {
+    fn check_heads(&self) -> Result<(), FlopError> {
         let Self { heads, kv_heads, .. } = *self;
         checked::positive(&[("heads", heads), ("kv_heads", kv_heads)])?;
         if heads.is_multiple_of(kv_heads) { Ok(()) } else { Err(FlopError::UnevenHeads { heads, kv_heads }) }
@@ -294,14 +253,6 @@ mod tests {
             none.weighted_sum(ElementType::Fp32),
             Err(FlopError::ZeroSize { name: "kv_heads".into() })
         );
-    }
-
-    #[test]
-    fn backward_products_are_twice_forward() {
-        let e = ElementType::Fp32;
-        assert_eq!(SMALL.scores_backward(e).unwrap().flops, 2 * SMALL.scores(e).unwrap().flops);
-        assert_eq!(SMALL.weighted_sum_backward(e).unwrap().flops, 2 * SMALL.weighted_sum(e).unwrap().flops);
-        assert_eq!(SMALL.softmax_backward(e).unwrap().flops * 5, SMALL.softmax(e).unwrap().flops * 4);
     }
 
     #[test]
