@@ -20,7 +20,7 @@ pub use attention::{Attention, AttentionMask};
 pub use class::ClassFlops;
 pub use error::FlopError;
 pub use mlp::{LayerFlops, LayerWork, Mlp, MlpWork};
-pub use overhead::{Decomposition, EXACT_F64_TOTAL, OverheadFactors, Overheads, sum_totals};
+pub use overhead::{Decomposition, EXACT_F64_TOTAL, OverheadFactors, Overheads};
 pub use pass::Pass;
 pub use plausibility::{Bounded, Exactness, LikelyCause, Plausibility, QUESTIONABLE_GEMM_FACTOR};
 pub use precision::Precision;

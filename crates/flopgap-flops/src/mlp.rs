@@ -313,19 +313,6 @@ impl Mlp {
         Ok(MlpWork { pass, layers, total })
     }
 
-    /// Compulsory work of inference with all layers fused into one kernel: the input and the
-    /// parameters are read, the output is written, nothing in between touches memory.
-    ///
-    /// # Errors
-    /// [`FlopError::Overflow`].
-    pub fn fused_inference(&self, convention: &Convention, element: ElementType) -> Result<Work, FlopError> {
-        let flops = self.count(Pass::Forward, convention, element)?.total.flops.total()?;
-        let (first, last) = (self.sizes[0], self.sizes[self.layers()]);
-        let input = checked::product("input elements", &[self.batch, first])?;
-        let output = checked::product("output elements", &[self.batch, last])?;
-        Work::of_elements(flops, &[input, self.parameters()?], &[output], element)
-    }
-
     fn has_bias(&self, index: usize) -> bool {
         match &self.bias {
             Biases::Every(bias) => *bias,
@@ -547,14 +534,5 @@ mod tests {
         assert_eq!(error, FlopError::overflow("layer 1: forward GEMM FLOPs"));
         let wide = Mlp::new([1 << 32, 1 << 32], 1).unwrap();
         assert_eq!(wide.parameters(), Err(FlopError::overflow("parameters")));
-    }
-
-    #[test]
-    fn fused_inference_moves_input_parameters_and_output_only() {
-        let mlp = Mlp::new([64, 128, 16], 10).unwrap();
-        let work = mlp.fused_inference(&Convention::ARITHMETIC, ElementType::Fp16).unwrap();
-        assert_eq!(work.flops, 2 * 10 * (64 * 128 + 128 * 16));
-        assert_eq!(work.bytes_read, 2 * (10 * 64 + 64 * 128 + 128 * 16));
-        assert_eq!(work.bytes_written, 2 * 10 * 16);
     }
 }

@@ -248,29 +248,6 @@ impl Decomposition {
             difference: i128::from(reconstructed) - i128::from(measured.total()?),
         })
     }
-
-    /// Counted minus theoretical GEMM FLOPs, signed.
-    pub fn gemm_excess(&self) -> i128 {
-        i128::from(self.measured.gemm) - i128::from(self.theory.gemm)
-    }
-
-    /// Counted minus theoretical total, signed.
-    ///
-    /// # Errors
-    /// [`FlopError::Overflow`] when fields that were changed by hand no longer add up within `u64`.
-    pub fn total_excess(&self) -> Result<i128, FlopError> {
-        Ok(i128::from(self.measured.total()?) - i128::from(self.theory.total()?))
-    }
-}
-
-/// Sum of the counted totals of many passes, wide enough for any sweep.
-///
-/// # Errors
-/// [`FlopError::Overflow`] when a single total exceeds `u64` or the sum exceeds `u128`.
-pub fn sum_totals<'a>(passes: impl IntoIterator<Item = &'a ClassFlops>) -> Result<u128, FlopError> {
-    passes.into_iter().try_fold(0_u128, |sum, flops| {
-        sum.checked_add(u128::from(flops.total()?)).ok_or_else(|| FlopError::overflow("FLOPs of the sweep"))
-    })
 }
 
 #[cfg(test)]
@@ -337,20 +314,10 @@ mod tests {
     }
 
     #[test]
-    fn sweeps_sum_beyond_u64() {
-        let most = ClassFlops { gemm: u64::MAX, ..ClassFlops::default() };
-        assert_eq!(sum_totals([&most, &most, &most]), Ok(3 * u128::from(u64::MAX)));
-        let broken = ClassFlops { other: 1, ..most };
-        assert_eq!(sum_totals([&broken]), Err(FlopError::overflow("total FLOPs")));
-    }
-
-    #[test]
     fn decomposition_json() {
         let model = SquareMlp::new(2, 4, 8).unwrap();
         let measured = ClassFlops { gemm: 640, split_k: 16, activation: 128, other: 0 };
         let decomposition = Decomposition::of(model, Pass::Forward, measured).unwrap();
-        assert_eq!(decomposition.gemm_excess(), 128);
-        assert_eq!(decomposition.total_excess(), Ok(784 - 576));
         assert_eq!(
             serde_json::to_value(&decomposition).unwrap(),
             serde_json::json!({

@@ -42,13 +42,10 @@ fn factors() {
 
 #[test]
 fn reconstruction_differs_by_zero() {
-    for (pass, measured, excess) in
-        [(Pass::Forward, FORWARD, 41_941_306), (Pass::Backward, BACKWARD, 32_188_912)]
-    {
+    for (pass, measured) in [(Pass::Forward, FORWARD), (Pass::Backward, BACKWARD)] {
         let decomposition = Decomposition::of(model(), pass, measured).unwrap();
         assert_eq!(decomposition.difference, 0);
         assert_eq!(decomposition.reconstructed, measured.total().unwrap());
-        assert_eq!(decomposition.total_excess(), Ok(excess));
         let double = decomposition.factors.reconstruct_f64(model(), pass, measured.other);
         assert_eq!(format!("{:.0}", double.round()), measured.total().unwrap().to_string());
     }

@@ -95,14 +95,6 @@ impl Engine {
     pub fn stream(&self) -> &Stream {
         &self.chain.stream
     }
-
-    /// The version of cuBLAS: `(13, 1, 0)`.
-    ///
-    /// # Errors
-    /// When cuBLAS refuses.
-    pub fn cublas_version(&self) -> Result<(u32, u32, u32), SquareError> {
-        Ok(self.chain.blas.version()?)
-    }
 }
 
 /// Bytes that a network takes on a GPU, apart from those of its [`Engine`]. Every array is rounded
