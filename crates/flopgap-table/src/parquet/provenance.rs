@@ -8,10 +8,7 @@ use parquet::file::metadata::KeyValue;
 pub const FORMAT: &str = "flopgap-table";
 
 /// The version of the format that this crate writes, and the newest that it reads.
-pub const VERSION: u32 = 2;
-
-/// The oldest version that it reads: every column is stored, and nothing is verified.
-pub(super) const OLDEST: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// Entries of a file that say nothing about its source.
 const OWN: [&str; 2] = [DERIVED_ENTRY, "crc32"];

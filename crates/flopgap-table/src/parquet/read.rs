@@ -16,11 +16,10 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::file::reader::ChunkReader;
 
 use super::checksum::{Verified, verified};
 use super::derived::{Derived, sum};
-use super::provenance::{DERIVED_ENTRY, FORMAT, OLDEST, PREFIX, Provenance, VERSION};
+use super::provenance::{DERIVED_ENTRY, FORMAT, PREFIX, Provenance, VERSION};
 use crate::table::{Read, most_rows};
 use crate::{Error, Table};
 
@@ -60,12 +59,10 @@ pub fn read(path: impl AsRef<Path>) -> Result<Stored, Error> {
     }
     let version = entries.remove("version");
     let version = version.ok_or_else(|| damaged("its metadata has no `flopgap.version`".into()))?;
-    match version.parse() {
-        Ok(OLDEST) => {}
-        Ok(VERSION) if sums.is_some() => {}
-        Ok(VERSION) => return Err(damaged("its metadata has no `flopgap.crc32`".into())),
-        _ => return Err(Error::NewerParquet { path: path.to_path_buf(), version, supported: VERSION }),
+    if version.parse() != Ok(VERSION) {
+        return Err(Error::NewerParquet { path: path.to_path_buf(), version, supported: VERSION });
     }
+    let sums = sums.ok_or_else(|| damaged("its metadata has no `flopgap.crc32`".into()))?;
     let name = entries.remove("table");
     let name = name.ok_or_else(|| damaged("its metadata has no `flopgap.table`".into()))?;
     let about = entries.remove("about").unwrap_or_default();
@@ -83,13 +80,13 @@ pub fn read(path: impl AsRef<Path>) -> Result<Stored, Error> {
         fields.insert(derived.place, derived.field());
     }
     let schema = Arc::new(Schema::new(fields));
-    let stored = Arc::new(Rows { path: path.clone(), metadata, sums: sums.map(Arc::from), places });
+    let stored = Arc::new(Rows { path: path.clone(), metadata, sums: sums.into(), places });
     let table = Table::of(&path, name.into(), about.into(), schema, stored);
     Ok(Stored { table, provenance: Provenance::of_entries(entries), rows })
 }
 
-/// What the library makes of the file, and why it could not. Its decoders panic on some damage, and
-/// say so on standard error: of a file with checksums they get no damaged page.
+/// What the library makes of the file, and why it could not. Its decoders panic on some damage, of
+/// which the checksums let none through.
 fn guarded<T, E: Into<Box<dyn StdError + Send + Sync>>>(
     path: &Path,
     decode: impl FnOnce() -> Result<T, E>,
@@ -139,8 +136,8 @@ impl Place {
 struct Rows {
     path: Arc<Path>,
     metadata: ArrowReaderMetadata,
-    /// The checksums of its column chunks, since version 2.
-    sums: Option<Arc<[u32]>>,
+    /// The checksums of its column chunks.
+    sums: Arc<[u32]>,
     /// Of every column of the table.
     places: Vec<Place>,
 }
@@ -166,14 +163,9 @@ impl Read for Rows {
         let mut order: Vec<usize> = wanted.iter().flat_map(|place| place.needs()).collect();
         order.sort_unstable();
         order.dedup();
-        let reader = match &self.sums {
-            None => self.reader(file, &order, rows),
-            Some(sums) => {
-                let metadata = self.metadata.metadata().clone();
-                let file = guarded(&self.path, || Verified::new(file, metadata, sums.clone()))?;
-                self.reader(file, &order, rows)
-            }
-        }?;
+        let metadata = self.metadata.metadata().clone();
+        let file = guarded(&self.path, || Verified::new(file, metadata, self.sums.clone()))?;
+        let reader = self.reader(file, &order, rows)?;
         let at = |place| order.binary_search(&place).unwrap_or_default();
         let places = wanted.into_iter().map(|place| match place {
             Place::Stored(place) => Place::Stored(at(place)),
@@ -185,9 +177,9 @@ impl Read for Rows {
 }
 
 impl Rows {
-    fn reader<T: ChunkReader + 'static>(
+    fn reader(
         &self,
-        file: T,
+        file: Verified,
         columns: &[usize],
         rows: usize,
     ) -> Result<ParquetRecordBatchReader, Error> {
