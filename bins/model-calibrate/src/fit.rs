@@ -126,7 +126,7 @@ fn overview(all: &[JudgedSeries<'_>]) -> Result<Table, ReportError> {
     Ok(table)
 }
 
-/// The constants of the best baseline, by mode and precision: the seed's updates.
+/// The constants of the best baseline, by mode and precision.
 fn constants(
     series: &str,
     fitted: &Fitted,

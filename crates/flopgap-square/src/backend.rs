@@ -5,10 +5,9 @@ use crate::SquareError;
 
 /// Something that computes the square network, forward and backward, in 32-bit floats.
 ///
-/// The phases are the seed's: setup ([`upload`](Backend::upload) or
-/// [`initialize`](Backend::initialize)), [`forward`](Backend::forward),
-/// [`backward`](Backend::backward). Calls may return before the work is done; those that hand out
-/// numbers wait for it.
+/// The phases are setup ([`upload`](Backend::upload) or [`initialize`](Backend::initialize)),
+/// [`forward`](Backend::forward), [`backward`](Backend::backward). Calls may return before the work
+/// is done; those that hand out numbers wait for it.
 pub trait Backend {
     /// The sizes.
     fn shape(&self) -> Shape;

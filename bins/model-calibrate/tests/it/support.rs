@@ -8,7 +8,7 @@ use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Epilogue, MlpSpec, Mode, Op, Step, Workload};
 
-/// The seed's own sweep, a quarter of it.
+/// A sweep of another estimator, a quarter of it.
 pub(crate) fn jetson() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data/branes_jetson_mlp.csv")
 }

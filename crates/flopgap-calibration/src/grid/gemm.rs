@@ -21,7 +21,7 @@ const INT8_VECTOR: u64 = 16;
 /// every octave; powers of two, widths that are common, multiples of 64 and 8, and a few others.
 pub(super) fn layer(random: &mut Random, batches: &[u64]) -> Step {
     if random.percent(15) {
-        return mlp::seed_layer(random, batches);
+        return mlp::grid_layer(random, batches);
     }
     let m = samples(random, batches, 14);
     let (n, k) = (width(random), width(random));
@@ -99,11 +99,11 @@ mod tests {
         let octaves =
             |size: fn(&Gemm) -> u64| all.iter().map(|gemm| size(gemm).ilog2()).collect::<BTreeSet<_>>();
         assert_eq!(octaves(|gemm| gemm.m), (0..=14).collect());
-        assert_eq!(octaves(|gemm| gemm.n), (3..=14).collect()); // 8: the seed's outputs of 10
+        assert_eq!(octaves(|gemm| gemm.n), (3..=14).collect()); // 8: the grid's outputs of 10
         assert_eq!(octaves(|gemm| gemm.k), (4..=14).collect());
         let share = |what: fn(&Gemm) -> bool| all.iter().filter(|gemm| what(gemm)).count() * 100 / all.len();
         assert!((40..65).contains(&share(|gemm| gemm.n.is_power_of_two())));
-        assert!((2..9).contains(&share(|gemm| gemm.n % 8 != 0)), "the seed's outputs of 10, too");
+        assert!((2..9).contains(&share(|gemm| gemm.n % 8 != 0)), "the grid's outputs of 10, too");
         assert!((55..85).contains(&share(|gemm| gemm.n % 64 == 0)));
     }
 

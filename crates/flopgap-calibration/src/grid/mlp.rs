@@ -7,22 +7,22 @@ use flopgap_graph::{Epilogue, MlpSpec, Op, Step};
 use super::random::Random;
 use super::samples::samples;
 
-/// The seed's inputs.
-pub const SEED_INPUTS: [u64; 5] = [256, 512, 1024, 2048, 4096];
-/// The seed's hidden layers: width and number.
-pub const SEED_HIDDEN: [(u64, usize); 4] = [(128, 1), (512, 2), (1024, 3), (2048, 4)];
-/// The seed's outputs.
-pub const SEED_OUTPUTS: [u64; 4] = [10, 64, 128, 256];
-/// The seed's batches.
-pub const SEED_BATCHES: [u64; 6] = [1, 4, 16, 32, 64, 128];
+/// Inputs of the networks on the grid.
+pub const GRID_INPUTS: [u64; 5] = [256, 512, 1024, 2048, 4096];
+/// Their hidden layers: width and number.
+pub const GRID_HIDDEN: [(u64, usize); 4] = [(128, 1), (512, 2), (1024, 3), (2048, 4)];
+/// Their outputs.
+pub const GRID_OUTPUTS: [u64; 4] = [10, 64, 128, 256];
+/// Their batches.
+pub const GRID_BATCHES: [u64; 6] = [1, 4, 16, 32, 64, 128];
 
-/// The seed's grid: 480 networks, or as many as there are for other batches.
-pub fn seed_grid(batches: &[u64]) -> Vec<MlpSpec> {
-    let batches = if batches.is_empty() { &SEED_BATCHES } else { batches };
+/// Networks of all combinations: 480, or as many as there are for other batches.
+pub fn on_grid(batches: &[u64]) -> Vec<MlpSpec> {
+    let batches = if batches.is_empty() { &GRID_BATCHES } else { batches };
     let mut all = Vec::new();
-    for input in SEED_INPUTS {
-        for (width, layers) in SEED_HIDDEN {
-            for output in SEED_OUTPUTS {
+    for input in GRID_INPUTS {
+        for (width, layers) in GRID_HIDDEN {
+            for output in GRID_OUTPUTS {
                 for &batch in batches {
                     let hidden = vec![width; layers];
                     all.push(MlpSpec { input, hidden, output, batch, activation: Activation::Relu });
@@ -33,20 +33,20 @@ pub fn seed_grid(batches: &[u64]) -> Vec<MlpSpec> {
     all
 }
 
-/// One layer of the seed's networks.
-pub(super) fn seed_layer(random: &mut Random, batches: &[u64]) -> Step {
-    let m = random.pick(if batches.is_empty() { &SEED_BATCHES } else { batches });
-    let (width, layers) = random.pick(&SEED_HIDDEN);
+/// One layer of the networks on the grid.
+pub(super) fn grid_layer(random: &mut Random, batches: &[u64]) -> Step {
+    let m = random.pick(if batches.is_empty() { &GRID_BATCHES } else { batches });
+    let (width, layers) = random.pick(&GRID_HIDDEN);
     let (n, k, activation) = match random.below(3) {
-        0 => (width, random.pick(&SEED_INPUTS), Activation::Relu),
+        0 => (width, random.pick(&GRID_INPUTS), Activation::Relu),
         1 if layers > 1 => (width, width, Activation::Relu),
-        _ => (random.pick(&SEED_OUTPUTS), width, Activation::Identity),
+        _ => (random.pick(&GRID_OUTPUTS), width, Activation::Identity),
     };
     let epilogue = Epilogue { bias: true, residual: false, activation };
     Step { op: Op::Gemm(Gemm { batch: 1, m, n, k }), epilogue }
 }
 
-/// A network between and beyond the points of the seed's grid.
+/// A network between and beyond the points of the grid.
 pub(super) fn off_grid(random: &mut Random, batches: &[u64]) -> MlpSpec {
     let batch = samples(random, batches, 10);
     let layers = random.weighted(&[(20, 1), (25, 2), (25, 3), (15, 4), (10, 6), (5, 10)]);
@@ -96,25 +96,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seeds_grid_has_480_networks() {
-        let all = seed_grid(&[]);
+    fn the_grid_has_480_networks() {
+        let all = on_grid(&[]);
         assert_eq!(all.len(), 480);
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), 480);
         assert!(all.iter().any(|mlp| mlp.hidden == [2048; 4] && mlp.input == 4096 && mlp.batch == 128));
-        assert_eq!(seed_grid(&[5]).len(), 80);
+        assert_eq!(on_grid(&[5]).len(), 80);
     }
 
     #[test]
-    fn layers_are_those_of_the_seeds_networks() {
+    fn layers_are_those_of_the_networks_on_the_grid() {
         let mut random = Random::new(3, "layers");
         let mut layers = HashSet::new();
-        for mlp in seed_grid(&[]) {
+        for mlp in on_grid(&[]) {
             let widths: Vec<u64> =
                 [mlp.input].into_iter().chain(mlp.hidden.iter().copied()).chain([mlp.output]).collect();
             layers.extend(widths.windows(2).map(|pair| (mlp.batch, pair[1], pair[0])));
         }
         for _ in 0..500 {
-            let Op::Gemm(gemm) = seed_layer(&mut random, &[]).op else { panic!() };
+            let Op::Gemm(gemm) = grid_layer(&mut random, &[]).op else { panic!() };
             assert!(layers.contains(&(gemm.m, gemm.n, gemm.k)), "{gemm:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a sweep measures: the seed's grid of networks, and steps drawn over all sizes.
+//! What a sweep measures: a grid of networks, and steps drawn over all sizes.
 //!
 //! Everything is drawn from a seed by integer arithmetic: the same request gives the same points on
 //! every machine, in the same order, and a test holds that. Points come in no order of size, so
@@ -14,7 +14,7 @@ mod request;
 mod samples;
 mod scenario;
 
-pub use mlp::{SEED_BATCHES, SEED_HIDDEN, SEED_INPUTS, SEED_OUTPUTS, seed_grid};
+pub use mlp::{GRID_BATCHES, GRID_HIDDEN, GRID_INPUTS, GRID_OUTPUTS, on_grid};
 pub use plan::{Plan, PlanError, Point, Refusal, choose, plan};
 pub use request::{Family, Request, SEED, Size, Target};
 pub use scenario::{Caches, NoSuchLevel, Scenario, working_set};

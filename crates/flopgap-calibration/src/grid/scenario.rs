@@ -1,4 +1,4 @@
-//! The seed's memory scenarios: which level of this machine's memory a working set fits.
+//! Memory scenarios: which level of this machine's memory a working set fits.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -6,8 +6,8 @@ use flopgap_graph::{Step, Workload};
 use super::{Judged, Pair};
 use crate::sheet::{Record, Sheet};
 
-/// FLOPs for each byte from which on the seed takes a run for compute-bound.
-const SEED_THRESHOLD: f64 = 10.0;
+/// FLOPs for each byte from which on a run counts as compute-bound.
+const COMPUTE: f64 = 10.0;
 
 /// The rows of a table that have both a measured and an estimated time.
 pub fn of_sheet(sheet: &Sheet) -> Vec<Judged> {
@@ -33,9 +33,8 @@ pub fn of_sheet(sheet: &Sheet) -> Vec<Judged> {
             let (_, flops, bytes) = exact?;
             (bytes > 0.0).then(|| flops / bytes)
         });
-        let by_intensity = intensity.map(|intensity| {
-            if intensity > SEED_THRESHOLD { "compute".to_owned() } else { "memory".to_owned() }
-        });
+        let by_intensity = intensity
+            .map(|intensity| if intensity > COMPUTE { "compute".to_owned() } else { "memory".to_owned() });
         Some(Judged {
             label: kept(&[precision], record),
             model: kept(&[batch, precision], record),

@@ -71,7 +71,7 @@ fn ridge(ceilings: &Ceilings, scenario: Scenario) -> Option<f64> {
 
 /// Runs of which launches are more than this share say little about memory.
 const LAUNCHES: f64 = 0.5;
-/// FLOPs for each byte from which on the seed takes a run for compute-bound.
+/// FLOPs for each byte from which on a run counts as compute-bound.
 const COMPUTE: f64 = 10.0;
 
 pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {

@@ -12,7 +12,7 @@ use super::{ReportInput, beats_baselines};
 use crate::accuracy::{Accuracy, COVERAGE, Coverage, Errors, coverage};
 use crate::judge::{Judged, Pair, WithKernels};
 
-/// The seed's target.
+/// The mean error of times below which an estimator meets its target.
 const TARGET: f64 = 0.10;
 
 pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {

@@ -1,4 +1,4 @@
-//! The seed's block of updates: the efficiency factors that would have been right.
+//! Recommended updates of an estimator: the efficiency factors that would have been right.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,7 @@ const LEAST: usize = 5;
 #[derive(Debug, Clone, PartialEq)]
 struct Update {
     precision: String,
-    /// The seed's names: `efficiency_factor` of compute-bound runs, `memory_bottleneck_factor` of
-    /// others.
+    /// `efficiency_factor` of compute-bound runs, `memory_bottleneck_factor` of others.
     factor: &'static str,
     rows: usize,
     now: f64,

@@ -1,4 +1,4 @@
-//! CSV tables of measurements and estimates, with the columns of the seed's sweeps.
+//! CSV tables of measurements and estimates, of this and of other estimators.
 //!
 //! Columns that begin with `empirical_` are measured and those that begin with `analytical_`
 //! estimated; columns that end with `_error_pct` compare the two. All others say what was run and

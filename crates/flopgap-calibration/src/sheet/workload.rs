@@ -1,4 +1,4 @@
-//! Reconstructs workloads from the columns of the seed's three sweeps.
+//! Reconstructs workloads from the columns of tables of networks, products and convolutions.
 
 use flopgap_flops::Activation;
 use flopgap_graph::op::{Conv, Gemm};
@@ -23,7 +23,7 @@ pub(super) fn workload(cells: &Cells<'_>) -> Result<Option<Workload>, SheetError
 }
 
 /// `input_dim`, `hidden_dims` as `[512, 512]`, `output_dim`, `batch_size`. Tables do not name the
-/// activation; the seed's networks have `ReLU`.
+/// activation, which is taken to be `ReLU`.
 fn mlp(cells: &Cells<'_>) -> Result<Option<MlpSpec>, SheetError> {
     let (Some(input), Some(output), Some(batch), Some(hidden)) = (
         cells.integer("input_dim")?,
@@ -53,7 +53,7 @@ fn gemm(cells: &Cells<'_>) -> Result<Option<Gemm>, SheetError> {
 }
 
 /// `in_channels`, `out_channels`, `spatial_size`, `kernel_size`, `stride`, `groups`, `batch_size`:
-/// square, and padded so that a stride of 1 keeps the size, as the seed's are.
+/// square, and padded so that a stride of 1 keeps the size.
 fn conv(cells: &Cells<'_>) -> Result<Option<Conv>, SheetError> {
     let (Some(inputs), Some(outputs), Some(size), Some(kernel), Some(batch)) = (
         cells.integer("in_channels")?,

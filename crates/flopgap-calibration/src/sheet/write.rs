@@ -1,4 +1,4 @@
-//! Writing rows as a table with the seed's columns.
+//! Writing rows as a table.
 
 use flopgap_graph::Workload;
 
@@ -6,7 +6,8 @@ use super::{Record, Values};
 use crate::row::{Origin, Row, mode_name};
 use crate::split::model_name;
 
-/// The columns that identify a row: the seed's, then what it has no column for.
+/// The columns that identify a row: those of any estimator's tables, then what else distinguishes
+/// rows of a calibration.
 const IDENTITY: [&str; 10] = [
     "model",
     "input_dim",
@@ -20,7 +21,7 @@ const IDENTITY: [&str; 10] = [
     "threads",
 ];
 
-/// The columns of numbers: the seed's, then energy and the interval.
+/// The columns of numbers: those of any estimator's tables, then energy and the interval.
 const VALUES: [&str; 13] = [
     "empirical_time_ms",
     "empirical_memory_mb",

@@ -1,4 +1,4 @@
-//! Tables: the seed's own sweep, its two sisters, and what can be wrong with a table.
+//! Tables: recorded sweeps of another estimator, and what can be wrong with a table.
 
 use std::path::{Path, PathBuf};
 

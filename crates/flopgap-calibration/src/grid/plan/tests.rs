@@ -76,15 +76,15 @@ fn a_quick_sweep_has_150_rows_of_each_family() {
 }
 
 #[test]
-fn a_full_sweep_has_the_seeds_grid_in_both_modes_and_every_residual_network() {
+fn a_full_sweep_has_the_grid_in_both_modes_and_every_residual_network() {
     let points = all(&request(Target::Cuda, Size::Full));
-    let seed: HashSet<MlpSpec> = mlp::seed_grid(&[]).into_iter().collect();
+    let grid: HashSet<MlpSpec> = mlp::on_grid(&[]).into_iter().collect();
     for mode in [Mode::Stream, Mode::Graph] {
-        let of_seed = points.iter().filter(|point| {
+        let of_grid = points.iter().filter(|point| {
             (point.mode, point.precision) == (mode, Precision::Fp32)
-                && matches!(&point.workload, Workload::Mlp(mlp) if seed.contains(mlp))
+                && matches!(&point.workload, Workload::Mlp(mlp) if grid.contains(mlp))
         });
-        assert_eq!(of_seed.count(), 480);
+        assert_eq!(of_grid.count(), 480);
     }
     for depth in [18, 34, 50, 101, 152] {
         let at = |batch| Workload::Resnet(ResnetSpec { depth, batch, image: 224 });
