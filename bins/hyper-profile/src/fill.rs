@@ -101,7 +101,7 @@ impl SizeArguments {
 struct WorkerArguments {
     /// Device to measure on: a GPU by its number, or several of one kind, such as 0,1, of which
     /// each free one takes the next configuration [default: 0]
-    #[arg(long, alias = "devices", value_name = "DEVICE", value_delimiter = ',', value_parser = flopgap_cli::gpu)]
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = flopgap_cli::gpu)]
     #[arg(conflicts_with = "submit")]
     device: Vec<u32>,
     /// Measure only the I-th of K equal parts (from 1), while other processes measure the others.

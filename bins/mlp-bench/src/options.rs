@@ -90,8 +90,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "ARCH")]
     pub(crate) arch_plan: Option<Architecture>,
     /// Samples in a batch, or several numbers of them, such as 256,65536 [default: 256]
-    // `--batch-size` and the flags in [`Scripted`] are those of `benchmark_neural_mlp.py`.
-    #[arg(long, aliases = ["batch-size", "batches"])]
+    // `--batch-size` and `--json` are options of `benchmark_neural_mlp.py`.
+    #[arg(long, alias = "batch-size")]
     #[arg(value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: Vec<u32>,
     /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1)
@@ -150,8 +150,9 @@ pub(crate) struct Clocks {
 pub(crate) struct Output {
     #[command(flatten)]
     pub(crate) answer: OutputArgs,
-    #[command(flatten)]
-    pub(crate) scripted: Scripted,
+    /// The same as `--format json`
+    #[arg(long, hide = true, conflicts_with = "format")]
+    pub(crate) json: bool,
     /// Write plots to this directory: the fraction of the floor over the batch, for each network,
     /// precision and pass
     #[arg(long, value_name = "DIR")]
@@ -164,27 +165,8 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn format(&self) -> FormatArg {
-        match self.scripted {
-            Scripted { json: true, .. } => FormatArg::Json,
-            Scripted { csv: true, .. } => FormatArg::Csv,
-            Scripted { markdown: true, .. } => FormatArg::Markdown,
-            Scripted { .. } => self.answer.format(),
-        }
+        if self.json { FormatArg::Json } else { self.answer.format() }
     }
-}
-
-/// Other spellings of `--format`, which CI scripts have.
-#[derive(Args, Debug, Clone, Copy)]
-pub(crate) struct Scripted {
-    /// The same as `--format json`
-    #[arg(long, hide = true, conflicts_with_all = ["csv", "markdown", "format"])]
-    json: bool,
-    /// The same as `--format csv`
-    #[arg(long, hide = true, conflicts_with_all = ["markdown", "format"])]
-    csv: bool,
-    /// The same as `--format markdown`
-    #[arg(long, hide = true, conflicts_with = "format")]
-    markdown: bool,
 }
 
 /// The clock.

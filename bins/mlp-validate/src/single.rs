@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long, short = 'd', value_name = "D", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     width: u64,
     /// Columns of the input (m)
-    #[arg(long, short = 'm', alias = "tokens", value_name = "M", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, short = 'm', value_name = "M", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..))]
     columns: u64,
     /// Trace of one training step by torch.profiler, with shapes [default: the framework's formula
     /// applied to the shapes of the network]

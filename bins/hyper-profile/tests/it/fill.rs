@@ -341,15 +341,6 @@ fn workers_share_a_run_without_meeting() {
     run(&mut fake(&other)).expect(1, &["another grid or backend"]);
 }
 
-#[test]
-fn several_devices_fill_one_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
-    run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
-    run(&mut fake(&new(&path, &["--devices", "0,2,3"]))).expect(0, &[]);
-    assert_eq!(contents(&path), contents(&whole));
-}
-
 /// Several devices are counted by a process each, which this program starts.
 #[test]
 fn several_devices_fill_a_run_as_one_does() {

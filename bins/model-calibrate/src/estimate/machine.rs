@@ -16,7 +16,7 @@ const IDENTITY: [&str; 7] = ["the device", "the kind", "vendor", "family", "mode
 pub(crate) struct MachineOptions {
     /// Machine: the name of a built-in calibration, or with --calibration the device that the file
     /// must be of
-    #[arg(long, alias = "device", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     machine: Option<String>,
     /// Calibration of this or another machine: a file, or the run directory of a sweep
     #[arg(long, value_name = "FILE")]

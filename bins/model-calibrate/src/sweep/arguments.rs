@@ -81,7 +81,7 @@ pub(crate) struct Options {
     pub(crate) shape: Vec<StatedShape>,
     /// Samples in a batch, or several numbers of them, such as 1,16,64 [default: those of the
     /// design]
-    // The alias is what plans of earlier runs hold.
+    // `--batch-sizes` is an option of `sweep_mlp.py`.
     #[arg(long, alias = "batch-sizes", value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) batch: Vec<u64>,
     /// Precision, or several: fp32, tf32, fp16, bf16, int8 [default: fp32 on a CPU, in a full sweep

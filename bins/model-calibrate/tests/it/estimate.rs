@@ -117,7 +117,7 @@ fn what_cannot_be_estimated_is_said() {
     let message = "h200.jsonl: a calibration of NVIDIA H200, not of `l40s`\n  \
                    hint: omit `--machine`, or pass another file";
     fails(dir.path(), &[&from[..], &MLP, &["--machine", "l40s"]].concat(), 3, message);
-    done(dir.path(), &[&from[..], &MLP, &["--device", "h200"]].concat());
+    done(dir.path(), &[&from[..], &MLP, &["--machine", "h200"]].concat());
     let message = "no model to estimate\n  hint: pass MODEL.onnx, MODEL.pt2, or a network as --widths \
                    INPUTS,HIDDEN,HIDDEN,OUTPUTS";
     fails(dir.path(), &from, 2, message);

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// The trace: an sqlite export of nsys.
     trace: PathBuf,
     /// Output format.
-    #[arg(long, alias = "to", value_enum, value_name = "FORMAT")]
+    #[arg(long, value_enum, value_name = "FORMAT")]
     format: To,
     /// Write to this path: a file for perfetto, a directory that gets a file for each table for csv
     /// and parquet [default: standard output, except for parquet].

@@ -413,7 +413,7 @@ fn the_input_stays_as_it_is() {
         &["passes", &path],
         &["compare", &path, &path],
         &["diff", &path, &path],
-        &["export", &path, "--to", "perfetto"],
+        &["export", &path, "--format", "perfetto"],
     ];
     for command in commands {
         let done = run(command);
