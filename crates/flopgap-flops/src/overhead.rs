@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(
             serde_json::to_value(&decomposition).unwrap(),
             serde_json::json!({
-                "model": {"layers": 2, "width": 4, "tokens": 8},
+                "model": {"layers": 2, "width": 4, "columns": 8},
                 "pass": "forward",
                 "theory": {"gemm": 512, "split_k": 0, "activation": 64, "other": 0, "total": 576},
                 "measured": {"gemm": 640, "split_k": 16, "activation": 128, "other": 0, "total": 784},

@@ -42,8 +42,6 @@ use crate::{ClassFlops, FlopError, Pass, checked};
 pub struct SquareMlp {
     layers: u64,
     width: u64,
-    /// Files of version 1 call it `tokens`.
-    #[cfg_attr(feature = "serde", serde(rename = "tokens"))]
     columns: u64,
 }
 
@@ -132,7 +130,6 @@ impl fmt::Display for SquareMlp {
 struct Sizes {
     layers: u64,
     width: u64,
-    #[serde(rename = "tokens")]
     columns: u64,
 }
 
@@ -159,14 +156,14 @@ mod tests {
             let error = SquareMlp::new(sizes.0, sizes.1, sizes.2).unwrap_err();
             assert_eq!(error, FlopError::ZeroSize { name: name.into() });
         }
-        let error = serde_json::from_str::<SquareMlp>(r#"{"layers":2,"width":0,"tokens":3}"#).unwrap_err();
+        let error = serde_json::from_str::<SquareMlp>(r#"{"layers":2,"width":0,"columns":3}"#).unwrap_err();
         assert!(error.to_string().starts_with("width is 0; expected at least 1"), "{error}");
     }
 
     #[test]
     fn json_names() {
         let json = serde_json::to_string(&model(2, 3, 4)).unwrap();
-        assert_eq!(json, r#"{"layers":2,"width":3,"tokens":4}"#);
+        assert_eq!(json, r#"{"layers":2,"width":3,"columns":4}"#);
         assert_eq!(serde_json::from_str::<SquareMlp>(&json).unwrap(), model(2, 3, 4));
     }
 

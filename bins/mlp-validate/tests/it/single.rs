@@ -16,7 +16,7 @@ fn trace_counters_and_theory_side_by_side() {
         run(&["single", "--kineto", &trace(), "--ncu", &setup, &forward, &whole, "--format", "json"]);
     assert_eq!((output.code, output.stderr.as_str()), (0, ""));
     let json: Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!(json["config"], json!({ "layers": 10, "width": 1024, "tokens": 128 }));
+    assert_eq!(json["config"], json!({ "layers": 10, "width": 1024, "columns": 128 }));
     let elements = 1024 * 128;
     // Theory: ten products and ten activations; backward nineteen products and 2·10−1 activations.
     assert_eq!(json["forward"]["theory"]["gemm"], 10 * PRODUCT);

@@ -146,7 +146,7 @@ fn sizes_far_below_those_that_ran_are_refused() {
 fn json_has_the_documented_shape() {
     let analysis = analyze((10, 1024, 128), stages("notebook/", ".csv")).unwrap();
     let json: serde_json::Value = serde_json::to_value(&analysis).unwrap();
-    assert_eq!(json["config"], serde_json::json!({"layers": 10, "width": 1024, "tokens": 128}));
+    assert_eq!(json["config"], serde_json::json!({"layers": 10, "width": 1024, "columns": 128}));
     assert_eq!(
         json["backward"]["measured"],
         serde_json::json!({
