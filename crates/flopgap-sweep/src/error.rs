@@ -37,9 +37,9 @@ pub enum RunError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The directory was written by a newer program, or by another one.
+    /// The directory was written by another version of the program, or by another one.
     #[error(
-        "{}: format `{format}` version {version} is not supported ({}, up to version {})",
+        "{}: format `{format}` version {version} is not supported (supported: {}, version {})",
         path.display(), crate::FORMAT, crate::VERSION
     )]
     Version {

@@ -14,10 +14,7 @@ use crate::{Config, MAX_CONFIGS, RunError};
 /// The `format` field of every manifest.
 pub const FORMAT: &str = "flopgap-run";
 
-/// The version of the run directory's layout that this crate writes, and the newest that it reads.
-///
-/// Version 1 holds reports of Nsight Compute only; since version 2 there are records of counts and
-/// journals.
+/// The version of the run directory's layout.
 pub const VERSION: u32 = 2;
 
 /// What the grids of a manifest may plan in total: a run may be resumed with other sizes.
@@ -73,7 +70,7 @@ pub struct Origin {
 pub struct Manifest {
     /// Always [`FORMAT`].
     pub format: String,
-    /// The layout's version, at most [`VERSION`].
+    /// The layout's version, [`VERSION`].
     pub version: u32,
     /// When the run was made (RFC 3339).
     pub created: String,
@@ -174,8 +171,8 @@ impl Manifest {
     /// Reads the manifest of a run directory; `None` when it has none.
     ///
     /// # Errors
-    /// [`RunError::Io`], [`RunError::Manifest`] for damaged JSON and [`RunError::Version`] for a
-    /// newer layout.
+    /// [`RunError::Io`], [`RunError::Manifest`] for damaged JSON and [`RunError::Version`] for
+    /// another layout.
     pub fn read(run: &Path) -> Result<Option<Manifest>, RunError> {
         let path = Self::path(run);
         let text = match fs::read_to_string(&path) {
@@ -185,9 +182,9 @@ impl Manifest {
         };
         let damaged =
             |error: serde_json::Error| RunError::Manifest { path: path.clone(), source: error.into() };
-        // The version first: in a newer manifest everything else may differ.
+        // The version first: in another one everything else may differ.
         let Header { format, version } = serde_json::from_str(&text).map_err(damaged)?;
-        if format != FORMAT || version == 0 || version > VERSION {
+        if format != FORMAT || version != VERSION {
             return Err(RunError::Version { path, format, version });
         }
         let manifest: Manifest = serde_json::from_str(&text).map_err(damaged)?;
@@ -264,11 +261,13 @@ mod tests {
         };
         let newer = read(r#"{"format":"flopgap-run","version":3,"anything":"else"}"#);
         assert!(
-            newer.ends_with("format `flopgap-run` version 3 is not supported (flopgap-run, up to version 2)"),
+            newer.ends_with(
+                "format `flopgap-run` version 3 is not supported (supported: flopgap-run, version 2)"
+            ),
             "{newer}"
         );
         assert!(read(r#"{"format":"other","version":1}"#).contains("format `other` version 1"));
-        assert!(read(r#"{"format":"flopgap-run","version":0}"#).contains("version 0"));
+        assert!(read(r#"{"format":"flopgap-run","version":1}"#).contains("version 1 is not supported"));
         assert!(read("{").contains("manifest.json: not a manifest"));
     }
 

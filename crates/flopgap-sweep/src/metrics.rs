@@ -45,9 +45,8 @@ pub struct MetricsRow {
     /// `total / (theory_gemm + theory_activation) − 1`.
     pub omega: f64,
     /// The total reconstructed from the closed form and the overheads, as a check: equal to
-    /// `total`. Absent in tables that older versions wrote.
-    #[serde(default)]
-    pub reconstructed: Option<u64>,
+    /// `total`.
+    pub reconstructed: u64,
 }
 
 impl MetricsRow {
@@ -75,7 +74,7 @@ impl MetricsRow {
                 rho: factors.rho,
                 kappa: factors.kappa,
                 omega: factors.omega,
-                reconstructed: Some(*reconstructed),
+                reconstructed: *reconstructed,
             })
         };
         Ok([row(Pass::Forward, &analysis.forward)?, row(Pass::Backward, &analysis.backward)?])

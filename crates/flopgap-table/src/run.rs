@@ -231,7 +231,7 @@ fn metrics() -> Vec<Column<Held<MetricsRow>>> {
         float("rho", "`split_k` by the closed form's activations.", |row: &Row| row.rho),
         float("kappa", "`activation / theory_activation - 1`.", |row: &Row| row.kappa),
         float("omega", "`total / theory - 1`.", |row: &Row| row.omega),
-        maybe_count(
+        count(
             "reconstructed_flops",
             "What the closed form gives with the overheads: equal to the total.",
             |row: &Row| row.reconstructed,

@@ -219,7 +219,7 @@ fn runs_that_cannot_be_resumed_say_why() {
         resume(&path)
     };
     with("\"version\": 2", "\"version\": 3")
-        .expect(1, &["version 3 is not supported (flopgap-run, up to version 2)"]);
+        .expect(1, &["version 3 is not supported (supported: flopgap-run, version 2)"]);
     with("\"cupti\"", "\"telepathy\"")
         .expect(1, &["recorded with the backend `telepathy`, which this program does not have"]);
     with("\"m\"", "\"q\"").expect(1, &["manifest.json: not a manifest\n  caused by: missing field `m`"]);
