@@ -102,7 +102,6 @@ run = fixtures / "runs/h200-default"
 for path in sorted(run.glob("raw/n2_d128_m16*"))[:1]:
     seed("run_files", "record", b"r" + unpacked(path))
     seed("run_files", "record.zst", b"r" + path.read_bytes())
-seed("run_files", "journal", b"j" + lines((run / "journal/1-of-1.jsonl").read_bytes(), 1500))
 seed("run_files", "manifest", b"m" + (run / "manifest.json").read_bytes())
 seed("run_files", "metrics", b"t" + lines((run / "processed/metrics.csv").read_bytes(), 1500))
 

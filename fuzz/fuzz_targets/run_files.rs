@@ -1,11 +1,11 @@
 #![no_main]
-//! The files of a run directory: records, journals, manifests, the table. What can be read is
-//! written and read back equal. The first byte chooses the file.
+//! The files of a run directory: records, manifests, the table. What can be read is written
+//! and read back equal. The first byte chooses the file.
 
 use std::fs;
 use std::path::Path;
 
-use flopgap_sweep::{Manifest, Record, read_journal, read_metrics, write_metrics};
+use flopgap_sweep::{Manifest, Record, read_metrics, write_metrics};
 use libfuzzer_sys::fuzz_target;
 
 fn record(bytes: &[u8]) {
@@ -13,12 +13,6 @@ fn record(bytes: &[u8]) {
     let Ok(record) = Record::read(&path) else { return };
     let again = Record::from_json(record.to_json().as_bytes(), Path::new("again"));
     assert_eq!(again.expect("what was written can be read"), record);
-}
-
-fn journal(bytes: &[u8]) {
-    let Ok(contents) = read_journal(&flopgap_fuzz::file("journal.jsonl", bytes)) else { return };
-    let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
-    assert!(contents.entries.len() + contents.damaged.len() <= lines, "more entries than lines");
 }
 
 fn manifest(bytes: &[u8]) {
@@ -42,7 +36,6 @@ fn metrics(bytes: &[u8]) {
 fuzz_target!(|bytes: &[u8]| {
     match bytes.split_first() {
         Some((b'r', rest)) => record(rest),
-        Some((b'j', rest)) => journal(rest),
         Some((b'm', rest)) => manifest(rest),
         Some((b't', rest)) => metrics(rest),
         _ => {}

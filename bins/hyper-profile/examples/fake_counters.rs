@@ -11,11 +11,14 @@
 //!   else, or `all`;
 //! - `FAKE_FAIL`, `FAKE_LOST`, `FAKE_PANIC`: the name of a configuration that cannot be measured,
 //!   loses the device, or panics;
+//! - `FAKE_LOG`: a file that gets a line for each configuration that is measured, with the process;
 //! - `FAKE_SUBCOMMAND`: the program is this subcommand of another, as it is of `flopgap`, and takes
 //!   nothing else.
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -79,6 +82,11 @@ impl Meter for FakeMeter {
     fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
         thread::sleep(self.delay);
         obstacle(config)?;
+        if let Some(log) = variable("FAKE_LOG") {
+            let line = format!("{} {config}\n", std::process::id());
+            let mut log = File::options().append(true).create(true).open(log).expect("the log opens");
+            log.write_all(line.as_bytes()).expect("the log takes a line");
+        }
         Ok(closed_forms(config))
     }
 }

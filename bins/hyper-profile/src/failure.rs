@@ -49,7 +49,7 @@ pub(crate) fn of_problem(problem: &Problem) -> Failure {
 /// The problem of several configurations as one warning.
 pub(crate) fn of_problems(problems: &ProblemGroup<'_>) -> Failure {
     match problems.first.kind {
-        ProblemKind::NotMeasured | ProblemKind::Gap { .. } => {
+        ProblemKind::NotMeasured => {
             Failure::new(problems.to_string()).hint("`flopgap profile resume` measures what is missing")
         }
         _ => Failure::of(problems),

@@ -301,9 +301,6 @@ fn fill(
     options: &WorkerArguments,
     console: Console,
 ) -> Result<(), Failure> {
-    for line in session.damaged_lines() {
-        console.warn(format_args!("{line}; completed work is read from raw/"));
-    }
     let outstanding = session.outstanding(plan).map_err(|error| failure::of_run(&error))?;
     for error in &outstanding.damaged {
         console.warn(format_args!("{}; it is measured again", chain(error)));
@@ -334,9 +331,9 @@ fn fill(
             Failure::new(message).hint(format!("`flopgap profile resume {}` continues", run.display()))
         );
     }
-    let others = session.untouched().map_err(|error| failure::of_run(&error))?;
+    let others = session.left_to_others();
     let shard = session.worker().shard;
-    if !shard.is_whole() && others > 0 {
+    if others > 0 {
         let left = configurations(others);
         console.note(format_args!("worker {shard} is done; the others have {left} left"));
     } else if options.no_analysis {

@@ -239,9 +239,50 @@ pub fn create_folder(path: &Path) -> Result<(), WriteError> {
     })
 }
 
+/// Takes the lock of a file for this process alone; `false` if another process has it. The system
+/// releases it when the file is closed, however the process ends.
+///
+/// On a file system without locks everybody gets one: two writers go unnoticed there.
+///
+/// # Errors
+/// The error of the system.
+pub fn try_lock(file: &fs::File) -> io::Result<bool> {
+    is_taken(file.try_lock())
+}
+
+/// Like [`try_lock`], for any number of processes that share the lock and keep out those which want
+/// it alone.
+///
+/// # Errors
+/// The error of the system.
+pub fn try_lock_shared(file: &fs::File) -> io::Result<bool> {
+    is_taken(file.try_lock_shared())
+}
+
+fn is_taken(result: Result<(), fs::TryLockError>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(fs::TryLockError::WouldBlock) => Ok(false),
+        Err(fs::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(true),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_is_taken_once_or_shared() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || fs::File::options().write(true).create(true).truncate(false).open(dir.path().join("a"));
+        let [first, second] = [open().unwrap(), open().unwrap()];
+        assert!(try_lock(&first).unwrap());
+        assert!(!try_lock(&second).unwrap() && !try_lock_shared(&second).unwrap());
+        drop(first);
+        assert!(try_lock_shared(&second).unwrap() && try_lock_shared(&open().unwrap()).unwrap());
+        assert!(!try_lock(&open().unwrap()).unwrap());
+    }
 
     #[test]
     fn replaces_the_whole_file_and_leaves_nothing_beside_it() {

@@ -11,7 +11,6 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Strictness, Warning};
 use rayon::prelude::*;
 
-use crate::journal::Journals;
 use crate::{Config, Ignored, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, Stage, is_record};
 
 /// The result of [`analyze`] on a run directory.
@@ -65,7 +64,7 @@ impl RunAnalysis {
 /// are not affected. [`Strictness::Forced`] also takes configurations whose recordings cannot be
 /// theirs, each with a warning.
 ///
-/// # Errors When the directory is not a run, or its manifest or a journal is damaged or newer. A
+/// # Errors When the directory is not a run, or its manifest is damaged or of another version. A
 /// run without a complete configuration is not an error here, but is one to
 /// [`RunAnalysis::require_complete`].
 pub fn analyze(
@@ -95,9 +94,6 @@ pub fn analyze(
             stages.entry(config).or_default(); // what was planned but has no file is reported as incomplete
         }
     }
-    let journals = Journals::read(run)?;
-    let of_file = |kind| Problem { config: None, kind };
-    let warnings = journals.damaged.into_iter().map(|line| of_file(ProblemKind::Journal(line))).collect();
     let seconds = |config: &Config| files.seconds.get(config).map_or(&[][..], Vec::as_slice);
     let work: Vec<(Config, BTreeMap<Stage, PathBuf>)> = stages.into_iter().collect();
     let classifier = Classifier::new();
@@ -112,10 +108,10 @@ pub fn analyze(
         })
         .collect();
 
-    // What this program records has no raw files by hand, whether or not its journals are still
-    // there.
-    let recorded_here = journals.any || manifest.as_ref().is_some_and(|manifest| manifest.backend.is_some());
-    let mut analysis = RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings };
+    // What this program records has no raw files by hand.
+    let recorded_here = manifest.as_ref().is_some_and(|manifest| manifest.backend.is_some());
+    let mut analysis =
+        RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
     for ((config, stages), result) in work.iter().zip(results) {
         let problem = |kind| Problem { config: Some(*config), kind };
         match result {
@@ -127,8 +123,7 @@ pub fn analyze(
                 analysis.configs.insert(*config, one);
             }
             Err(_) if stages.is_empty() && recorded_here => {
-                let gap = journals.gaps.get(config).map(|reason| ProblemKind::Gap { reason: reason.clone() });
-                analysis.problems.push(problem(gap.unwrap_or(ProblemKind::NotMeasured)));
+                analysis.problems.push(problem(ProblemKind::NotMeasured));
             }
             Err(kind) => analysis.problems.push(problem(kind)),
         }
@@ -137,7 +132,7 @@ pub fn analyze(
     let same = complete.flat_map(|(_, seconds)| seconds).map(|(_, path)| (path.clone(), Ignored::Second));
     let ignored = files.ignored.iter().cloned().chain(same);
     let ignored = ignored.map(|(path, reason)| ProblemKind::Ignored { path, reason });
-    analysis.problems.extend(ignored.map(of_file));
+    analysis.problems.extend(ignored.map(|kind| Problem { config: None, kind }));
     Ok(analysis)
 }
 

@@ -76,19 +76,6 @@ pub enum RunError {
     /// A result could not be written.
     #[error(transparent)]
     Write(#[from] flopgap_fs::WriteError),
-    /// A journal was written by a newer program, or by another one.
-    #[error(
-        "{}: format `{format}` version {version} is not supported ({}, up to version {})",
-        path.display(), crate::JOURNAL_FORMAT, crate::JOURNAL_VERSION
-    )]
-    JournalVersion {
-        /// The journal.
-        path: PathBuf,
-        /// Its `format`.
-        format: String,
-        /// Its `version`.
-        version: u32,
-    },
     /// A record that a newer program wrote would be overwritten.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -220,9 +207,7 @@ impl Hint for RunError {
             RunError::Manifest { .. } => {
                 "repair manifest.json or move it away: without it, the grid is taken from the raw files"
             }
-            RunError::Version { .. } | RunError::JournalVersion { .. } => {
-                "use the version of flopgap that wrote the run, or a newer one"
-            }
+            RunError::Version { .. } => "use the version of flopgap that wrote the run",
             RunError::Occupied { .. } => "resume the run, or choose another directory",
             RunError::NoManifest { .. } => {
                 "if a new run was interrupted before it had one, start it again in the same directory"

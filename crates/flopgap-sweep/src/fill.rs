@@ -6,14 +6,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use flopgap_hint::chain;
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
 
-use crate::journal::Entry;
-use crate::session::now;
 use crate::{Backend, Config, MeterError, Record, RunError, Session};
 
 /// The outcome of one configuration.
@@ -46,7 +43,6 @@ pub struct Filled {
 /// How one configuration ended on one device.
 struct Outcome {
     device: u32,
-    elapsed: Duration,
     /// Absent when the device could not be opened.
     config: Option<Config>,
     result: Result<Record, MeterError>,
@@ -70,7 +66,7 @@ impl Session {
     ) -> Result<Filled, RunError> {
         let devices = self.worker().devices.clone();
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let result = thread::scope(|scope| {
+        thread::scope(|scope| {
             // A small buffer, so that no device waits while a record is written.
             let (sender, outcomes) = sync_channel(4 * devices.len());
             for device in devices {
@@ -92,42 +88,29 @@ impl Session {
             }
             filled.left = configs.len() - filled.done - filled.skipped.len() - filled.failed.len();
             lost.map_or(Ok(filled), Err)
-        });
-        let reason = match &result {
-            Ok(Filled { left: 0, .. }) => None,
-            Ok(Filled { left, .. }) => Some(format!("asked to stop with {left} configurations left")),
-            Err(error) => Some(chain(error).to_string()),
-        };
-        // The journal's last line is only informative, so a full disk here is not an error.
-        let _ = self.journal.append(&Entry::End { time: now(), reason });
-        let _ = self.journal.sync();
-        result
+        })
     }
 
     /// Writes the outcome of one configuration.
     fn take(
-        &mut self,
+        &self,
         outcome: Outcome,
         filled: &mut Filled,
         watch: &mut impl FnMut(Event<'_>),
     ) -> Result<(), RunError> {
-        let Outcome { device, elapsed, config, result } = outcome;
+        let Outcome { device, config, result } = outcome;
         match (result, config) {
             (Ok(record), _) => {
                 let config = record.config();
                 record.write(&self.record_path(config))?;
-                let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-                self.journal.append(&Entry::Done { config, device, elapsed_ns })?;
                 filled.done += 1;
                 watch(Event::Done(config));
             }
             (Err(error @ MeterError::DoesNotFit { .. }), Some(config)) => {
-                self.journal.append(&Entry::Skipped { config, reason: error.to_string() })?;
                 watch(Event::Skipped(config, &error));
                 filled.skipped.push((config, error));
             }
             (Err(error @ MeterError::Failed { .. }), Some(config)) => {
-                self.journal.append(&Entry::Failed { config, reason: error.to_string() })?;
                 watch(Event::Failed(config, &error));
                 filled.failed.push((config, error));
             }
@@ -156,13 +139,11 @@ impl Queue<'_> {
 
 /// One device's thread. Ends when no work is left, the device is lost, or the receiver has gone.
 fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSender<Outcome>) {
-    let start = Instant::now();
     // A panic inside a library must not lose the others' work.
     let worked = catch_unwind(AssertUnwindSafe(|| -> Result<(), MeterError> {
         let mut meter = backend.open(device)?;
         let classifier = Classifier::new();
         while let Some(config) = queue.pull() {
-            let start = Instant::now();
             let result = meter.measure(config).and_then(|record| match record.config() {
                 // A record that lacks launches must not be stored: the configuration would never be
                 // measured again.
@@ -175,7 +156,7 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
                 counted => Err(MeterError::Failed { message: format!("{counted} was measured instead") }),
             });
             let last = matches!(result, Err(MeterError::Lost { .. } | MeterError::Unavailable { .. }));
-            let outcome = Outcome { device, elapsed: start.elapsed(), config: Some(config), result };
+            let outcome = Outcome { device, config: Some(config), result };
             if sender.send(outcome).is_err() || last {
                 break;
             }
@@ -187,7 +168,7 @@ fn work(backend: &dyn Backend, device: u32, queue: &Queue<'_>, sender: &SyncSend
         Ok(Err(error)) => error,
         Err(_) => MeterError::Lost { message: "the thread that counts on it panicked".to_owned() },
     };
-    let _ = sender.send(Outcome { device, elapsed: start.elapsed(), config: None, result: Err(error) });
+    let _ = sender.send(Outcome { device, config: None, result: Err(error) });
 }
 
 #[cfg(test)]
@@ -199,7 +180,7 @@ mod tests {
     use flopgap_hint::Hint as _;
 
     use super::*;
-    use crate::{Grid, Manifest, Meter, Origin, Quantity, Shard, Worker, read_journal};
+    use crate::{Grid, Manifest, Meter, Origin, Quantity, Shard, Worker};
     use flopgap_phases::Phase;
 
     /// FAKE counters: the function determines the outcome of each configuration.
@@ -270,9 +251,6 @@ mod tests {
         let filled = session.fill(&backend, &configs, &stop, |_| {}).unwrap();
         assert_eq!(filled, Filled { done: 3, left: 5, ..Filled::default() });
         assert_eq!(records(&run), (1..=3).collect());
-        let entries = read_journal(&run.join("journal/1-of-1.jsonl")).unwrap().entries;
-        let Some(Entry::End { reason: Some(reason), .. }) = entries.last() else { panic!("{entries:?}") };
-        assert_eq!(reason, "asked to stop with 5 configurations left");
     }
 
     #[test]
@@ -315,18 +293,14 @@ mod tests {
         let run = dir.path().join("run");
         // Three devices wait for each other twice: one thread alone would wait forever.
         let barrier = Arc::new(Barrier::new(3));
-        let filled = fill(&run, &[0, 3, 5], 6, |_, _| {
+        let by_device: [AtomicUsize; 6] = Default::default();
+        let filled = fill(&run, &[0, 3, 5], 6, |device, _| {
+            by_device[device as usize].fetch_add(1, Ordering::Relaxed);
             barrier.wait();
             Ok(())
         });
         assert_eq!(filled.unwrap(), Filled { done: 6, ..Filled::default() });
-        let mut by_device = [0; 6];
-        for entry in read_journal(&run.join("journal/1-of-1.jsonl")).unwrap().entries {
-            if let Entry::Done { device, .. } = entry {
-                by_device[device as usize] += 1;
-            }
-        }
-        assert_eq!(by_device, [2, 0, 0, 2, 0, 2]);
+        assert_eq!(by_device.map(AtomicUsize::into_inner), [2, 0, 0, 2, 0, 2]);
     }
 
     #[test]
@@ -347,10 +321,6 @@ mod tests {
         assert_eq!(chain(&error.unwrap_err()).to_string(), "counting on device 0 failed: gone");
         let kept = records(&run).len();
         assert!((1..50).contains(&kept), "{kept} records");
-        let entries = read_journal(&run.join("journal/1-of-1.jsonl")).unwrap().entries;
-        assert!(
-            matches!(entries.last(), Some(Entry::End { reason: Some(reason), .. }) if reason == "counting on device 0 failed: gone")
-        );
     }
 
     #[test]
@@ -370,10 +340,7 @@ mod tests {
         let analysis = crate::analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
         let problems: Vec<String> =
             analysis.problems.iter().map(|problem| problem.kind.to_string()).collect();
-        assert_eq!(
-            problems,
-            ["no kernel", "does not fit: it needs 9 bytes on the device, which has 8 bytes"]
-        );
+        assert_eq!(problems, ["not measured yet", "not measured yet"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_phases::{Contradiction, PhaseError, Warning};
 
-use crate::{Config, DamagedLine, Ignored, RecordError, Stage};
+use crate::{Config, Ignored, RecordError, Stage};
 
 /// A problem of one configuration or one file of a run.
 #[derive(Debug, Clone)]
@@ -25,11 +25,6 @@ pub struct Problem {
 pub enum ProblemKind {
     /// A configuration has no record yet.
     NotMeasured,
-    /// A configuration could not be measured, according to a journal.
-    Gap {
-        /// The journal's message.
-        reason: String,
-    },
     /// Raw files of a configuration are missing.
     Incomplete {
         /// Of which stages.
@@ -55,8 +50,6 @@ pub enum ProblemKind {
         /// Why.
         reason: Ignored,
     },
-    /// A line of a journal is damaged.
-    Journal(DamagedLine),
     /// The numbers of a configuration are questionable.
     Questionable(Warning),
     /// The numbers of a configuration cannot be right, but were
@@ -82,7 +75,6 @@ impl ProblemKind {
     fn is_shared(&self, other: &ProblemKind) -> bool {
         match (self, other) {
             (ProblemKind::NotMeasured, ProblemKind::NotMeasured) => true,
-            (ProblemKind::Gap { reason: one }, ProblemKind::Gap { reason: other }) => one == other,
             (ProblemKind::Incomplete { missing: one }, ProblemKind::Incomplete { missing: other }) => {
                 one == other
             }
@@ -95,7 +87,6 @@ impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProblemKind::NotMeasured => f.write_str("not measured yet"),
-            ProblemKind::Gap { reason } => f.write_str(reason),
             ProblemKind::Incomplete { missing } => {
                 let missing: Vec<&str> = missing.iter().map(|stage| stage.name()).collect();
                 write!(f, "incomplete: no raw file for {}", missing.join(", "))
@@ -106,7 +97,6 @@ impl fmt::Display for ProblemKind {
                 write!(f, "{} and {} differ: {difference}", first.display(), second.display())
             }
             ProblemKind::Ignored { path, reason } => write!(f, "{}: skipped: {reason}", path.display()),
-            ProblemKind::Journal(line) => line.fmt(f),
             ProblemKind::Questionable(warning) => warning.fmt(f),
             ProblemKind::Forced(contradiction) => contradiction.fmt(f),
         }
@@ -157,9 +147,7 @@ impl Error for Problem {
 impl Hint for Problem {
     fn hint(&self) -> Option<Text<'_>> {
         match &self.kind {
-            ProblemKind::NotMeasured | ProblemKind::Gap { .. } => {
-                Some("resume the run to measure what is missing".into())
-            }
+            ProblemKind::NotMeasured => Some("resume the run to measure what is missing".into()),
             ProblemKind::Incomplete { .. } => Some(
                 "name the files of a configuration like raw/n2_d256_m16_setup.csv, …_forward.csv and \
                  …_forward_backward.csv; .ncu-rep, .gz and .zst are read, too"
@@ -169,7 +157,7 @@ impl Hint for Problem {
             ProblemKind::Reports(error) => error.hint(),
             ProblemKind::Forced(contradiction) => contradiction.hint(),
             ProblemKind::Rivals { .. } => Some("keep the one that was recorded of this configuration".into()),
-            ProblemKind::Ignored { .. } | ProblemKind::Journal(_) | ProblemKind::Questionable(_) => None,
+            ProblemKind::Ignored { .. } | ProblemKind::Questionable(_) => None,
         }
     }
 

@@ -1,30 +1,22 @@
 //! A run directory that this process fills, alone or together with others.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use flopgap_fs::{WriteError, create_folder, remove_leftovers, write_new};
+use flopgap_fs::{create_folder, write_new};
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
 use rayon::prelude::*;
 
-use crate::journal::{self, DamagedLine, Entry, Journal, Journals};
+use crate::lock::{self, Lock};
 use crate::plan;
 use crate::record::file_name;
 use crate::{
-    Backend, Config, Grid, Holder, JournalContents, Manifest, Occupant, Origin, OriginPart, Record,
-    RecordError, RunError, Shard, read_journal,
+    Backend, Config, Grid, Manifest, Occupant, Origin, OriginPart, Record, RecordError, RunError, Shard,
 };
-
-/// The directories that a run's files are written to.
-const FOLDERS: [&str; 5] = ["", "raw", "journal", "processed", "plots"];
-
-/// How long to wait for another process that is opening the same run.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A worker of a run: its part of the plan, its devices, and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +60,7 @@ pub struct Session {
     run: PathBuf,
     manifest: Manifest,
     worker: Worker,
-    pub(crate) journal: Journal,
-    damaged: Vec<DamagedLine>,
+    lock: Lock,
     created: Created,
 }
 
@@ -115,7 +106,7 @@ impl Session {
             None if !unused => return Err(occupied(Occupant::Files)),
             None => {}
         }
-        let guard = opening_lock(run)?;
+        let guard = lock::opening(run)?;
         let manifest = Manifest::new(grid.clone(), &worker.backend, worker.origin.clone());
         if !manifest.write_new(run)? {
             if worker.shard.is_whole() {
@@ -154,26 +145,26 @@ impl Session {
     }
 
     /// Removes what [`Session::create`] created, for a run that could not be started: manifest,
-    /// journal, and the directory if it is new. A run that has a record, or that other workers may
+    /// locks, and the directory if it is new. A run that has a record, or that other workers may
     /// join, stays.
     ///
     /// # Errors
     /// [`RunError::Io`] when something cannot be removed.
     pub fn discard(self) -> Result<(), RunError> {
-        let Session { run, worker, journal, created, .. } = self;
+        let Session { run, worker, lock, created, .. } = self;
         let error = |path: &Path, source| RunError::Io { path: path.to_owned(), source };
         let raw = run.join("raw");
         let is_empty = fs::read_dir(&raw).map_err(|source| error(&raw, source))?.next().is_none();
         if created == Created::Nothing || !worker.shard.is_whole() || !is_empty {
             return Ok(());
         }
-        let guard = opening_lock(&run)?;
-        drop(journal);
-        let journals = journal::folder(&run);
+        let guard = lock::opening(&run)?;
+        drop(lock);
+        let locks = run.join(lock::FOLDER);
         let manifest = Manifest::path(&run);
         fs::remove_dir(&raw).map_err(|source| error(&raw, source))?;
         fs::remove_file(&manifest).map_err(|source| error(&manifest, source))?;
-        fs::remove_dir_all(&journals).map_err(|source| error(&journals, source))?;
+        fs::remove_dir_all(&locks).map_err(|source| error(&locks, source))?;
         drop(guard);
         if created == Created::Folder {
             // Other files stay.
@@ -199,7 +190,7 @@ impl Session {
     ) -> Result<Session, RunError> {
         fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
         resumable(run)?; // before anything is created in a directory that may not be a run
-        let guard = opening_lock(run)?;
+        let guard = lock::opening(run)?;
         let mut manifest = resumable(run)?;
         manifest.extended.iter().chain([&manifest.grid]).chain(grid).try_for_each(Grid::check)?;
         if manifest.backend.as_deref() != Some(worker.backend.as_str()) {
@@ -239,17 +230,8 @@ impl Session {
             manifest.write(run)?;
         }
         create_folder(&run.join("raw"))?;
-        let (mut journal, contents) = claim(run, worker.shard)?;
-        let damaged = contents.damaged_lines(&journal::path(run, worker.shard)).collect();
-        journal.append(&Entry::Start {
-            time: now(),
-            pid: std::process::id(),
-            host: host(),
-            devices: worker.devices.clone(),
-            origin: worker.origin.clone(),
-        })?;
-        let run = run.to_owned();
-        Ok(Session { run, manifest, worker, journal, damaged, created: Created::Nothing })
+        let lock = lock::claim(run, worker.shard)?;
+        Ok(Session { run: run.to_owned(), manifest, worker, lock, created: Created::Nothing })
     }
 
     /// The directory.
@@ -265,11 +247,6 @@ impl Session {
     /// Who fills it.
     pub fn worker(&self) -> &Worker {
         &self.worker
-    }
-
-    /// The damaged lines of the journal, which are ignored: what is done follows from the records.
-    pub fn damaged_lines(&self) -> &[DamagedLine] {
-        &self.damaged
     }
 
     /// The path of a configuration's record.
@@ -306,15 +283,11 @@ impl Session {
         Ok(outstanding)
     }
 
-    /// How many configurations of the whole plan nobody has come to yet: they have no record, and
-    /// no journal says why.
-    ///
-    /// # Errors
-    /// When a journal cannot be read.
-    pub fn untouched(&self) -> Result<usize, RunError> {
-        let gaps = Journals::read(&self.run)?.gaps;
-        let plan = self.manifest.plan().into_iter();
-        Ok(plan.filter(|config| !gaps.contains_key(config) && !self.record_path(*config).exists()).count())
+    /// How many configurations of other workers' parts of the plan have no record.
+    pub fn left_to_others(&self) -> usize {
+        let plan = self.manifest.plan();
+        let mine: BTreeSet<Config> = plan::part(self.worker.shard, &plan).into_iter().collect();
+        plan.difference(&mine).filter(|config| !self.record_path(**config).exists()).count()
     }
 }
 
@@ -323,19 +296,12 @@ pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// The machine's name, for messages.
-fn host() -> String {
-    let name =
-        fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("HOSTNAME").ok());
-    name.map_or_else(|| "this machine".to_owned(), |name| name.trim().to_owned())
-}
-
 /// Whether a directory holds only what an interrupted [`Session::create`] may have left.
 fn is_unused(run: &Path) -> Result<bool, RunError> {
     let error = |source| RunError::Io { path: run.to_owned(), source };
     for entry in fs::read_dir(run).map_err(error)? {
         let name = entry.map_err(error)?.file_name();
-        if !name.to_str().is_some_and(|name| name == "journal" || name.starts_with(".flopgap-")) {
+        if !name.to_str().is_some_and(|name| name == lock::FOLDER || name.starts_with(".flopgap-")) {
             return Ok(false);
         }
     }
@@ -354,70 +320,11 @@ fn resumable(run: &Path) -> Result<Manifest, RunError> {
 /// The origin of a planned run: that of the first worker. A file that only one worker can create
 /// decides which one it is, since not every file system has locks.
 fn first_origin(run: &Path, ours: &Origin) -> Result<Origin, RunError> {
-    let path = journal::folder(run).join("origin.json");
+    let path = run.join(lock::FOLDER).join("origin.json");
     let json = serde_json::to_vec(ours).unwrap_or_else(|error| unreachable!("{error}"));
     if write_new(&path, &json)? {
         return Ok(ours.clone());
     }
     let bytes = fs::read(&path).map_err(|source| RunError::Io { path: path.clone(), source })?;
     serde_json::from_slice(&bytes).map_err(|error| RunError::Manifest { path, source: error.into() })
-}
-
-/// Serializes the opening of a run among processes. Held briefly and released when the process
-/// ends.
-fn opening_lock(run: &Path) -> Result<File, RunError> {
-    create_folder(&journal::folder(run))?;
-    let path = journal::folder(run).join("lock");
-    let write_error = |source| WriteError::new(&path, source);
-    let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(write_error)?;
-    let mut waited = Duration::ZERO;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if waited < PATIENCE => {
-                let moment = Duration::from_millis(5);
-                thread::sleep(moment);
-                waited += moment;
-            }
-            Err(TryLockError::WouldBlock) => {
-                return Err(RunError::Busy { path: run.to_owned(), holder: Holder::Opening });
-            }
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(write_error(error).into()),
-        }
-    }
-}
-
-/// Opens the worker's journal, unless a living process fills a part of the run that overlaps with
-/// it. Where no other process is left, temporary files of killed ones are removed.
-fn claim(run: &Path, shard: Shard) -> Result<(Journal, JournalContents), RunError> {
-    let mut others_live = false;
-    for (path, other) in journal::list(run)? {
-        if other != shard && Journal::open(&path)?.is_none() {
-            if other.overlaps(shard) {
-                return Err(busy(run, &path));
-            }
-            others_live = true;
-        }
-    }
-    let path = journal::path(run, shard);
-    let Some((journal, contents)) = Journal::open(&path)? else {
-        return Err(busy(run, &path));
-    };
-    if !others_live {
-        for folder in FOLDERS {
-            remove_leftovers(&run.join(folder))?;
-        }
-    }
-    Ok((journal, contents))
-}
-
-/// Names the process that writes a journal.
-fn busy(run: &Path, journal: &Path) -> RunError {
-    let start = read_journal(journal).ok().and_then(|contents| contents.last_start().cloned());
-    let holder = match start {
-        Some(Entry::Start { time: started, pid, host, .. }) => Holder::Process { pid, host, started },
-        _ => Holder::Starting,
-    };
-    RunError::Busy { path: run.to_owned(), holder }
 }

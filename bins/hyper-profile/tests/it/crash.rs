@@ -1,5 +1,6 @@
 //! Killing the program at random moments, and what is then still true.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use flopgap_sweep::Record;
 
-use crate::support::{contents, fake, journaled, recorded, run, text};
+use crate::support::{assert_kept, contents, fake, recorded, records, run, text};
 
 /// At least so many kills, over at least so many runs that come to their end.
 const KILLS: usize = 200;
@@ -83,21 +84,20 @@ fn killed_at_random_moments_a_run_ends_as_if_nothing_had_happened() {
     while kills < KILLS || runs < RUNS {
         let path = dir.path().join(format!("run{runs}"));
         let devices: &[&str] = if runs % 2 == 0 { &[] } else { &["--device", "0,1"] };
+        let mut kept = BTreeMap::new();
         for patience in 1.. {
             // Longer with every attempt, so that a slow machine gets to the end, too.
             let child = go_on(&path, devices).spawn().unwrap();
-            if !kill_after(child, random.below(10_000 + 4_000 * patience)) {
+            let killed = kill_after(child, random.below(10_000 + 4_000 * patience));
+            assert_kept(&kept, &path);
+            if !killed {
                 break;
             }
             kills += 1;
             check_in_between(&path);
+            kept = records(&path);
         }
         assert_eq!(contents(&path), expected, "run {runs} after {kills} kills");
-        let mut done = journaled(&path);
-        done.sort_unstable();
-        let times = done.len();
-        done.dedup();
-        assert_eq!(done.len(), times, "a configuration was measured again although its record was there");
         runs += 1;
     }
     #[expect(clippy::print_stderr, reason = "a figure for --nocapture")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use assert_cmd::cargo::CommandCargoExt as _;
 use flopgap_sweep::Config;
 
-use crate::support::{contents, fake, journaled, recorded, run, text};
+use crate::support::{assert_kept, contents, fake, owner, recorded, records, run, text};
 
 const SIZES: [&str; 5] = ["-n", "1..3", "-d", "64,128", "-m=16"];
 
@@ -35,13 +35,14 @@ fn a_new_run_is_measured_and_analyzed() {
     // The fake counts are the closed forms.
     assert!(table.lines().skip(1).all(|line| line.contains(",0.0,0.0,0.0,0.0,")), "{table}");
     assert!(table.contains("2,64,16,forward,262144,0,2048,0,264192,262144,2048,"));
-    assert_eq!(journaled(&path).len(), 4);
+    let before = records(&path);
+    assert_eq!(before.len(), 4);
     let manifest = fs::read_to_string(path.join("manifest.json")).unwrap();
     assert!(manifest.contains("\"version\": 2") && manifest.contains("FAKE device of a test"), "{manifest}");
 
     let ended = run(&mut fake(&["resume", text(&path), "--no-plots"]));
     ended.expect(0, &["4 of 4 configurations are done"]);
-    assert_eq!(journaled(&path).len(), 4);
+    assert_kept(&before, &path);
 }
 
 #[test]
@@ -126,9 +127,10 @@ fn a_lost_device_stops_and_what_is_done_is_kept() {
             recorded(&path).into_iter().collect::<Vec<_>>(),
             [config(1, 64), config(1, 128), config(2, 64)]
         );
+        let before = records(&path);
         run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &["3 of 6 configurations are done"]);
         assert_eq!(contents(&path), contents(&whole));
-        assert_eq!(journaled(&path).len(), 6, "none is measured twice");
+        assert_kept(&before, &path);
         fs::remove_dir_all(&path).unwrap();
     }
 }
@@ -156,7 +158,7 @@ fn what_fails_or_does_not_fit_is_named_and_tried_again() {
     let ended = run(fake(&["resume", text(&path), "--no-plots"]).env("FAKE_MEMORY", "200000"));
     ended.expect(0, &["4 of 6 configurations are done", "n3_d128_m16: does not fit"]);
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots"]));
-    ended.expect(0, &["n3_d128_m16: does not fit: it needs 240.0 KiB"]);
+    ended.expect(0, &["n3_d128_m16: not measured yet\n  hint: `flopgap profile resume`"]);
     run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &["5 of 6 configurations are done"]);
     assert_eq!(contents(&path), contents(&whole));
 }
@@ -168,11 +170,7 @@ fn what_an_interrupted_run_lacks_is_measured_by_resuming_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     run(fake(&new(&path, &[])).env("FAKE_LOST", "n2_d64_m16")).expect(1, &[]);
-    for entry in fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.file_name().is_some_and(|name| name.to_string_lossy().contains("journal")) {
-            if entry.is_dir() { fs::remove_dir_all(entry).unwrap() } else { fs::remove_file(entry).unwrap() }
-        }
-    }
+    fs::remove_dir_all(path.join("locks")).unwrap();
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots"]));
     ended.expect(0, &["not measured yet", "`flopgap profile resume` measures what is missing"]);
     assert!(!ended.stderr.contains("_forward.csv"), "{}", ended.stderr);
@@ -233,14 +231,12 @@ fn runs_that_cannot_be_resumed_say_why() {
 }
 
 #[test]
-fn damaged_journals_and_records_cost_only_what_is_damaged() {
+fn damaged_locks_and_records_cost_only_what_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     run(fake(&new(&path, &[])).env("FAKE_LOST", "n3_d128_m16")).expect(1, &[]);
-    let journal = path.join("journal/1-of-1.jsonl");
-    let lines = fs::read_to_string(&journal).unwrap();
-    fs::write(&journal, lines.replacen("\"d\":128", "\"d\":129", 1) + "0badc0de {\"entry\":\"do").unwrap();
+    fs::write(path.join("locks/1-of-1.lock"), "{\"pid\":").unwrap();
     let record = path.join("raw/n2_d64_m16.counts.json.zst");
     let bytes = fs::read(&record).unwrap();
     fs::write(&record, &bytes[..bytes.len() / 2]).unwrap();
@@ -248,12 +244,7 @@ fn damaged_journals_and_records_cost_only_what_is_damaged() {
     let ended = run(&mut fake(&["resume", text(&path), "--no-plots"]));
     ended.expect(
         0,
-        &[
-            "1-of-1.jsonl:4: the line is damaged and ignored",
-            "n2_d64_m16.counts.json.zst: ",
-            "it is measured again",
-            "4 of 6 configurations are done",
-        ],
+        &["n2_d64_m16.counts.json.zst: ", "it is measured again", "4 of 6 configurations are done"],
     );
     assert_eq!(contents(&path), contents(&whole));
 }
@@ -263,9 +254,12 @@ fn other_sizes_extend_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     run(&mut fake(&new(&path, &[]))).expect(0, &[]);
+    let before = records(&path);
     let ended = run(&mut fake(&["resume", text(&path), "-d", "128", "256", "--no-plots"]));
     ended.expect(0, &["3 of 6 configurations are done", "9 configurations in "]);
-    assert_eq!(journaled(&path)[6..], [config(1, 256), config(2, 256), config(3, 256)]);
+    assert_kept(&before, &path);
+    assert!((1..=3).all(|n| recorded(&path).contains(&config(n, 256))));
+    assert_eq!(records(&path).len(), 9);
     // Sizes of which none is new change nothing; later, all of them belong to the plan.
     run(&mut fake(&["resume", text(&path), "-n", "2", "--no-plots"]))
         .expect(0, &["2 of 2 configurations are done"]);
@@ -289,8 +283,8 @@ fn busy_worker(path: &Path, shard: &str) -> Killed {
     let child =
         command.env("FAKE_DELAY_US", "3600000000").stderr(Stdio::null()).stdout(Stdio::null()).spawn();
     let child = Killed(child.unwrap());
-    let journal = path.join(format!("journal/{}.jsonl", shard.replace('/', "-of-")));
-    while !fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"start\"") && text.ends_with('\n')) {
+    let lock = format!("{}.lock", shard.replace('/', "-of-"));
+    while owner(path, &lock) != Some(child.0.id()) {
         thread::sleep(Duration::from_millis(5));
     }
     child
@@ -332,10 +326,11 @@ fn workers_share_a_run_without_meeting() {
     );
     assert!(!path.join("processed").exists());
     drop(child);
+    let before = records(&path);
     // The worker that measures the last one analyzes the run.
     slurm("0").expect(0, &["6 configurations in "]);
     assert_eq!(contents(&path), contents(&whole));
-    assert_eq!(journaled(&path).len(), 6);
+    assert_kept(&before, &path);
     slurm("3").expect(2, &["--shard: invalid shard `4/3`: workers are counted from 1 to 3"]);
     let other = ["new", "-n", "5", "-d", "8", "-m", "8", "--shard", "1/3", "--output", text(&path)];
     run(&mut fake(&other)).expect(1, &["another grid or backend"]);
@@ -349,7 +344,6 @@ fn several_devices_fill_a_run_as_one_does() {
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     run(fake(&new(&path, &["--device", "0,2,3"])).env("FAKE_DELAY_US", "2000")).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
-    assert_eq!(journaled(&path).len(), 6);
 
     // What goes wrong in such a process is reported as if it had gone wrong here.
     let (lost, other) = (dir.path().join("lost"), dir.path().join("other"));
@@ -470,8 +464,8 @@ fn processes_that_count_end_with_the_one_that_asks() {
         lists.iter().flat_map(|list| list.split_whitespace().map(str::to_owned)).collect::<Vec<_>>()
     };
     // Once they count, they know which process to end with.
-    let journal = || fs::read_to_string(path.join("journal/1-of-1.jsonl")).is_ok();
-    let counting = wait_until(|| (journal() && children().len() == 2).then(children));
+    let locked = || owner(&path, "1-of-1.lock").is_some();
+    let counting = wait_until(|| (locked() && children().len() == 2).then(children));
     std::thread::sleep(std::time::Duration::from_millis(300));
     asking.kill().unwrap();
     asking.wait().unwrap();

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use flopgap_private_slurm::Slurm;
-use flopgap_sweep::{Entry, Manifest, read_journal};
+use flopgap_sweep::Manifest;
 
-use crate::support::{contents, fake, fake_program, journaled, recorded, run, text};
+use crate::support::{contents, fake, fake_program, owner, recorded, records, run, text};
 
 /// 96 networks.
 const SIZES: [&str; 9] = ["-n", "1..4", "-d", "32..128:32", "-m", "8..48:8", "--no-plots", "--output", ""];
@@ -20,19 +20,18 @@ fn new(run: &Path) -> Command {
     command
 }
 
-/// The configurations that a worker's journal calls done, and the reason of its last end.
-fn journal(run: &Path, name: &str) -> (usize, usize, Option<String>) {
-    let Ok(contents) = read_journal(&run.join("journal").join(name)) else { return (0, 0, None) };
-    let count = |is: fn(&Entry) -> bool| contents.entries.iter().filter(|entry| is(entry)).count();
-    let reason = contents.entries.iter().find_map(|entry| match entry {
-        Entry::End { reason, .. } => reason.clone(),
-        _ => None,
-    });
-    (
-        count(|entry| matches!(entry, Entry::Start { .. })),
-        count(|entry| matches!(entry, Entry::Done { .. })),
-        reason,
-    )
+/// The configurations that a process measured, by the log that `FAKE_LOG` names.
+fn measured(log: &Path, pid: u32) -> usize {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    text.lines()
+        .filter(|line| line.split_once(' ').is_some_and(|(first, _)| first == pid.to_string()))
+        .count()
+}
+
+/// The first number before a text.
+fn before(text: &str, what: &str) -> Option<usize> {
+    let (head, _) = text.split_once(what)?;
+    head.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 #[track_caller]
@@ -64,24 +63,23 @@ fn an_array_with_a_requeued_and_a_killed_task_measures_what_one_process_does() {
     let mut submit = new(&path);
     submit.args(["--submit", "slurm", "--tasks", "4", "--sbatch-arg=--comment=two words"]);
     // Where there is no GPU: this is only a login node's.
-    let ended = run(slurm.enter(submit.env("FAKE_DELAY_US", "120000")));
+    let measurements = dir.path().join("measurements");
+    submit.env("FAKE_DELAY_US", "120000").env("FAKE_LOG", &measurements);
+    let ended = run(slurm.enter(&mut submit));
     ended.expect(0, &["run directory ", "submitted job array 1 of 4 tasks, and then job "]);
     show(begin, &ended.stderr);
 
-    for name in ["1-of-4.jsonl", "2-of-4.jsonl"] {
-        wait_for("three configurations of a task", || journal(&path, name).1 >= 3);
+    for lock in ["1-of-4.lock", "2-of-4.lock"] {
+        wait_for("four configurations of a task", || {
+            owner(&path, lock).is_some_and(|pid| measured(&measurements, pid) >= 4)
+        });
     }
     // As the system kills it that runs out of memory: `scancel` would be polite first.
-    let start = read_journal(&path.join("journal/2-of-4.jsonl")).unwrap().last_start().cloned();
-    let Some(Entry::Start { pid, .. }) = start else { panic!("{start:?}") };
+    let pid = owner(&path, "2-of-4.lock").unwrap();
     assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
     show(begin, "task 1 is killed");
     slurm.run("scontrol", &["requeue", "1_0"]).unwrap();
     show(begin, "task 0 is requeued");
-    wait_for("the end of task 0", || journal(&path, "1-of-4.jsonl").2.is_some());
-    let (_, at, reason) = journal(&path, "1-of-4.jsonl");
-    show(begin, &format!("task 0 has ended: {}", reason.as_deref().unwrap_or_default()));
-    assert_eq!(reason, Some(format!("asked to stop with {} configurations left", 24 - at)));
 
     slurm.wait_for_all_jobs(Duration::from_mins(1)).unwrap();
     show(begin, "the aggregation has ended");
@@ -93,27 +91,22 @@ fn an_array_with_a_requeued_and_a_killed_task_measures_what_one_process_does() {
         show(begin, &format!("{name}:\n          {}", lines.join("\n          ")));
     }
 
-    // Each task began once, the requeued one twice; what the killed one left, the second job did.
-    let starts = |name: &str| journal(&path, name).0;
-    assert_eq!(["1-of-4.jsonl", "2-of-4.jsonl", "3-of-4.jsonl", "4-of-4.jsonl"].map(starts), [2, 1, 1, 1]);
-    assert_eq!(journal(&path, "1-of-4.jsonl").1, 24, "the requeued task measured its whole part");
-    assert!(
-        log("task-0.log").contains(&format!("{at} of 24 configurations are done")),
-        "{}",
-        log("task-0.log")
-    );
-    let (killed, rest) = (journal(&path, "2-of-4.jsonl").1, journal(&path, "1-of-1.jsonl").1);
-    assert!((3..24).contains(&killed), "{killed}");
-    assert_eq!(killed + rest, 24);
+    // The requeued task went on where it had stopped; what the killed one left, the second job did.
+    let requeued = log("task-0.log");
+    let left = before(&requeued, " configurations left").unwrap();
+    assert_eq!(before(&requeued, " of 24 configurations are done"), Some(24 - left), "{requeued}");
+    let done = before(&log("aggregate.log"), " of 96 configurations are done").unwrap();
+    // The last one that was measured may have been killed before its record was written.
+    let killed = measured(&measurements, pid);
+    assert!((3..24).contains(&killed) && [killed, killed - 1].contains(&(done - 72)), "{killed} {done}");
     assert!(!log("task-1.log").contains("SIGTERM"), "{}", log("task-1.log"));
     let state = slurm.run("scontrol", &["show", "job", "1_1"]).unwrap();
     assert!(state.contains("JobState=FAILED") && state.contains("ExitCode=0:9"), "{state}");
     let state = slurm.run("scontrol", &["show", "job", "1_0"]).unwrap();
     assert!(state.contains("JobState=COMPLETED") && state.contains("Restarts=1"), "{state}");
-    let mut done = journaled(&path);
-    done.sort_unstable();
-    done.dedup();
-    assert_eq!((done.len(), recorded(&path).len()), (96, 96), "none is measured twice");
+    assert_eq!(recorded(&path).len(), 96);
+    let times = fs::read_to_string(&measurements).unwrap().lines().count();
+    assert!((96..=97).contains(&times), "none is measured twice, but the one at hand of the killed task");
 
     let table = |run: &Path| fs::read(run.join("processed/metrics.csv")).unwrap();
     assert!(table(&path) == table(&single), "metrics.csv differs from that of one process");
@@ -135,20 +128,18 @@ fn sigterm_finishes_the_configuration_at_hand() {
         let mut command = new(&path);
         command.args(["--device", devices]).env("FAKE_DELAY_US", "20000").stderr(Stdio::piped());
         let child = command.stdout(Stdio::null()).spawn().unwrap();
-        wait_for("three configurations", || journal(&path, "1-of-1.jsonl").1 >= 3);
+        wait_for("three configurations", || records(&path).len() >= 3);
         assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        let (_, done, reason) = journal(&path, "1-of-1.jsonl");
+        let done = recorded(&path).len();
         let left = 96 - done;
         assert!(
             said.contains(&format!("error: stopped by SIGTERM with {left} configurations left")),
             "{said}"
         );
         assert!(said.contains("  hint: `flopgap profile resume "), "{said}");
-        assert_eq!(reason, Some(format!("asked to stop with {left} configurations left")));
-        assert_eq!(recorded(&path).len(), done, "what is in the journal has a record, and nothing else");
         let done = format!("{done} of 96 configurations are done");
         run(&mut fake(&["resume", text(&path), "--no-plots"])).expect(0, &[&done]);
         assert!(contents(&path) == contents(&whole));
@@ -171,14 +162,12 @@ fn a_dry_run_writes_scripts_that_can_be_submitted_later() {
     assert!(Manifest::read(&path).unwrap().unwrap().is_without_origin());
 
     // What Slurm would do, without it.
-    for (task, script) in [(0, "array"), (5, "array"), (0, "aggregate")] {
+    for (task, script, all) in [(0, "array", 12), (5, "array", 24), (0, "aggregate", 96)] {
         let mut shell = Command::new("bash");
         shell.arg(path.join("slurm").join(script).with_extension("sbatch"));
         run(shell.env("SLURM_ARRAY_TASK_ID", task.to_string())).expect(0, &[]);
+        assert_eq!(recorded(&path).len(), all);
     }
-    let parts = ["1-of-8.jsonl", "6-of-8.jsonl", "1-of-1.jsonl"].map(|name| journal(&path, name).1);
-    assert_eq!(parts, [12, 12, 72]);
-    assert_eq!(recorded(&path).len(), 96);
 
     // All is measured; with nothing to do, it can be submitted all the same.
     let resume = ["resume", text(&path), "--submit", "slurm", "--tasks", "2", "--dry-run"];

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use flopgap_sweep::{Config, Entry, read_journal};
+use flopgap_sweep::Config;
 
 /// `hyper-profile` on FAKE counters (`examples/fake_counters.rs`), which `cargo test` builds next
 /// to this program.
@@ -65,7 +66,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Every file of a run with its bytes, apart from what must differ between two runs: the journals,
+/// Every file of a run with its bytes, apart from what must differ between two runs: the locks,
 /// and the time in the manifest.
 #[track_caller]
 pub(crate) fn contents(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -77,7 +78,7 @@ pub(crate) fn contents(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             let name = path.file_name().unwrap().to_str().unwrap();
             assert!(!name.starts_with('.'), "{} was left behind", path.display());
             if path.is_dir() {
-                if name != "journal" {
+                if name != "locks" {
                     folders.push(path);
                 }
                 continue;
@@ -96,23 +97,30 @@ fn without_time(manifest: &[u8]) -> Vec<u8> {
     lines.collect::<Vec<_>>().join("\n").into_bytes()
 }
 
-/// The configurations that the journals of a run call done, in their order; fails for a damaged
-/// line.
+/// The record files of a run, each with its number in the file system: a record that is written
+/// again gets another one.
+pub(crate) fn records(run: &Path) -> BTreeMap<PathBuf, u64> {
+    let Ok(entries) = fs::read_dir(run.join("raw")) else { return BTreeMap::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let records =
+        paths.filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] != b'.'));
+    records.map(|path| (path.clone(), fs::metadata(&path).unwrap().ino())).collect()
+}
+
+/// Fails if a configuration was measured again although its record was there.
 #[track_caller]
-pub(crate) fn journaled(run: &Path) -> Vec<Config> {
-    let mut journals: Vec<PathBuf> =
-        fs::read_dir(run.join("journal")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    journals.sort();
-    let mut done = Vec::new();
-    for path in journals.iter().filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")) {
-        let contents = read_journal(path).unwrap();
-        assert!(contents.damaged.is_empty(), "{}: {:?}", path.display(), contents.damaged);
-        done.extend(contents.entries.into_iter().filter_map(|entry| match entry {
-            Entry::Done { config, .. } => Some(config),
-            _ => None,
-        }));
+pub(crate) fn assert_kept(before: &BTreeMap<PathBuf, u64>, run: &Path) {
+    let now = records(run);
+    for (path, number) in before {
+        assert_eq!(now.get(path), Some(number), "{} was measured again", path.display());
     }
-    done
+}
+
+/// The process whose name is in a lock of a run.
+pub(crate) fn owner(run: &Path, lock: &str) -> Option<u32> {
+    let text = fs::read_to_string(run.join("locks").join(lock)).ok()?;
+    let owner: serde_json::Value = serde_json::from_str(&text).ok()?;
+    owner["pid"].as_u64()?.try_into().ok()
 }
 
 /// The configurations that have a file below `raw/`.

@@ -1,6 +1,6 @@
 //! Rows appended while a sweep runs.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -82,21 +82,20 @@ fn write_error(path: &Path, source: io::Error) -> FileError {
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), FileError> {
-    locked(file.try_lock(), path)
+    locked(flopgap_fs::try_lock(file), path)
 }
 
 /// Keeps others from writing to a file, together with all that call this.
 pub(crate) fn lock_shared(file: &File, path: &Path) -> Result<(), FileError> {
-    locked(file.try_lock_shared(), path)
+    locked(flopgap_fs::try_lock_shared(file), path)
 }
 
-fn locked(result: Result<(), TryLockError>, path: &Path) -> Result<(), FileError> {
-    match result {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(FileError::Locked { path: path.to_owned() }),
-        // On a file system without locks, other writers cannot be detected.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-        Err(TryLockError::Error(source)) => Err(FileError::Io { path: path.to_owned(), source }),
+fn locked(taken: io::Result<bool>, path: &Path) -> Result<(), FileError> {
+    let path = path.to_owned();
+    match taken {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(FileError::Locked { path }),
+        Err(source) => Err(FileError::Io { path, source }),
     }
 }
 
