@@ -70,7 +70,7 @@ pub(super) fn remove(layout: &Layout, encoded: &str) -> Result<(), Failure> {
 
 fn remove_part(layout: &Layout, name: &str, encoded: &str) -> Result<(), Failure> {
     remove_folder(&layout.partition(name, encoded))?;
-    // A table without runs is no table.
+    // A table exists as long as a run has it.
     let _ = fs::remove_dir(layout.root.join(name));
     Ok(())
 }

@@ -93,7 +93,7 @@ impl DataSet {
         if !sum_of.into_iter().all(is_whole) {
             return Ok(stored);
         }
-        // A file with a row in which it is no such sum stores it.
+        // A file stores it where it is not that sum in every row.
         let mut columns = Schema::with_capacity(schema.len());
         for (name, kind) in schema.iter().filter(|(name, _)| !["run", derived].contains(&name.as_str())) {
             columns.with_column(name.clone(), kind.clone());

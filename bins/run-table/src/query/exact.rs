@@ -1,7 +1,7 @@
 //! Expressions, spelled so that the engine's answer is that of SQL.
 //!
 //! The engine adds, subtracts and multiplies whole numbers in 32 or 64 bits and wraps around
-//! without a word; its counts and lengths have 32 bits without a sign. So a query that calculates
+//! silently; its counts and lengths have 32 bits without a sign. So a query that calculates
 //! sees whole numbers as decimal numbers of 38 digits, which are checked: columns (`data.rs`),
 //! numbers of the query, counts and lengths. The sum of nothing is absent, and so is what is
 //! divided by 0.

@@ -1,6 +1,5 @@
-//! Sums of columns that could leave 64 bits, in which the engine adds and wraps around without a
-//! word: where the statistics of the files do not exclude it, 38 digits are needed, which are
-//! slower.
+//! Sums of columns that could leave 64 bits, in which the engine adds and wraps around silently.
+//! Where the statistics of the files do not exclude that, 38 digits are needed, which are slower.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -26,7 +25,7 @@ pub(super) fn overflow(columns: &BTreeSet<String>, files: &[(String, PathBuf)]) 
 }
 
 /// Adds to the largest sum that each column can have; none where it is not known. Columns that are
-/// no whole numbers of 64 bits add nothing.
+/// not whole numbers of 64 bits add nothing.
 fn add_bounds(path: &Path, columns: &[&str], bounds: &mut [Option<i128>]) -> Result<(), Failure> {
     let failed =
         |error: String| Failure::new(format!("{}: {error}", path.display())).hint("collect the run again");
