@@ -464,7 +464,6 @@ class _Measurement:
         if "module" in counter.by:
             stack.enter_context(follow_modules(labels, counter.depth, counter.models))
         if wanted or "module" in counter.by or labels.with_calls:
-            stack.enter_context(follow_backward(labels))
             theory = Theory()
             # Called when nothing is observed any more.
             stack.callback(lambda: self._followed(theory, observation, wanted))
@@ -490,7 +489,6 @@ class _Measurement:
         with ExitStack() as stack:
             if "module" in self.counter.by:
                 stack.enter_context(follow_modules(labels, self.counter.depth, self.counter.models))
-            stack.enter_context(follow_backward(labels))
             stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(_followed(self.theory, labels))
             work()
@@ -532,13 +530,17 @@ _COMPILED = "theory is not known: compiled code ran, whose operators nobody sees
 _BACKWARD = "modules of compiled code are distinguished only where they are not compiled together, and not in backward"
 
 
-def _followed(theory: Theory, labels: Labels) -> Any:
+@contextmanager
+def _followed(theory: Theory, labels: Labels) -> Iterator[Observation]:
+    """Records operators, forward and backward."""
+
     def before(call: int) -> tuple[str, str]:
         at_current_node(labels)
         path, phase = labels.before_call(call)
         return path, phase or phase_of_thread(labels)
 
-    return observed(observer(theory, _DEVICES, before, labels.after_call))
+    with follow_backward(labels), observed(observer(theory, _DEVICES, before, labels.after_call)) as observation:
+        yield observation
 
 
 def _rows(session: Any, rows: str, metrics: Sequence[str], labels: Labels) -> list[Row]:

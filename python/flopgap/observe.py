@@ -104,10 +104,7 @@ class _Dispatcher:
             if self.now is not None:
                 self.now.opaque_tensors |= types
             return self.go_on(keyset, func, args, kwargs)
-        with self.operator(func, args, kwargs) as end:
-            out = self.go_on(keyset, func, args, kwargs)
-            end(out)
-        return out
+        return self.reported(func, args, kwargs, lambda: self.go_on(keyset, func, args, kwargs))
 
     def types_in_python(self, value: Any) -> set[str]:
         """The types of tensors that say themselves how operators run on them."""
@@ -118,27 +115,20 @@ class _Dispatcher:
             value = tuple(value.values())
         return set().union(*map(self.types_in_python, value)) if isinstance(value, (list, tuple)) else set()
 
-    @contextmanager
-    def operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Callable[[Any], None]]:
-        """Reports an operator while it runs."""
-        now = self.now
-        begin = now.begin if now is not None else None
+    def reported(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], work: Callable[[], Any]) -> Any:
+        """Runs an operator, and reports its beginning and its end."""
+        begin = self.now.begin if self.now is not None else None
         if begin is None:
-            yield lambda _out: None
-            return
+            return work()
         end = begin(func, args, kwargs)
-        out: tuple[Any, ...] = ()
-
-        def ended(result: Any) -> None:
-            nonlocal out
-            out = (result,)
-
+        results: tuple[Any, ...] = ()
         self.inside.operator = True
         try:
-            yield ended
+            results = (work(),)
         finally:
             self.inside.operator = False
-            end(*out)
+            end(*results)
+        return results[0]
 
     def go_on(self, keyset: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs what would have run."""
@@ -243,10 +233,7 @@ def _of_higher_order(dispatcher: _Dispatcher) -> Callable[[Any], Any]:
             with dispatcher.core._ExcludeDispatchKeyGuard(dispatcher.key):
                 if getattr(dispatcher.inside, "operator", False):
                     return original(self, *args, **kwargs)
-                with dispatcher.operator(self, args, kwargs) as end:
-                    out = original(self, *args, **kwargs)
-                    end(out)
-                return out
+                return dispatcher.reported(self, args, kwargs, lambda: original(self, *args, **kwargs))
 
         return call
 
