@@ -71,14 +71,14 @@ const LAYERS: u64 = 8;
 fn counted(engine: &Engine) -> Result<(), Box<dyn Error>> {
     let metrics = Chip::of(engine.context())?.preset(Preset::Flops);
     let mut session = CounterSession::new(engine.context(), &metrics)?;
-    // As much room as hyper-profile gives.
-    let room = usize::try_from(8 * LAYERS + 1)?;
+    // As many as hyper-profile expects.
+    let expected = usize::try_from(8 * LAYERS + 1)?;
     let (mut all, mut work, mut launches, mut configs) = (Duration::ZERO, Duration::ZERO, 0, 0);
     for config in Grid::standard().configs().filter(|config| config.n == LAYERS) {
         let mut network = engine.network(Shape::new(config.n, config.d, config.m)?)?;
         network.synchronize()?;
         let start = Instant::now();
-        let rows = session.per_launch(room, &mut |_| {
+        let rows = session.per_launch(expected, &mut |_| {
             let start = Instant::now();
             network.initialize(0)?;
             network.forward()?;

@@ -12,7 +12,7 @@ use flopgap_square::{Backend as _, Shape};
 use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
 
 use crate::hardware::{Device, Hardware, mark};
-use counting::{count, room};
+use counting::{count, expected_launches};
 
 /// The seed of weights and input. Counts of instructions do not depend on it.
 const SEED: u64 = 0;
@@ -111,7 +111,7 @@ impl Meter for Counters {
     fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
         let result = network(&self.engine, config).and_then(|mut network| {
             let mut phase = |phase| run(&mut network, phase);
-            count(&mut self.session, config, self.quantities, room(config), &mut phase)
+            count(&mut self.session, config, self.quantities, expected_launches(config), &mut phase)
         });
         result.map_err(|error| match error {
             // An error of a kernel is sticky: everything after it in this context fails, too.

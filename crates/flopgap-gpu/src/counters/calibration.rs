@@ -92,15 +92,13 @@ impl Calibration {
     ) -> Result<(), CounterError> {
         let mut profiler = RangeProfiler::enable(cupti, context)?;
         profiler.prepare(Mode::Launch, 1, &self.plan, context)?;
-        for _ in 0..self.plan.passes() {
-            profiler.start()?;
-            let launched = self.launch();
-            let complete = profiler.stop();
-            launched?;
-            if complete? {
-                break;
-            }
-        }
+        // Its metrics take one pass.
+        profiler.clear(&self.plan)?;
+        profiler.start()?;
+        let launched = self.launch();
+        let stopped = profiler.stop();
+        launched?;
+        stopped?;
         watch.take();
         let dropped = profiler.decode()?;
         let ranges = profiler.ranges()?;

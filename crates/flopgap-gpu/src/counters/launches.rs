@@ -46,12 +46,16 @@ pub(super) struct Recording {
     pub(super) graphs: usize,
 }
 
+/// Called before a launch on the thread that makes it, with how many were made before, all of which
+/// have returned. It must not panic.
+pub(super) type Before = Arc<dyn Fn(usize) + Send + Sync>;
+
 /// The context that is watched.
 struct Table {
     /// The context's address.
     context: usize,
-    /// Whether launches of several threads are made to wait for each other.
-    in_turn: bool,
+    /// Where launches of several threads are made to wait for each other: what is done before each.
+    before: Option<Before>,
     recording: Recording,
     /// Each name is allocated once.
     symbols: HashMap<Box<[u8]>, Arc<str>>,
@@ -59,7 +63,7 @@ struct Table {
 
 impl Table {
     fn new(context: usize) -> Self {
-        Table { context, in_turn: false, recording: Recording::default(), symbols: HashMap::new() }
+        Table { context, before: None, recording: Recording::default(), symbols: HashMap::new() }
     }
 
     fn symbol(&mut self, name: &[u8]) -> Arc<str> {
@@ -150,11 +154,12 @@ impl Watch {
         }
     }
 
-    /// Whether launches of several threads wait for each other from here on.
+    /// Whether launches of several threads wait for each other from here on, and what is done
+    /// before each.
     #[expect(clippy::unused_self, reason = "who has no watch may not ask")]
-    pub(super) fn in_turn(&self, wanted: bool) {
+    pub(super) fn in_turn(&self, before: Option<Before>) {
         if let Some(table) = table().as_mut() {
-            table.in_turn = wanted;
+            table.before = before;
         }
     }
 
@@ -182,7 +187,9 @@ impl Drop for Watch {
         // SAFETY: the subscriber is alive and is not used again. Nothing can be done about an error
         // here.
         let _ = unsafe { (self.cupti.unsubscribe)(self.subscriber) };
-        *table() = None;
+        // What is called before launches may end CUPTI's part: not while the table is locked.
+        let gone = table().take();
+        drop(gone);
     }
 }
 
@@ -206,7 +213,7 @@ fn subscribe(cupti: &'static Cupti) -> Result<Subscriber, CounterError> {
 
 /// Called by CUPTI before and after each watched function, on the thread that called the function.
 ///
-/// It must not panic (that would end the process) and must not call CUDA.
+/// It must not panic (that would end the process).
 unsafe extern "C" fn on_driver_call(_user: *mut c_void, domain: u32, callback: u32, data: *const c_void) {
     if domain != DRIVER_API || data.is_null() {
         return;
@@ -216,11 +223,19 @@ unsafe extern "C" fn on_driver_call(_user: *mut c_void, domain: u32, callback: u
     // What CUPTI keeps between the two calls of this function for one launch.
     let taken = data.correlationData;
     if data.callbackSite != sys::CUpti_ApiCallbackSite::CUPTI_API_EXIT {
-        let in_turn =
-            table().as_ref().is_some_and(|table| table.in_turn && table.context == data.context as usize);
+        let watched = |table: &&Table| table.before.is_some() && table.context == data.context as usize;
+        let in_turn = table().as_ref().is_some_and(|table| watched(&table));
         if in_turn && !taken.is_null() && TURN.take() {
             // SAFETY: not null; CUPTI gives each call a word of its own.
             unsafe { *taken = TAKEN };
+            // What the turn was waited for may have ended the watch or added launches.
+            let before = table()
+                .as_ref()
+                .filter(watched)
+                .and_then(|table| Some((table.before.clone()?, table.recording.launches.len())));
+            if let Some((before, launches)) = before {
+                before(launches);
+            }
         }
         return;
     }
@@ -399,7 +414,7 @@ mod tests {
         const CONTEXT: usize = 0x3000;
         const EACH: usize = 200;
         let _alone = alone();
-        *table() = Some(Table { in_turn: true, ..Table::new(CONTEXT) });
+        *table() = Some(Table { before: Some(Arc::new(|_| {})), ..Table::new(CONTEXT) });
         // The driver's side: the order in which it is called. Without turns the two orders differ.
         let driver: Mutex<Vec<u32>> = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -432,7 +447,7 @@ mod tests {
     fn a_turn_is_given_back_when_nothing_is_watched_any_more() {
         const CONTEXT: usize = 0x4000;
         let _alone = alone();
-        *table() = Some(Table { in_turn: true, ..Table::new(CONTEXT) });
+        *table() = Some(Table { before: Some(Arc::new(|_| {})), ..Table::new(CONTEXT) });
         let params = kernel_params([1, 1, 1]);
         let params: *const c_void = (&raw const params).cast();
         let mut word = 0;

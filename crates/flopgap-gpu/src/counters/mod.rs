@@ -23,7 +23,7 @@
 //!
 //! CUPTI 13.0 takes time for every row that a measurement has *room* for, not only for those that
 //! it fills, and 0.2 s to begin with other room or to change between launches and regions. So give
-//! the number of launches as the limit if it is known, and do not alternate between
+//! the number of launches if it is known, and do not alternate between
 //! [`per_launch`](CounterSource::per_launch) and [`per_region`](CounterSource::per_region) in a
 //! loop. The crate's README has figures.
 
@@ -37,6 +37,7 @@ mod pass;
 mod preset;
 mod range;
 mod session;
+mod tally;
 
 pub use chip::{Chip, MetricPlan};
 pub use cupti::cupti_version;
@@ -74,27 +75,30 @@ pub trait CounterSource {
     /// Runs `work` and returns the counts of every launch, in order. Launches run one after the
     /// other, each alone.
     ///
-    /// `limit` is the number of launches that there is room for. Room is kept for the next call and
-    /// costs time, so it should be what is needed and not much more. Regions that `work` enters
+    /// `expected` is how many launches room is made for, which is no limit: in one pass, room is
+    /// made again for every 128 of them, and of several passes, the first counts the launches. Room
+    /// costs time and the GPU's memory and is kept for the next call, so give the number of
+    /// launches if it is known. Regions that `work` enters
     /// name the launches in them, and may be nested. Launches may come from any thread; those of
     /// several threads wait for each other.
     ///
     /// # Errors
-    /// What `work` returns, as [`CounterError::Work`]; more launches than `limit`; launches that
-    /// cannot be distinguished, because they came from a graph. The source can be used again after
-    /// any error.
-    fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError>;
+    /// What `work` returns, as [`CounterError::Work`]; launches that cannot be distinguished,
+    /// because they came from a graph. The source can be used again after any error.
+    fn per_launch(&mut self, expected: usize, work: &mut Work<'_>)
+    -> Result<Vec<LaunchCounts>, CounterError>;
 
     /// Runs `work` and returns the counts of every region that it enters, in order. Within a
     /// region, kernels may overlap. Graphs may be launched where hardware events are counted
     /// (bytes, time), not where instructions are ([`CounterError::Graphs`]). What is launched
     /// outside regions is not counted. Where regions are nested, the innermost has the launches:
-    /// the counts of the outer one are those of the rest. A region takes a row of the `limit`, and
-    /// one more each time that another one interrupts it.
+    /// the counts of the outer one are those of the rest. `expected` is as for launches: a region
+    /// takes a row, and one more each time that another one interrupts it.
     ///
     /// # Errors
-    /// What `work` returns, as [`CounterError::Work`]; more rows than `limit`.
-    fn per_region(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<RegionCounts>, CounterError>;
+    /// What `work` returns, as [`CounterError::Work`].
+    fn per_region(&mut self, expected: usize, work: &mut Work<'_>)
+    -> Result<Vec<RegionCounts>, CounterError>;
 }
 
 /// Work to be counted. It is called once for each pass and must do the same each time.
@@ -266,11 +270,11 @@ pub enum CounterError {
         /// The value from CUPTI.
         value: f64,
     },
-    /// More launches or regions than there was room for.
-    #[error("{found} launches or regions, but room for {limit}")]
+    /// More launches or regions than were expected, where several passes count them.
+    #[error("{found} launches or regions, but {expected} were expected, and counting takes several passes")]
     TooMany {
-        /// The room.
-        limit: usize,
+        /// How many were expected.
+        expected: usize,
         /// How many there were.
         found: usize,
     },
@@ -355,7 +359,7 @@ impl Hint for CounterError {
             CounterError::Graphs { .. } => {
                 Some("launch on a stream instead of a graph; bytes and time can be counted per region")
             }
-            CounterError::TooMany { .. } => Some("give a larger limit"),
+            CounterError::TooMany { .. } => Some("expect as many, or count metrics that take one pass"),
             _ => None,
         };
         hint.map(Text::from)

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::launches::Watch;
-use super::range::{Mode, RangeProfiler};
+use super::range::Mode;
+use super::tally::Tally;
 use super::{CounterError, Launch, RegionCounts};
 
 /// Follows the regions of the work through one pass.
@@ -14,7 +15,6 @@ use super::{CounterError, Launch, RegionCounts};
 #[derive(Debug)]
 pub(super) struct Pass {
     mode: Mode,
-    limit: usize,
     /// Names of the open regions, and their places among `regions`.
     open: Vec<(String, usize)>,
     /// From which launch on which region is open.
@@ -34,8 +34,8 @@ struct Range {
 }
 
 impl Pass {
-    pub(super) fn new(mode: Mode, limit: usize) -> Self {
-        Pass { mode, limit, open: Vec::new(), marks: Vec::new(), regions: Vec::new(), ranges: Vec::new() }
+    pub(super) fn new(mode: Mode) -> Self {
+        Pass { mode, open: Vec::new(), marks: Vec::new(), regions: Vec::new(), ranges: Vec::new() }
     }
 
     /// Ranges so far: the number of the next.
@@ -43,20 +43,12 @@ impl Pass {
         self.ranges.len()
     }
 
-    pub(super) fn enter(
-        &mut self,
-        name: &str,
-        profiler: &RangeProfiler,
-        watch: &Watch,
-    ) -> Result<(), CounterError> {
+    pub(super) fn enter(&mut self, name: &str, tally: &mut Tally, watch: &Watch) -> Result<(), CounterError> {
         if self.mode == Mode::Region {
-            if self.ranges.len() >= self.limit {
-                return Err(CounterError::TooMany { limit: self.limit, found: self.ranges.len() + 1 });
-            }
             if !self.open.is_empty() {
-                self.end_range(profiler, watch)?;
+                self.end_range(tally, watch)?;
             }
-            self.start_range(self.regions.len(), profiler, watch)?;
+            self.start_range(self.regions.len(), tally, watch)?;
         }
         self.open.push((name.to_owned(), self.regions.len()));
         let names: Vec<&str> = self.open.iter().map(|(name, _)| name.as_str()).collect();
@@ -66,57 +58,45 @@ impl Pass {
         Ok(())
     }
 
-    pub(super) fn leave(&mut self, profiler: &RangeProfiler, watch: &Watch) -> Result<(), CounterError> {
+    pub(super) fn leave(&mut self, tally: &mut Tally, watch: &Watch) -> Result<(), CounterError> {
         if self.open.pop().is_none() {
             return Err(CounterError::NoRegion { what: "no region to leave".to_owned() });
         }
         let outer = self.open.last().map(|(_, region)| *region);
         self.mark(outer.map(|region| self.regions[region].clone()), watch);
         if self.mode == Mode::Region {
-            self.end_range(profiler, watch)?;
+            self.end_range(tally, watch)?;
             if let Some(outer) = outer {
-                if self.ranges.len() >= self.limit {
-                    return Err(CounterError::TooMany { limit: self.limit, found: self.ranges.len() + 1 });
-                }
-                self.start_range(outer, profiler, watch)?;
+                self.start_range(outer, tally, watch)?;
             }
         }
         Ok(())
     }
 
     /// Leaves what is open. Returns the innermost region that was.
-    pub(super) fn close(
-        &mut self,
-        profiler: &RangeProfiler,
-        watch: &Watch,
-    ) -> Result<Option<String>, CounterError> {
+    pub(super) fn close(&mut self, tally: &mut Tally, watch: &Watch) -> Result<Option<String>, CounterError> {
         let innermost = self.open.pop().map(|(name, _)| name);
         self.open.clear();
         if innermost.is_some() && self.mode == Mode::Region {
-            self.end_range(profiler, watch)?;
+            self.end_range(tally, watch)?;
         }
         Ok(innermost)
     }
 
-    fn start_range(
-        &mut self,
-        region: usize,
-        profiler: &RangeProfiler,
-        watch: &Watch,
-    ) -> Result<(), CounterError> {
-        profiler.push(self.ranges.len())?;
+    fn start_range(&mut self, region: usize, tally: &mut Tally, watch: &Watch) -> Result<(), CounterError> {
+        tally.push(self.ranges.len())?;
         let start = watch.launches();
         // `graphs` holds the count at the start until the range ends.
         self.ranges.push(Range { region, launches: start..start, graphs: watch.graphs() });
         Ok(())
     }
 
-    fn end_range(&mut self, profiler: &RangeProfiler, watch: &Watch) -> Result<(), CounterError> {
+    fn end_range(&mut self, tally: &mut Tally, watch: &Watch) -> Result<(), CounterError> {
         if let Some(range) = self.ranges.last_mut() {
             range.launches.end = watch.launches();
             range.graphs = watch.graphs() - range.graphs;
         }
-        profiler.pop()
+        tally.pop()
     }
 
     fn mark(&mut self, label: Option<Arc<str>>, watch: &Watch) {

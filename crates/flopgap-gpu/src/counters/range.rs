@@ -67,18 +67,18 @@ impl RangeProfiler {
         disable(self.cupti, std::mem::replace(&mut self.object, null_mut()))
     }
 
-    /// Makes room for `limit` rows, clears it, and sets the mode.
+    /// Makes room for `rows` rows in an image, and sets the mode.
     pub(super) fn prepare(
         &mut self,
         mode: Mode,
-        limit: usize,
+        rows: usize,
         plan: &MetricPlan,
         context: &Context,
     ) -> Result<(), CounterError> {
-        let limit = limit.max(1);
+        let rows = rows.max(1);
         // Every measurement pays for all of the room, and a change of it for a new object: neither
         // too much nor changed without need.
-        let fits = (limit..=limit.saturating_mul(2)).contains(&self.room);
+        let fits = (rows..=rows.saturating_mul(2)).contains(&self.room);
         if !fits || !self.clean || self.mode != Some(mode) {
             if self.mode.take().is_some() {
                 disable(self.cupti, std::mem::replace(&mut self.object, null_mut()))?;
@@ -88,13 +88,21 @@ impl RangeProfiler {
             }
             // A new object must be asked for the size also where it is known: it crashes on an
             // image otherwise.
-            let size = self.data_size(limit, plan)?;
+            let size = self.data_size(rows, plan)?;
             self.data.clear();
             self.data.resize(size, 0);
-            self.room = limit;
+            self.room = rows;
         }
         self.mode = Some(mode);
         self.clean = false;
+        Ok(())
+    }
+
+    /// Clears the image, so that the rows that are counted next go to its beginning.
+    pub(super) fn clear(&mut self, plan: &MetricPlan) -> Result<(), CounterError> {
+        let Some(mode) = self.mode else {
+            return Err(CounterError::NoRegion { what: "no measurement has begun".to_owned() });
+        };
         let mut initialize = sys::CUpti_RangeProfiler_CounterDataImage_Initialize_Params {
             structSize: sys::RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
@@ -129,24 +137,24 @@ impl RangeProfiler {
             passIndex: 0,
             targetNestingLevel: 1,
         };
-        // SAFETY: configuration and image are part of the session and are neither moved nor freed
-        // before the next call of this function: a `Vec`'s bytes stay where they are when the `Vec`
-        // moves.
+        // SAFETY: the plan's configuration and the image live as long as the session, and are
+        // neither moved nor freed before the next call of this function: a `Vec`'s bytes stay where
+        // they are when the `Vec` moves.
         unsafe { self.cupti.call("cuptiRangeProfilerSetConfig", self.cupti.set_config, &mut config) }
     }
 
-    /// Bytes of an image with room for `limit` rows.
-    fn data_size(&self, limit: usize, plan: &MetricPlan) -> Result<usize, CounterError> {
+    /// Bytes of an image with room for so many rows.
+    fn data_size(&self, rows: usize, plan: &MetricPlan) -> Result<usize, CounterError> {
         let mut pointers = plan.names().pointers();
-        let nodes = u32::try_from(limit)
-            .map_err(|_| GpuError::TooLarge { what: "the limit of launches", value: limit })?;
+        let nodes = u32::try_from(rows)
+            .map_err(|_| GpuError::TooLarge { what: "the rows of an image", value: rows })?;
         let mut size = sys::CUpti_RangeProfiler_GetCounterDataSize_Params {
             structSize: sys::RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),
             pRangeProfilerObject: self.object,
             pMetricNames: pointers.as_mut_ptr(),
             numMetrics: pointers.len(),
-            maxNumOfRanges: limit,
+            maxNumOfRanges: rows,
             maxNumRangeTreeNodes: nodes,
             counterDataSize: 0,
         };
@@ -235,12 +243,12 @@ impl RangeProfiler {
 
     /// Checks that rows come in the order in which they were counted: the name of a region is the
     /// number that it was pushed with, and launches are numbered on by CUPTI.
-    pub(super) fn check_order(&self, mode: Mode, rows: usize) -> Result<(), CounterError> {
+    pub(super) fn check_order(&self, rows: usize) -> Result<(), CounterError> {
         let mut first = 0;
         for row in 0..rows {
             let name = self.range_name(row)?;
             let number: Option<usize> = name.parse().ok();
-            if row == 0 && mode == Mode::Launch {
+            if row == 0 {
                 first = number.unwrap_or(0);
             }
             if number != Some(first + row) {

@@ -1,13 +1,14 @@
 //! A session: runs the work in its passes and pairs launches and regions with counts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::calibration::Calibration;
 use super::cupti::Cupti;
-use super::exact::exact_count;
 use super::launches::{Recording, Watch};
 use super::pass::{Done, Pass};
 use super::range::{Mode, RangeProfiler};
+use super::tally::Tally;
 use super::{Chip, CounterError, CounterSource, LaunchCounts, MetricPlan, RegionCounts, Regions, Rows, Work};
 use crate::context::Context;
 use crate::error::GpuError;
@@ -44,18 +45,16 @@ use crate::error::GpuError;
 /// steps may come from different threads.
 #[derive(Debug)]
 pub struct CounterSession {
-    // Dropped in this order: the profiler must end before the context may.
-    profiler: RangeProfiler,
+    /// Shared with what is called before launches.
+    tally: Arc<Mutex<Tally>>,
     /// While the session is [parked](CounterSession::park), nobody watches.
     watch: Option<Watch>,
     calibration: Calibration,
     check: Check,
-    plan: MetricPlan,
+    metrics: Vec<String>,
+    passes: usize,
     chip: String,
     context: Context,
-    /// For which rows it was seen that they come in the order of their launches or regions. CUPTI
-    /// does not promise it.
-    ordered: Vec<Mode>,
     measurement: Option<Measurement>,
     /// Dropped last.
     _claim: Claim,
@@ -92,7 +91,6 @@ impl Drop for Claim {
 #[derive(Debug)]
 struct Measurement {
     mode: Mode,
-    limit: usize,
     /// Completed passes.
     passes: usize,
     /// The result of the first pass.
@@ -147,11 +145,6 @@ impl Check {
             (false, Checks::Opening) => Check::Never,
         }
     }
-
-    /// Rows that it needs.
-    fn rows(self) -> usize {
-        usize::from(self == Check::LastRow)
-    }
 }
 
 impl CounterSession {
@@ -197,16 +190,18 @@ impl CounterSession {
         let calibration = Calibration::new(context, chip)?;
         calibration.run(cupti, context, &watch)?;
         let profiler = RangeProfiler::enable(cupti, context)?;
-        let context = context.clone();
+        let (metrics, passes) = (plan.metrics().to_vec(), plan.passes());
+        let check = Check::of(&metrics, options.checks);
+        let tally = Tally::new(profiler, plan, context.clone(), check == Check::LastRow);
         Ok(CounterSession {
-            profiler,
+            tally: Arc::new(Mutex::new(tally)),
             watch: Some(watch),
             calibration,
-            check: Check::of(plan.metrics(), options.checks),
-            plan,
+            check,
+            metrics,
+            passes,
             chip: chip.name().to_owned(),
-            context,
-            ordered: Vec::new(),
+            context: context.clone(),
             measurement: None,
             _claim: claim,
         })
@@ -241,22 +236,21 @@ impl CounterSession {
         cupti.finalize()
     }
 
-    /// Begins a measurement with room for so many rows. One that is under way is given up.
+    /// Begins a measurement that is expected to have so many rows: see
+    /// [`CounterSource::per_launch`]. One that is under way is given up.
     ///
     /// # Errors
     /// When CUPTI refuses; [`CounterError::Busy`] where the session was parked and another client
     /// has subscribed since: open a new one.
-    pub fn begin(&mut self, rows: Rows, limit: usize) -> Result<(), CounterError> {
+    pub fn begin(&mut self, rows: Rows, expected: usize) -> Result<(), CounterError> {
         self.abandon();
         bind(&self.context)?;
         if self.watch.is_none() {
             self.watch = Some(Watch::new(Cupti::get()?, self.context.cuda().cu_ctx(), false)?);
         }
         let mode = rows.into();
-        let room = limit.saturating_add(self.check.rows());
-        self.profiler.prepare(mode, room, &self.plan, &self.context)?;
-        self.measurement =
-            Some(Measurement { mode, limit, passes: 0, first: None, pass: None, complete: false });
+        locked(&self.tally).begin(mode, expected)?;
+        self.measurement = Some(Measurement { mode, passes: 0, first: None, pass: None, complete: false });
         Ok(())
     }
 
@@ -267,14 +261,17 @@ impl CounterSession {
     pub fn start_pass(&mut self) -> Result<(), CounterError> {
         bind(&self.context)?;
         let measurement = begun(self.measurement.as_mut())?;
-        if measurement.complete || measurement.passes == self.plan.passes() {
-            return Err(CounterError::TooManyPasses { planned: self.plan.passes() });
+        if measurement.complete || measurement.passes == self.passes {
+            return Err(CounterError::TooManyPasses { planned: self.passes });
         }
         let watch = watching(self.watch.as_ref())?;
         watch.take();
-        watch.in_turn(measurement.mode == Mode::Launch);
-        self.profiler.start()?;
-        measurement.pass = Some(Pass::new(measurement.mode, measurement.limit));
+        locked(&self.tally).start_pass()?;
+        if measurement.mode == Mode::Launch {
+            let tally = self.tally.clone();
+            watch.in_turn(Some(Arc::new(move |launches| locked(&tally).make_room_or_remember(launches))));
+        }
+        measurement.pass = Some(Pass::new(measurement.mode));
         Ok(())
     }
 
@@ -282,7 +279,8 @@ impl CounterSession {
     ///
     /// # Errors
     /// A region that is still open; launches that cannot be distinguished; a pass that did
-    /// something else than the first. The measurement is given up then, and another can begin.
+    /// something else than the first; of several passes, more rows than were expected. The
+    /// measurement is given up then, and another can begin.
     pub fn end_pass(&mut self) -> Result<bool, CounterError> {
         let ended = self.ended(Ok(()));
         if ended.is_err() {
@@ -299,26 +297,27 @@ impl CounterSession {
             return Err(CounterError::NoRegion { what: "no pass to end".to_owned() });
         };
         let watch = watching(self.watch.as_ref())?;
-        let open = pass.close(&self.profiler, watch);
+        let open = pass.close(&mut locked(&self.tally), watch);
         let synchronized = self.context.synchronize();
-        watch.in_turn(false);
+        watch.in_turn(None);
         // The launches of the work, without those of the calibration.
         let Recording { launches, graphs } = watch.take();
         let check = self.check == Check::LastRow && worked.is_ok() && synchronized.is_ok();
+        let mut tally = locked(&self.tally);
         let calibrated = if !check {
             Ok(())
         } else if measurement.mode == Mode::Launch {
             self.calibration.launch().map_err(CounterError::from)
         } else {
-            self.profiler.push(pass.rows()).and_then(|()| {
+            tally.push_check(pass.rows()).and_then(|()| {
                 let launched = self.calibration.launch();
-                self.profiler.pop()?;
+                tally.pop()?;
                 Ok(launched?)
             })
         };
         // Also after an error, so that the session can be used again. The first error is the one
         // that says why.
-        let stopped = self.profiler.stop();
+        let stopped = tally.stop();
         watch.take();
         worked?;
         if let Some(name) = open? {
@@ -326,22 +325,23 @@ impl CounterSession {
         }
         synchronized?;
         calibrated?;
-        let complete = stopped?;
         // The instructions of a graph's kernels are not counted (the rows say 0), hardware events
-        // are.
-        let by_instruction = self.plan.metrics().iter().any(|metric| metric.contains("__sass_"));
+        // are. Said before what CUPTI says at the end of such a pass, which explains nothing.
+        let by_instruction = self.metrics.iter().any(|metric| metric.contains("__sass_"));
         if graphs > 0 && (measurement.mode == Mode::Launch || by_instruction) {
             return Err(CounterError::Graphs { graphs });
         }
+        let complete = stopped?;
         measurement.passes += 1;
         let done = pass.done(launches);
-        match &measurement.first {
-            None => measurement.first = Some(done),
-            Some(first) => first.same_as(&done, measurement.passes)?,
+        if let Some(first) = &measurement.first {
+            first.same_as(&done, measurement.passes)?;
         }
+        tally.end_pass(done.rows(measurement.mode))?;
+        measurement.first.get_or_insert(done);
         measurement.complete = complete;
-        if !complete && measurement.passes == self.plan.passes() {
-            return Err(CounterError::TooManyPasses { planned: self.plan.passes() });
+        if !complete && measurement.passes == self.passes {
+            return Err(CounterError::TooManyPasses { planned: self.passes });
         }
         Ok(complete)
     }
@@ -352,10 +352,10 @@ impl CounterSession {
         if let (Some(mut pass), Some(watch)) = (measurement.pass, self.watch.as_ref()) {
             // Errors here concern discarded data.
             let _ = bind(&self.context);
-            let _ = pass.close(&self.profiler, watch);
+            let _ = pass.close(&mut locked(&self.tally), watch);
             let _ = self.context.synchronize();
-            watch.in_turn(false);
-            let _ = self.profiler.stop();
+            watch.in_turn(None);
+            let _ = locked(&self.tally).stop();
             watch.take();
         }
     }
@@ -363,8 +363,7 @@ impl CounterSession {
     /// The counts of every launch of the measurement that was just completed, in order.
     ///
     /// # Errors
-    /// More launches than there was room for; counts that cannot be distinguished or are wrong
-    /// ([`CounterError::Traced`]).
+    /// No such measurement is complete; something else traces kernels ([`CounterError::Traced`]).
     pub fn launches(&mut self) -> Result<Vec<LaunchCounts>, CounterError> {
         let (done, counts) = self.rows(Mode::Launch)?;
         let mut marks = done.marks.into_iter().peekable();
@@ -393,20 +392,38 @@ impl CounterSession {
         let done = self
             .measurement
             .take_if(|measurement| measurement.complete && measurement.mode == mode)
-            .and_then(|measurement| Some((measurement.first?, measurement.limit)));
-        let Some((done, limit)) = done else {
+            .and_then(|measurement| measurement.first);
+        let Some(done) = done else {
             return Err(CounterError::NoRegion {
                 what: "no measurement of this kind is complete".to_owned(),
             });
         };
         bind(&self.context)?;
-        let counts = self.counts(mode, done.rows(mode), limit)?;
+        let mut tally = locked(&self.tally);
+        let counts = tally.finish();
+        if self.check == Check::Afterwards {
+            tally.release()?;
+            self.calibration.run(Cupti::get()?, &self.context, watching(self.watch.as_ref())?)?;
+        }
         Ok((done, counts))
     }
 
-    /// Runs the work in all its passes.
-    fn run(&mut self, rows: Rows, limit: usize, work: &mut Work<'_>) -> Result<(), CounterError> {
-        self.begin(rows, limit)?;
+    /// Runs the work in all its passes, anew where more rows came in the first of them than were
+    /// expected.
+    fn run(&mut self, rows: Rows, expected: usize, work: &mut Work<'_>) -> Result<(), CounterError> {
+        match self.run_expecting(rows, expected, work) {
+            Err(CounterError::TooMany { found, .. }) => self.run_expecting(rows, found, work),
+            ended => ended,
+        }
+    }
+
+    fn run_expecting(
+        &mut self,
+        rows: Rows,
+        expected: usize,
+        work: &mut Work<'_>,
+    ) -> Result<(), CounterError> {
+        self.begin(rows, expected)?;
         loop {
             self.start_pass()?;
             let running = Running(self);
@@ -424,64 +441,32 @@ impl CounterSession {
             }
         }
     }
-
-    /// The counts of `rows` rows, in order.
-    fn counts(&mut self, mode: Mode, rows: usize, limit: usize) -> Result<Vec<Vec<u64>>, CounterError> {
-        let dropped = self.profiler.decode()?;
-        if dropped > 0 || rows > limit {
-            return Err(CounterError::TooMany { limit, found: rows.max(limit + dropped) });
-        }
-        let (ranges, all) = (self.profiler.ranges()?, rows + self.check.rows());
-        if ranges != all {
-            return Err(CounterError::Mismatch { launches: all, ranges });
-        }
-        // A name costs as much as a value, so the order is checked once for each kind of row.
-        if !self.ordered.contains(&mode) && all > 1 {
-            self.profiler.check_order(mode, all)?;
-            self.ordered.push(mode);
-        }
-        let mut values = vec![0.0; self.plan.metrics().len()];
-        if self.check == Check::LastRow {
-            self.plan.evaluate(self.profiler.data(), rows, &mut values)?;
-            Calibration::check(self.plan.metrics(), &values)?;
-        }
-        let mut counts = Vec::with_capacity(rows);
-        for row in 0..rows {
-            self.plan.evaluate(self.profiler.data(), row, &mut values)?;
-            let exact = values.iter().zip(self.plan.metrics()).map(|(&value, metric)| {
-                exact_count(value).ok_or_else(|| CounterError::NotExact {
-                    metric: metric.clone(),
-                    range: row,
-                    value,
-                })
-            });
-            counts.push(exact.collect::<Result<_, _>>()?);
-        }
-        self.profiler.ended_well();
-        if self.check == Check::Afterwards {
-            self.profiler.release()?;
-            self.calibration.run(Cupti::get()?, &self.context, watching(self.watch.as_ref())?)?;
-        }
-        Ok(counts)
-    }
 }
 
 impl CounterSource for CounterSession {
     fn metrics(&self) -> &[String] {
-        self.plan.metrics()
+        &self.metrics
     }
 
     fn passes(&self) -> usize {
-        self.plan.passes()
+        self.passes
     }
 
-    fn per_launch(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError> {
-        self.run(Rows::Launches, limit, work)?;
+    fn per_launch(
+        &mut self,
+        expected: usize,
+        work: &mut Work<'_>,
+    ) -> Result<Vec<LaunchCounts>, CounterError> {
+        self.run(Rows::Launches, expected, work)?;
         self.launches()
     }
 
-    fn per_region(&mut self, limit: usize, work: &mut Work<'_>) -> Result<Vec<RegionCounts>, CounterError> {
-        self.run(Rows::Regions, limit, work)?;
+    fn per_region(
+        &mut self,
+        expected: usize,
+        work: &mut Work<'_>,
+    ) -> Result<Vec<RegionCounts>, CounterError> {
+        self.run(Rows::Regions, expected, work)?;
         self.regions()
     }
 }
@@ -491,13 +476,13 @@ impl Regions for CounterSession {
     fn enter(&mut self, name: &str) -> Result<(), CounterError> {
         let pass = under_way(self.measurement.as_mut())?;
         bind(&self.context)?;
-        pass.enter(name, &self.profiler, watching(self.watch.as_ref())?)
+        pass.enter(name, &mut locked(&self.tally), watching(self.watch.as_ref())?)
     }
 
     fn leave(&mut self) -> Result<(), CounterError> {
         let pass = under_way(self.measurement.as_mut())?;
         bind(&self.context)?;
-        pass.leave(&self.profiler, watching(self.watch.as_ref())?)
+        pass.leave(&mut locked(&self.tally), watching(self.watch.as_ref())?)
     }
 }
 
@@ -508,6 +493,10 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.abandon();
     }
+}
+
+fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes the GPU that of the calling thread.
