@@ -34,8 +34,9 @@ BY = ("total", "region", "range", "module", "kernel", "launch")
 #: The kinds of device whose operators are recorded.
 _DEVICES = frozenset({"cuda"})
 
-#: Rows of counts that there is room for unless the caller says how many. Room costs time and memory, also where it is not used.
-ROOM = {"launches": 4096, "regions": 512, "modules": 1024}
+#: Rows of counts that are expected where there may be many. Room for each takes 1.1 MB of the GPU's memory; where there are more, they are
+#: counted so many at a time.
+MANY = 128
 
 _lock = threading.Lock()
 _gpus: dict[int, Any] = {}
@@ -116,18 +117,18 @@ def _at_exit() -> None:
         _close()
 
 
-def _begun(gpu: Any, metrics: tuple[str, ...], rows: str, limit: int) -> Any:
+def _begun(gpu: Any, metrics: tuple[str, ...], rows: str, expected: int) -> Any:
     """A session in which a measurement has begun: the one that is open where it counts the same, else a new one."""
     session = _kept.get("session")
     if session is not None and _kept["metrics"] == metrics and _kept["gpu"] is gpu:
         # Another client may have taken CUPTI since.
         with suppress(CountError):
-            session.begin(rows, limit)
+            session.begin(rows, expected)
             return session
     _close()
     session = _open_session(gpu, metrics)
     _kept.update(session=session, metrics=metrics, gpu=gpu)
-    session.begin(rows, limit)
+    session.begin(rows, expected)
     return session
 
 
@@ -145,7 +146,6 @@ class Counter:
     :param theory: ``True`` records what the mathematics asks for while the function runs; ``"eager"`` runs it once more for that, with
         ``torch.compile`` switched off; ``False`` does not.
     :param device: the GPU, as a number or as PyTorch names it. Without it, PyTorch's current one.
-    :param limit: how many launches, or changes from a region or module to the next, there is room for.
     :param peaks: what the GPU can do at most, see :func:`flopgap.peaks_of`.
     :param timed: run the function so many times more without counting, to know its own time (the median), which utilization is over.
         A time that you have measured goes to :meth:`Counts.with_time`.
@@ -168,7 +168,6 @@ class Counter:
         model: Any = None,
         theory: bool | str = True,
         device: Any = None,
-        limit: int | None = None,
         peaks: Peaks | Mapping[str, float] | str | os.PathLike[str] | None = None,
         timed: int = 0,
     ) -> None:
@@ -184,13 +183,11 @@ class Counter:
             raise ValueError(f"theory={theory!r}: True, False or 'eager'")
         if not isinstance(timed, int) or timed < 0:
             raise ValueError(f"timed={timed!r}: a whole number from 0")
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise ValueError(f"limit={limit!r}: a whole number from 1")
         if model is None:
             self.models: tuple[Any, ...] = ()
         else:
             self.models = tuple(model) if isinstance(model, (list, tuple)) else (model,)
-        self.depth, self.theory, self.limit, self.timed = depth, theory, limit, timed
+        self.depth, self.theory, self.timed = depth, theory, timed
         self.device = _device_index(device)
         # What is wrong with them is said before anything runs.
         self._peaks = None if peaks is None else peaks_of("", peaks)
@@ -348,8 +345,6 @@ class _Measurement:
         self.theory: Theory | None = None
         self.notes: list[str] = []
         self.runs = 0
-        #: How many rows the first preset took: room for more costs memory and time.
-        self.used: int | None = None
         self.passes: list[int] = []
         self.results: list[list[Row]] = []
         self.value: Any = None
@@ -382,9 +377,10 @@ class _Measurement:
         """One pass of one preset."""
         metrics = self.presets[index][1]
         counter, rows = self.counter, self.counter.rows
-        limit = counter.limit or self._room()
+        # By total, all is one region.
+        expected = 1 if set(counter.by) == {"total"} else MANY
         if len(self.passes) == index:
-            session = _begun(self.gpu, metrics, rows, limit)
+            session = _begun(self.gpu, metrics, rows, expected)
             self.passes.append(0)
         else:
             session = _kept["session"]
@@ -402,7 +398,7 @@ class _Measurement:
                 failures.append(error)
                 labels.finish()
 
-        labels = Labels(switch, limit if rows == "regions" else None, rows == "launches", "module" in counter.by)
+        labels = Labels(switch, rows == "launches", "module" in counter.by)
         done: list[bool] = []
         # What was launched before is not counted.
         self.gpu.synchronize()
@@ -431,24 +427,11 @@ class _Measurement:
         self.passes[index] += 1
         if done[0]:
             self.results.append(_rows(session, rows, metrics, labels))
-            self.used = limit if labels.overflowed else labels.used if rows == "regions" else len(self.results[0])
-            if labels.overflowed:
-                self.notes.append(f"there was room for {limit} regions: give a larger limit")
             if labels.ambiguous and "module" in self.counter.by:
                 self.notes.append(f"{labels.ambiguous}: backward is not split by module")
             if labels.concurrent and labels.with_calls:
                 self.notes.append("operators ran on several threads at once: which of them launched what is not certain")
         _refuse(counter)
-
-    def _room(self) -> int:
-        by = self.counter.by
-        if self.counter.rows == "launches":
-            room = ROOM["launches"]
-        elif "module" in by:
-            room = ROOM["modules"]
-        else:
-            room = ROOM["regions"] if "region" in by or "range" in by else 1
-        return room if self.used is None else min(room, self.used + self.used // 8 + 16)
 
     def _follow(self, stack: ExitStack, labels: Labels) -> None:
         """Follows modules, ranges and operators as far as they are asked for."""
@@ -485,7 +468,7 @@ class _Measurement:
         if torch is None:
             raise CountError("there is no theory: PyTorch is not imported")
         self.theory = Theory()
-        labels = Labels(lambda number: None, None, False, "module" in self.counter.by)
+        labels = Labels(lambda number: None, False, "module" in self.counter.by)
         with ExitStack() as stack:
             if "module" in self.counter.by:
                 stack.enter_context(follow_modules(labels, self.counter.depth, self.counter.models))

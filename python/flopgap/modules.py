@@ -21,8 +21,6 @@ from .patches import replace
 
 __all__ = ["Label", "Labels", "follow_backward", "follow_modules", "follow_ranges"]
 
-#: Where the work goes for which the counters had no more room.
-BEYOND = "(beyond the limit)"
 
 
 @dataclass(frozen=True)
@@ -40,17 +38,13 @@ class Label:
 class Labels:
     """The place that is current."""
 
-    def __init__(self, switch: Callable[[str], None], room: int | None, with_calls: bool, with_modules: bool) -> None:
+    def __init__(self, switch: Callable[[str], None], with_calls: bool, with_modules: bool) -> None:
         self._switch = switch
-        #: How many switches there is room for; ``None`` where they cost nothing.
-        self._room = room
-        self.used = 0
         self.with_calls = with_calls
         self.with_modules = with_modules
         self._numbers: dict[Label, int] = {}
         #: All labels, in the order of the numbers under which the counters know them.
         self.all: list[Label] = []
-        self.overflowed = False
         self._now: Label | None = None
         self._started = False
         self._names: list[str] = []
@@ -84,17 +78,8 @@ class Labels:
 
     def _update(self) -> None:
         label = self.current()
-        if label == self._now or self.overflowed or not self._started:
+        if label == self._now or not self._started:
             return
-        if self._room is not None:
-            self.used += 1
-            if self.used > self._room:
-                self.overflowed = True
-                return
-            if self.used == self._room > 1:
-                # The last: whatever follows is in it.
-                self.overflowed = True
-                label = Label(BEYOND)
         self._now = label
         number = self._numbers.get(label)
         if number is None:

@@ -194,8 +194,8 @@ impl Session {
         self.with(py, |session| Ok(session.metrics().to_vec()))
     }
 
-    /// Begins a measurement of "launches" or "regions" with room for so many.
-    fn begin(&self, py: Python<'_>, rows: &str, limit: usize) -> PyResult<()> {
+    /// Begins a measurement of "launches" or "regions", of which so many are expected.
+    fn begin(&self, py: Python<'_>, rows: &str, expected: usize) -> PyResult<()> {
         let rows = match rows {
             "launches" => Rows::Launches,
             "regions" => Rows::Regions,
@@ -203,7 +203,7 @@ impl Session {
                 return Err(PyValueError::new_err(format!("no rows {other:?}: \"launches\" or \"regions\"")));
             }
         };
-        self.with(py, |session| session.begin(rows, limit))
+        self.with(py, |session| session.begin(rows, expected))
     }
 
     fn start_pass(&self, py: Python<'_>) -> PyResult<()> {
