@@ -215,30 +215,17 @@ def test_cupti_is_taken_from_pytorchs_profiler_alone(monkeypatch):
     assert not _takes_over()
 
 
-def test_later_presets_have_room_for_what_the_first_took(gpu):
-    flopgap.Counter(by="launch", what="all").count(step, gpu, times=10)
-    assert gpu.rooms[0] == flopgap.counter.ROOM["launches"] and set(gpu.rooms[1:]) == {30 + 3 + 16}
-    gpu.rooms.clear()
-    flopgap.Counter(by="region", what=["tensor", "sass"]).count(step, gpu)
-    assert gpu.rooms == [flopgap.counter.ROOM["regions"], 1 + 16]
-    gpu.rooms.clear()
-    flopgap.Counter(by="launch", what=["tensor", "sass"], limit=50).count(step, gpu)
-    assert gpu.rooms == [50, 50]
-    gpu.rooms.clear()
-    flopgap.Counter(what=["tensor", "sass"]).count(step, gpu)
-    assert gpu.rooms == [1, 1]
-
-
-def test_regions_beyond_the_room_are_counted_together_and_it_says_so(gpu):
+def test_room_is_made_for_few_rows_and_there_is_no_limit(gpu):
     def work():
-        for index in range(10):
+        for index in range(1000):
             with flopgap.region(f"r{index}"):
                 gpu.launch(hgmma_src_bf16=1)
 
-    counts = flopgap.Counter(by="region", limit=6).count(work)
-    assert counts.flops["tensor bf16"] == 10, "nothing is lost"
-    assert any("room for 6 regions" in note for note in counts.notes)
-    assert "(beyond the limit)" in [row.label.path for row in counts.rows]
+    for by, expected in (("total", 1), ("region", 128), ("launch", 128)):
+        gpu.expected.clear()
+        counts = flopgap.Counter(by=by, what=["tensor", "sass"]).count(work)
+        assert counts.flops["tensor bf16"] == 1000 and len(counts.rows) == (1 if by == "total" else 1000)
+        assert gpu.expected == [expected, expected]
 
 
 def test_graphs_are_counted_but_their_kernels_are_unknown(gpu):
@@ -257,7 +244,6 @@ def test_graphs_are_counted_but_their_kernels_are_unknown(gpu):
         (lambda: flopgap.Counter(what=[]), TypeError),
         (lambda: flopgap.Counter(depth=-1), ValueError),
         (lambda: flopgap.Counter(depth="2"), ValueError),
-        (lambda: flopgap.Counter(limit=0), ValueError),
         (lambda: flopgap.Counter(timed=-1), ValueError),
         (lambda: flopgap.Counter(theory="maybe"), ValueError),
         (lambda: flopgap.Counter(device="cpu"), ValueError),

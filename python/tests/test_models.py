@@ -1,8 +1,6 @@
 """Models drawn at random train to the same bits while they are counted, whichever way results are by: `FLOPGAP_DRAWS=40` draws 40."""
 
-import copy
 import os
-import random
 import warnings
 
 import pytest
@@ -11,98 +9,10 @@ import flopgap
 from flopgap import counter as counter_module
 
 torch = pytest.importorskip("torch")
-timm = pytest.importorskip("timm")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("timm")
+pytest.importorskip("transformers")
 
-SMALL = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, vocab_size=128)
-GROUPED = dict(SMALL, num_key_value_heads=2)
-#: Architectures of text models, with their sizes.
-TEXT = {
-    "Llama": GROUPED, "Mistral": GROUPED, "Qwen2": GROUPED, "Qwen3": GROUPED | {"head_dim": 16},
-    "Gemma": GROUPED | {"head_dim": 16}, "Phi3": GROUPED | {"pad_token_id": 0},
-    "Mixtral": GROUPED | {"num_local_experts": 4}, "Qwen2Moe": GROUPED | {"num_experts": 4, "moe_intermediate_size": 32}, "Olmo2": GROUPED,
-    "Bert": SMALL, "Roberta": SMALL, "Electra": SMALL, "GPTNeoX": SMALL, "Mamba": dict(hidden_size=64, num_hidden_layers=2, vocab_size=128),
-    "GPT2": dict(n_embd=64, n_layer=2, n_head=4, vocab_size=128), "Bloom": dict(hidden_size=64, n_layer=2, n_head=4, vocab_size=128),
-    "Falcon": SMALL, "DistilBert": dict(dim=64, n_layers=2, n_heads=4, hidden_dim=96, vocab_size=128), "Albert": SMALL | {"embedding_size": 32},
-    "Rwkv": dict(hidden_size=64, num_hidden_layers=2, vocab_size=128), "Deberta": SMALL,
-    "XLNet": dict(d_model=64, n_layer=2, n_head=4, d_inner=96, vocab_size=128),
-}  # fmt: skip
-
-
-class Recurrent(torch.nn.Module):
-    def __init__(self, kind):
-        super().__init__()
-        self.layers = kind(32, 48, num_layers=2, bidirectional=True, dropout=0.1, batch_first=True)
-
-    def forward(self, x):
-        return self.layers(x)[0]
-
-
-def text(name, generator):
-    config = getattr(transformers, name + "Config")(**TEXT[name])
-    model = transformers.AutoModel.from_config(config)
-    ids = torch.randint(0, 128, (2, 12), generator=generator)
-    return model, lambda model: model(input_ids=ids).last_hidden_state
-
-
-def image(name, generator):
-    model = timm.create_model(name, pretrained=False, num_classes=10)
-    channels, height, width = model.default_cfg["input_size"]
-    x = torch.randn(2, channels, height, width, generator=generator)
-    return model, lambda model: model(x)
-
-
-def recurrent(name, generator):
-    x = torch.randn(3, 7, 32, generator=generator)
-    return Recurrent(getattr(torch.nn, name)), lambda model: model(x)
-
-
-def drawn(seed):
-    """A model, and how it is called."""
-    chance = random.Random(seed)
-    kind = chance.choice(["text", "text", "image", "image", "image", "recurrent"] if seed else ["text"])
-    names = {"text": sorted(TEXT), "image": timm.list_models(), "recurrent": ["LSTM", "GRU", "RNN"]}[kind]
-    while True:
-        name = chance.choice(names)
-        if kind == "image":
-            with torch.device("meta"):
-                shape = timm.create_model(name, pretrained=False)
-            # Two cores should do.
-            if sum(p.numel() for p in shape.parameters()) > 4e7 or shape.default_cfg["input_size"][1] > 256:
-                continue
-        break
-    torch.manual_seed(seed)
-    model, call = {"text": text, "image": image, "recurrent": recurrent}[kind](name, torch.Generator().manual_seed(seed))
-    return name, model.train().to(chance.choice([torch.float32, torch.bfloat16]) if kind == "text" else torch.float32), call
-
-
-def trained(model, call, around=lambda step: step()):
-    """A step of training: loss, gradients, parameters and statistics, the random numbers that come next."""
-    model = copy.deepcopy(model)
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
-    torch.manual_seed(7)
-    losses = []
-
-    def step():
-        out = call(model)
-        out = out[0] if isinstance(out, (list, tuple)) else out
-        losses.append(out.float().square().mean())
-        losses[-1].backward()
-        optimizer.step()
-
-    found = around(step)
-    state = [*losses, *(p.grad for p in model.parameters()), *model.state_dict().values(), torch.rand(4)]
-    return found, [None if one is None else one.detach().clone() for one in state]
-
-
-def bits(tensor):
-    """What NaNs have in them, too."""
-    return None if tensor is None else torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1)).view(torch.uint8)
-
-
-def same(a, b):
-    pairs = ((bits(x), bits(y)) for x, y in zip(a, b, strict=True))
-    return all(x is y is None or x is not None and y is not None and torch.equal(x, y) for x, y in pairs)
+from drawn import drawn, same, trained  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FLOPGAP_DRAWS", "4"))))
