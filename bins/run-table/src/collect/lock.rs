@@ -1,6 +1,6 @@
 //! One process at a time writes a run.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 
@@ -26,10 +26,8 @@ pub(super) fn lock(layout: &Layout, encoded: &str) -> Result<Option<Lock>, Failu
     let path = layout.lock(encoded);
     let failed = |error: io::Error| Failure::new(format!("{}: cannot be locked: {error}", path.display()));
     let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    if !flopgap_fs::try_lock(&file).map_err(failed)? {
+        return Ok(None);
     }
     // The one that held it may have removed the file between opening and locking.
     #[cfg(unix)]
