@@ -62,13 +62,6 @@ def test_exit_codes():
     assert failed.stderr.startswith("nsys-analyze: error: README.md: ")
 
 
-def test_a_program_starts_itself_again_by_python(tmp_path):
-    sizes = ["-n", "2", "-d", "64", "-m", "16"]
-    done = run("hyper-profile", "new", *sizes, "--submit", "slurm", "--dry-run", "--output", str(tmp_path / "run"))
-    assert done.returncode == 0, done.stderr
-    assert '"$program" -m flopgap profile resume ' in done.stdout
-
-
 def test_an_interrupt_ends_a_program(tmp_path):
     # A pipe that nobody fills: the program waits for it.
     pipe = tmp_path / "report.csv"

@@ -77,7 +77,9 @@ pub(crate) const BENCH: Program = Program {
 pub(crate) const CALIBRATE: Program = Program {
     subcommand: "calibrate",
     name: "model-calibrate",
-    linked: of_feature!("calibrate", model_calibrate::command, model_calibrate::run_as),
+    linked: of_feature!("calibrate", model_calibrate::command, |_, arguments| model_calibrate::run(
+        arguments
+    )),
     about: "Measure networks on this machine, predict any network, and report the errors",
 };
 

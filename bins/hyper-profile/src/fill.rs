@@ -1,11 +1,10 @@
 //! `flopgap profile new` and `flopgap profile resume RUN`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Console, Exit, Failure, Restart, SubmitArgs, Termination, Verbosity};
-use flopgap_cluster::slurm::JobArray;
+use flopgap_cli::{Console, Exit, Failure, Restart, Termination, Verbosity};
 use flopgap_hint::{Hint as _, chain};
 use flopgap_report::numbers;
 use flopgap_sweep::{
@@ -102,19 +101,13 @@ struct WorkerArguments {
     /// Device to measure on: a GPU by its number, or several of one kind, such as 0,1, of which
     /// each free one takes the next configuration [default: 0]
     #[arg(long, value_name = "DEVICE", value_delimiter = ',', value_parser = flopgap_cli::gpu)]
-    #[arg(conflicts_with = "submit")]
     device: Vec<u32>,
     /// Measure only the I-th of K equal parts (from 1), while other processes measure the others.
     /// `slurm` takes I and K from the task of a job array
-    #[arg(long, value_name = "I/K", conflicts_with = "submit")]
+    #[arg(long, value_name = "I/K")]
     shard: Option<String>,
-    #[command(flatten)]
-    submit: SubmitArgs,
-    /// Do nothing but write and print the scripts of --submit
-    #[arg(long, requires = "submit")]
-    dry_run: bool,
     /// Measure only, and leave the analysis to another process
-    #[arg(long, conflicts_with = "submit")]
+    #[arg(long)]
     no_analysis: bool,
     /// Write no plots and no report.html, only the metrics
     #[arg(long)]
@@ -135,31 +128,6 @@ impl WorkerArguments {
         }
     }
 
-    /// The job array that fills a run, which the tasks name in this way.
-    fn job_array(
-        &self,
-        restart: &Restart,
-        run: &Path,
-        configs: usize,
-        accept_driver: bool,
-    ) -> Result<JobArray, Failure> {
-        let (run, name) = flopgap_cli::absolute(run)?;
-        let mut common = vec!["resume".to_owned(), name];
-        common.extend(accept_driver.then(|| "--accept-driver".to_owned()));
-        let with =
-            |option: Option<&str>| restart.arguments(common.iter().cloned().chain(option.map(str::to_owned)));
-        Ok(JobArray {
-            evidence: run.join("manifest.json"),
-            run,
-            program: restart.program()?,
-            tasks: self.submit.tasks(configs),
-            gpus: 1,
-            task: with(Some("--no-analysis")),
-            aggregate: with(self.no_plots.then_some("--no-plots")),
-            options: self.submit.sbatch_args.clone(),
-        })
-    }
-
     fn worker(&self, backend: &dyn Backend, name: &str) -> Result<Worker, Failure> {
         Worker::new(backend, name, &self.devices()?, flopgap_cli::shard(self.shard.as_deref())?)
             .map_err(|error| failure::of_run(&error))
@@ -173,7 +141,7 @@ Default sizes: n 2 4 8 16 32, d 128..2048:128, m 16..256:16
 Examples:
   flopgap profile new -n 2 4 8 -d 256..1024:256 -m 32,64,128 -o run
   flopgap profile new --device 0,1 --no-plots
-  flopgap profile new -o /scratch/run --submit slurm --tasks 16 --sbatch-arg=--partition=gpu")]
+  flopgap profile new -o /scratch/run --shard 1/16 --no-analysis")]
 pub(crate) struct NewArguments {
     #[command(flatten)]
     sizes: SizeArguments,
@@ -212,9 +180,6 @@ pub(crate) fn new(arguments: &NewArguments, machine: Machine<'_>, console: Conso
         let message = "--shard needs --output: all workers of a run name the same directory";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
-    if arguments.worker.submit.submit.is_some() {
-        return submit_new(arguments, &grid, machine.restart, console);
-    }
     // The backend is opened first: if it fails, no directory is created.
     let backend = arguments.backend.open(machine, &arguments.worker.devices()?, console)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
@@ -222,43 +187,6 @@ pub(crate) fn new(arguments: &NewArguments, machine: Machine<'_>, console: Conso
     let session = Session::create(&run, &grid, worker).map_err(|error| failure::of_run(&error))?;
     console.note(format_args!("run directory {}", run.display()));
     fill(session, &*backend, &grid.configs().collect(), &arguments.worker, console)
-}
-
-/// Plans a run on this machine, which needs no GPU, and submits it.
-fn submit_new(
-    arguments: &NewArguments,
-    grid: &Grid,
-    restart: &Restart,
-    console: Console,
-) -> Result<(), Failure> {
-    let worker = &arguments.worker;
-    let run = arguments.output.clone().unwrap_or_else(|| directory_name(grid));
-    let array = worker.job_array(restart, &run, grid.configs().count(), false)?;
-    let submission = worker.submit.prepare(array, worker.dry_run)?;
-    Session::plan(&run, grid, arguments.backend.name()).map_err(|error| failure::of_run(&error))?;
-    console.note(format_args!("run directory {}", run.display()));
-    submission.submit(console, &submit_again(&run))
-}
-
-/// Submits a run directory for what is missing.
-fn submit_resumed(
-    arguments: &ResumeArguments,
-    manifest: &Manifest,
-    restart: &Restart,
-    console: Console,
-) -> Result<(), Failure> {
-    let (run, worker) = (&arguments.run, &arguments.worker);
-    if arguments.sizes.are_given() {
-        let message = "--submit measures the sizes of the run, and takes no --n, --d or --m";
-        return Err(Failure::new(message).exit(Exit::Usage));
-    }
-    let configs = manifest.plan().len();
-    let array = worker.job_array(restart, run, configs, arguments.accept_driver)?;
-    worker.submit.prepare(array, worker.dry_run)?.submit(console, &submit_again(run))
-}
-
-fn submit_again(run: &Path) -> String {
-    format!("flopgap profile resume {} --submit slurm", run.display())
 }
 
 /// Measures what is missing in a run directory and analyzes it.
@@ -279,9 +207,6 @@ pub(crate) fn resume(
         ))
         .hint("use the version of flopgap that wrote the run, or a newer one")
     })?;
-    if arguments.worker.submit.submit.is_some() {
-        return submit_resumed(arguments, &manifest, machine.restart, console);
-    }
     let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
     let backend = backend.open(machine, &arguments.worker.devices()?, console)?;

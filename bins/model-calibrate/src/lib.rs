@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use flopgap_cli::{Exit, Restart};
+use flopgap_cli::Exit;
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "model-calibrate";
@@ -60,11 +60,6 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments; the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    run_as(&Restart::default(), arguments)
-}
-
-/// As [`run`], in a process that starts this program in another way.
-pub fn run_as(restart: &Restart, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
         Ok(started) => started,
         Err(exit) => return exit,
@@ -72,7 +67,7 @@ pub fn run_as(restart: &Restart, arguments: impl IntoIterator<Item = OsString>) 
     flopgap_cli::outcome(PROGRAM, || {
         console.timed("total", || match &command {
             Command::Probe(arguments) => probe::run(arguments, console),
-            Command::Sweep(arguments) => sweep::run(arguments, restart, console),
+            Command::Sweep(arguments) => sweep::run(arguments, console),
             Command::Fit(arguments) => fit::run(arguments, console),
             Command::Report(arguments) => report::run(arguments, console),
             Command::Estimate(arguments) => estimate::run(arguments, console),

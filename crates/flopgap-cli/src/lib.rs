@@ -8,7 +8,7 @@ mod exit;
 mod failure;
 mod output;
 mod restart;
-mod submit;
+mod shard;
 mod termination;
 mod value;
 
@@ -19,6 +19,6 @@ pub use exit::Exit;
 pub use failure::{Failure, command, outcome, parse, run, start};
 pub use output::{note, print, warn, warn_all};
 pub use restart::Restart;
-pub use submit::{Scheduler, Submission, SubmitArgs, absolute, shard};
+pub use shard::shard;
 pub use termination::Termination;
 pub use value::{percentage, time_stamp};

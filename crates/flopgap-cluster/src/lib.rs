@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
 mod shard;
-pub mod slurm;
 
 pub use shard::{Shard, ShardError};

@@ -62,18 +62,7 @@ fn a_file_that_is_named_like_a_command() {
 }
 
 #[test]
-fn jobs_and_workers_are_started_as_the_subcommand() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let sizes = ["-n", "2", "-d", "64", "-m", "16"];
-    let profile = [&["profile", "new"][..], &sizes, &["--submit", "slurm", "--dry-run", "--output"]].concat();
-    let script = flopgap(&[&profile[..], &[&path("run")]].concat());
-    script.expect(0, &["\"$program\" profile resume "], &[]);
-    let sweep =
-        ["calibrate", "sweep", "--device", "cpu", "--quick", "--submit", "slurm", "--dry-run", "--output"];
-    let script = flopgap(&[&sweep[..], &[&path("sweep")]].concat());
-    script.expect(0, &["\"$program\" calibrate sweep "], &[]);
-
+fn workers_are_started_as_the_subcommand() {
     // What the processes of several devices are started as: without a GPU, it says so as one.
     let mut worker = command(&["profile", "count-on", "--device", "0"]);
     let worker = ended(worker.stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", ""));

@@ -377,11 +377,6 @@ fn a_subcommand_starts_itself_again() {
     };
     within(&new(&path, &["--device", "0,1"])).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
-
-    let script = within(&new(&dir.path().join("array"), &["--submit", "slurm", "--dry-run"]));
-    script.expect(0, &["scripts in "]);
-    let jobs = script.stdout.lines().filter(|line| line.contains("\"$program\" profile resume "));
-    assert_eq!(jobs.count(), 2, "{}", script.stdout);
 }
 
 #[test]

@@ -11,7 +11,6 @@ mod messages;
 #[cfg(unix)]
 mod ncu;
 mod script;
-mod slurm;
 mod support;
 
 use std::fs;

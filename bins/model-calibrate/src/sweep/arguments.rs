@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::Parser;
 use flopgap_calibration::grid::{Family, SEED, Scenario, Size};
-use flopgap_cli::SubmitArgs;
 use flopgap_engines::Repetition;
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, StatedShape};
@@ -38,16 +37,14 @@ pub(crate) struct Arguments {
     /// the rows
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub(crate) ceilings: Option<PathBuf>,
-    /// Do nothing but show the plan; with --submit, write and print the scripts
+    /// Do nothing but show the plan
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Measure only the I-th of K equal parts (from 1) of the run in --output, while other
     /// processes measure the others; --resume then joins them. `slurm` takes I and K from the task
     /// of a job array
-    #[arg(long, value_name = "I/K", conflicts_with = "submit", requires = "output")]
+    #[arg(long, value_name = "I/K", requires = "output")]
     pub(crate) shard: Option<String>,
-    #[command(flatten)]
-    pub(crate) submit: SubmitArgs,
 }
 
 /// Options that decide the plan, and how each row is measured.

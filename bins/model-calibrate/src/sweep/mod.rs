@@ -5,7 +5,6 @@ mod drive;
 mod engines;
 mod models;
 mod shard;
-mod submit;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
 use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer, shards};
-use flopgap_cli::{Console, Exit, Failure, Restart, Termination};
+use flopgap_cli::{Console, Exit, Failure, Termination};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
 use flopgap_hint::chain;
@@ -36,11 +35,8 @@ use models::UserModel;
 /// How long to wait for a file's lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(arguments: &Arguments, restart: &Restart, console: Console) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let begin = Instant::now();
-    if arguments.submit.submit.is_some() {
-        return submit::run(arguments, restart, console);
-    }
     if arguments.resume && arguments.dry_run {
         let message = "--dry-run shows the plan of a new run, and --resume has one";
         return Err(Failure::new(message).exit(Exit::Usage));

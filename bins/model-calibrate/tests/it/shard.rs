@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use flopgap_calibration::Calibration;
 use flopgap_calibration::run::{RunPlan, calibration_path};
-use flopgap_private_slurm::Slurm;
 
 /// Few rows, each measured shortly.
 const SHORT: [&str; 9] =
@@ -129,54 +128,4 @@ fn a_shard_that_is_stopped_or_killed_continues() {
     assert!(error.contains("the last row is incomplete and is measured again"), "{error}");
     assert!(error.contains(&format!("{kept} of {all} rows of shard 1/2 are done")), "{error}");
     assert_eq!(Calibration::read(&file).unwrap().rows.len(), all);
-}
-
-#[test]
-fn an_array_of_slurm_measures_the_plan() {
-    let Some(slurm) = Slurm::for_test("flopgap calibrate sweep --submit slurm").unwrap() else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("a run");
-    let submit = [&SHORT[..], &["--submit", "slurm", "--tasks", "2"]].concat();
-    let error = expect(&slurm.enter(&mut sweep(&run, &submit)).output().unwrap(), 0);
-    assert!(error.contains("submitted job array 1 of 2 tasks, and then job "), "{error}");
-    slurm.wait_for_all_jobs(Duration::from_mins(1)).unwrap();
-    let log = |name: &str| fs::read_to_string(run.join("slurm").join(name)).unwrap();
-    for (name, shard) in [("task-0.log", "1/2"), ("task-1.log", "2/2")] {
-        assert!(log(name).contains(&format!("{} rows in ", rows(&run, shard))), "{}", log(name));
-    }
-    assert!(log("aggregate.log").contains("12 of 12 rows are done"), "{}", log("aggregate.log"));
-    assert_complete(&run);
-    // What is submitted again has nothing left to do.
-    let error = expect(&slurm.enter(&mut sweep(&run, &submit)).output().unwrap(), 1);
-    assert!(error.contains("already holds a sweep"), "{error}");
-}
-
-#[test]
-fn a_sweep_of_a_gpu_is_submitted_without_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    let dry = |options: &[&str]| {
-        let mut command = sweep(&run, &[&["--submit", "slurm", "--dry-run"], options].concat());
-        command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap()
-    };
-    let output = dry(&["--full", "--engine", "cuda,fused", "--limit", "50m"]);
-    let error = expect(&output, 0);
-    assert!(error.contains("scripts in "), "{error}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let run = run.display();
-    for line in [
-        "#SBATCH --array=0-7",
-        "#SBATCH --gres=gpu:1",
-        &format!(
-            "exec \"$program\" sweep --full --device cuda:0 --engine cuda,fused --limit 50m --output {run} \
-             --shard \"$((SLURM_ARRAY_TASK_ID + 1))/8\""
-        ),
-        &format!("exec \"$program\" sweep --resume --output {run}"),
-    ] {
-        assert!(text.lines().any(|found| found == line), "`{line}` is not in\n{text}");
-    }
-    let error = expect(&dry(&["--device", "cuda:1"]), 2);
-    assert!(error.contains("a task of a job array has one GPU, which is cuda:0"), "{error}");
-    let error = expect(&dry(&["--model", "/none.onnx"]), 3);
-    assert!(error.contains("/none.onnx"), "{error}");
 }

@@ -7,7 +7,6 @@ use std::process::Command;
 /// all. Binaries and benches may depend on any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-browser", &["flopgap-skip"]),
-    ("flopgap-private-slurm", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),
     ("flopgap-hint", &[]),

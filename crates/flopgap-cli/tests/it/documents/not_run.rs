@@ -87,11 +87,7 @@ pub(super) const NOT_RUN: &[NotRun] = &[
         reason: "the directory stands for one of the reader",
     },
     NotRun { document: "crates/flopgap-sqlite/", command: "", reason: MEASURES },
-    NotRun {
-        document: "docs/CLUSTER.md",
-        command: "",
-        reason: "needs a cluster; `.ci/run` starts Slurm for its test",
-    },
+    NotRun { document: "docs/CLUSTER.md", command: "", reason: "needs a cluster" },
     NotRun { document: "docs/FORMATS.md", command: "LC_ALL=C ncu", reason: "needs ncu and a GPU" },
     NotRun { document: "docs/FORMATS.md", command: "find manifest.json", reason: NEEDS_FILES },
     NotRun { document: "docs/GUIDE.md", command: "flopgap bench", reason: NEEDS_GPU },
