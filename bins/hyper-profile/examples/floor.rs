@@ -11,7 +11,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
+use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 use flopgap_gpu::{Context, Event};
 use flopgap_square::cuda::{Engine, Options, Work};
 use flopgap_square::{Backend as _, Shape};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
+use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, Kernel, Stream};
 

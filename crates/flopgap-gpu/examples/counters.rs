@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
 use flopgap_gpu::compile::{CompileError, Compiler};
-use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset, Regions};
+use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset, Regions};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
 use flopgap_hint::Hint;

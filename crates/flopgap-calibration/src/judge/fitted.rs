@@ -5,7 +5,8 @@ use flopgap_roofline::Ceilings;
 use flopgap_roofline::predict::{Baseline, Bottleneck, Estimate, FitSettings, Observation, Predictor};
 use rustc_hash::FxHashSet;
 
-use super::{Doubt, JudgeError, Judged, Pair, WithKernels, observation};
+use super::{Doubt, JudgeError, Judged, Pair, WithKernels, observation, series};
+use crate::Calibration;
 use crate::executed::executed_by_all;
 use crate::grid::working_set;
 use crate::row::{Row, mode_name};
@@ -18,6 +19,22 @@ pub struct FitRequest<'a> {
     pub ceilings: Option<&'a Ceilings>,
     /// The settings of the fit.
     pub settings: &'a FitSettings,
+}
+
+impl Calibration {
+    /// A predictor fitted to all rows of an engine, by sizes alone; of one that was measured with
+    /// several numbers of threads, to the rows of the number that has most.
+    ///
+    /// # Errors
+    /// When the engine has no rows that a predictor could be fitted to, or sizes that describe no
+    /// network.
+    pub fn predictor(&self, engine: &str) -> Result<Predictor, JudgeError> {
+        let found = series(&self.rows).into_iter().find(|(series, _)| series.engine == engine);
+        let rows = found.map(|(_, rows)| rows).unwrap_or_default();
+        let settings = FitSettings::default().sizes_alone();
+        let request = FitRequest { ceilings: self.header.ceilings.as_ref(), settings: &settings };
+        Ok(Fitted::fit(&rows, None, request)?.into_predictor())
+    }
 }
 
 /// A predictor, with the workloads that it was fitted to.

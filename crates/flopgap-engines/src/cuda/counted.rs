@@ -2,7 +2,7 @@
 
 use flopgap_flops::Precision;
 use flopgap_gpu::Context;
-use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset};
+use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset};
 use flopgap_hint::Hint as _;
 
 use crate::error::EngineError;

@@ -19,7 +19,7 @@ use crate::error::GpuError;
 /// from a process each.
 ///
 /// ```no_run
-/// use flopgap_gpu::counters::{Chip, CounterSession, CounterSource as _, Preset};
+/// use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 ///
 /// let gpu = flopgap_gpu::Context::new(0)?;
 /// let metrics = Chip::of(&gpu)?.preset(Preset::Flops);
@@ -205,6 +205,42 @@ impl CounterSession {
             measurement: None,
             _claim: claim,
         })
+    }
+
+    /// The metrics, in the order of the counts.
+    pub fn metrics(&self) -> &[String] {
+        &self.metrics
+    }
+
+    /// How often the work is run for one measurement.
+    pub fn passes(&self) -> usize {
+        self.passes
+    }
+
+    /// Runs the work and returns the counts of every launch: see [`CounterSource::per_launch`].
+    ///
+    /// # Errors
+    /// As described there.
+    pub fn per_launch(
+        &mut self,
+        expected: usize,
+        work: &mut Work<'_>,
+    ) -> Result<Vec<LaunchCounts>, CounterError> {
+        self.run(Rows::Launches, expected, work)?;
+        self.launches()
+    }
+
+    /// Runs the work and returns the counts of every region: see [`CounterSource::per_region`].
+    ///
+    /// # Errors
+    /// As described there.
+    pub fn per_region(
+        &mut self,
+        expected: usize,
+        work: &mut Work<'_>,
+    ) -> Result<Vec<RegionCounts>, CounterError> {
+        self.run(Rows::Regions, expected, work)?;
+        self.regions()
     }
 
     /// The chip: `GH100`.
@@ -445,11 +481,11 @@ impl CounterSession {
 
 impl CounterSource for CounterSession {
     fn metrics(&self) -> &[String] {
-        &self.metrics
+        self.metrics()
     }
 
     fn passes(&self) -> usize {
-        self.passes
+        self.passes()
     }
 
     fn per_launch(
@@ -457,8 +493,7 @@ impl CounterSource for CounterSession {
         expected: usize,
         work: &mut Work<'_>,
     ) -> Result<Vec<LaunchCounts>, CounterError> {
-        self.run(Rows::Launches, expected, work)?;
-        self.launches()
+        self.per_launch(expected, work)
     }
 
     fn per_region(
@@ -466,8 +501,7 @@ impl CounterSource for CounterSession {
         expected: usize,
         work: &mut Work<'_>,
     ) -> Result<Vec<RegionCounts>, CounterError> {
-        self.run(Rows::Regions, expected, work)?;
-        self.regions()
+        self.per_region(expected, work)
     }
 }
 

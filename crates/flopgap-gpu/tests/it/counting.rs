@@ -2,9 +2,7 @@
 
 use std::thread;
 
-use flopgap_gpu::counters::{
-    Chip, CounterError, CounterSession, CounterSource as _, Preset, Regions as _, Rows,
-};
+use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset, Regions as _, Rows};
 use flopgap_gpu::{Context, GpuError, Stream};
 
 use crate::gpu;

@@ -3,7 +3,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 
-use flopgap_gpu::counters::{Chip, CounterError, CounterSession, CounterSource as _, Preset};
+use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset};
 use flopgap_gpu::library::{Library, probe};
 use flopgap_gpu::{Buffer, Context, Kernel, Stream};
 
