@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flopgap_gpu::{Context, Event, Graph, Stream};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
-use flopgap_mlp::dense::{Cpu, Parameters, Size};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::{Cpu, MlpError, Parameters, Size};
 use half::f16;
 
 const CPU_BATCHES: [usize; 2] = [256, 16_384];

@@ -2,7 +2,7 @@
 //! Parameters of a network from a safetensors file: what can be read is written and read back
 //! equal.
 
-use flopgap_mlp::dense::{Activation, Parameters, Precision};
+use flopgap_mlp::{Activation, Parameters, Precision};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

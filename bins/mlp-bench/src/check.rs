@@ -1,10 +1,9 @@
 //! Inputs, and the check of results.
 
 use flopgap_gpu::GpuError;
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::Accumulate;
-use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
-use flopgap_mlp::dense::{Element, Network, Parameters, Precision};
+use flopgap_mlp::cuda::Accumulate;
+use flopgap_mlp::reference::{self, Errors, Reference, Rounding, relative_error};
+use flopgap_mlp::{Element, MlpError, Network, Parameters, Precision};
 use flopgap_numerics::uniform;
 
 /// How many samples of a larger batch are checked.
@@ -198,7 +197,7 @@ impl From<GpuError> for Wrong {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flopgap_mlp::dense::Activation;
+    use flopgap_mlp::Activation;
 
     #[test]
     fn every_gradient_that_the_timed_passes_left_is_compared() {

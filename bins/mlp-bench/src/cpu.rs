@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use flopgap_gpu::digest_of;
 use flopgap_gpu::timing::Samples;
-use flopgap_mlp::dense::{Cpu, Network};
+use flopgap_mlp::{Cpu, Network};
 
 use crate::check::{Expected, Found, Left, Numbers, PERIOD, Wrong};
 use crate::options::Clocks;
@@ -22,7 +22,7 @@ pub(crate) struct Arena<'n> {
     dy: Vec<f32>,
     dx: Vec<f32>,
     gradients: Vec<f32>,
-    tape: flopgap_mlp::dense::cpu::Tape,
+    tape: flopgap_mlp::cpu::Tape,
 }
 
 impl<'n> Arena<'n> {

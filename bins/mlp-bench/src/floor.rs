@@ -1,7 +1,7 @@
 //! The least time that a pass can take on a device.
 
 use flopgap_gpu::{ComputeCapability, Device};
-use flopgap_mlp::dense::{CorePeaks, Network, Precision};
+use flopgap_mlp::{CorePeaks, Network, Precision};
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -146,7 +146,7 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flopgap_mlp::dense::Size;
+    use flopgap_mlp::Size;
 
     #[test]
     fn floors_are_those_worked_out_by_hand() {

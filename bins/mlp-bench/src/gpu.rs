@@ -2,9 +2,8 @@
 
 use flopgap_gpu::timing::{Evictor, Repetitions, Samples, host_calls, launches, replays, replays_after};
 use flopgap_gpu::{Buffer, Context, Digester, GpuError, Stream};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Model, Tape};
-use flopgap_mlp::dense::{Element, Network};
+use flopgap_mlp::cuda::{Model, Tape};
+use flopgap_mlp::{Element, MlpError, Network};
 
 use crate::check::{Expected, Found, Left, Numbers, PERIOD, Wrong};
 use crate::options::Clocks;

@@ -4,9 +4,8 @@
 use clap::Args;
 use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_gpu::compile::{Architecture, Compiler};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Options, Target, compile_all};
-use flopgap_mlp::dense::{Activation, Precision, Size};
+use flopgap_mlp::cuda::{Implementation, Options, Target, compile_all};
+use flopgap_mlp::{Activation, MlpError, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::networks::networks;

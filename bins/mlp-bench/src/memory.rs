@@ -4,7 +4,7 @@
 use std::fs;
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_mlp::dense::Network;
+use flopgap_mlp::Network;
 
 /// Bytes that the system, or the container if it has a limit, can still provide; `None` if neither
 /// is known.

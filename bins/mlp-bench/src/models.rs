@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use flopgap_cli::Console;
 use flopgap_gpu::Context;
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Compiled, Implementation, Model, Target, sources};
-use flopgap_mlp::dense::{Element, Network, Precision};
+use flopgap_mlp::cuda::{Compiled, Implementation, Model, Target, sources};
+use flopgap_mlp::{Element, MlpError, Network, Precision};
 use half::{bf16, f16};
 
 use crate::options::Bench;

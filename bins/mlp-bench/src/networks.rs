@@ -1,7 +1,7 @@
 //! The requested networks.
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_mlp::dense::{Activation, Network, Size};
+use flopgap_mlp::{Activation, Network, Size};
 
 use crate::unique;
 

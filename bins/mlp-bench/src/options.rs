@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use flopgap_cli::{DeviceArg, Failure, FormatArg, OutputArgs};
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
-use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Options, Reduction};
-use flopgap_mlp::dense::{Activation, Network, Precision, Size};
+use flopgap_mlp::cuda::{Accumulate, Implementation, Options, Reduction};
+use flopgap_mlp::{Activation, Network, Precision, Size};
 
 use crate::networks::networks;
 use crate::pass::Pass;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use flopgap_cli::Failure;
-use flopgap_mlp::dense::cuda::Implementation;
+use flopgap_mlp::cuda::Implementation;
 
 use crate::cpu;
 use crate::results::{Clock, PeerLine};

@@ -8,9 +8,8 @@ use flopgap_cli::{Console, Exit, Failure};
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
 use flopgap_hint::Hint as _;
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Target};
-use flopgap_mlp::dense::{CorePeaks, Element, Network, Precision};
+use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Target};
+use flopgap_mlp::{CorePeaks, Element, MlpError, Network, Precision};
 use half::{bf16, f16};
 
 use crate::check::{Expected, Numbers, Wrong};

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use flopgap_mlp::dense::Precision;
+use flopgap_mlp::Precision;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
@@ -125,7 +125,7 @@ fn table(results: &Results, size: &str, precision: &str) -> Result<Table, Report
     if with_peers {
         columns.push(Column::number("against_peers", "x peers"));
     }
-    let title = match size.parse::<flopgap_mlp::dense::Size>() {
+    let title = match size.parse::<flopgap_mlp::Size>() {
         Ok(named) => {
             let widths: Vec<String> = named.network().widths().iter().map(usize::to_string).collect();
             format!("{size} ({}), {precision}", widths.join("-"))

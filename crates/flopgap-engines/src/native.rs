@@ -8,7 +8,7 @@ use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Algorithm, Mode, Op, Step, Workload};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::{Cpu, Network, Parameters};
+use flopgap_mlp::{Cpu, Network, Parameters};
 use flopgap_numerics::uniform;
 
 use crate::cpu::{

@@ -23,9 +23,8 @@ use std::time::Instant;
 
 use flopgap_gpu::timing::{Repetitions, replays};
 use flopgap_gpu::{Buffer, Context, Stream};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Accumulate, Model, Options, Reduction};
-use flopgap_mlp::dense::{Cpu, Element, Network, Parameters, Precision, Size};
+use flopgap_mlp::cuda::{Accumulate, Model, Options, Reduction};
+use flopgap_mlp::{Cpu, Element, MlpError, Network, Parameters, Precision, Size};
 use half::{bf16, f16};
 
 type Failure = Box<dyn Error + Send + Sync>;

@@ -3,7 +3,7 @@
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
 
-use crate::dense::Precision;
+use crate::Precision;
 use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// Why a network could not be created or run.
@@ -97,7 +97,7 @@ pub enum MlpError {
     /// An invalid setting of an optimizer.
     #[error("invalid {what} {value} of the optimizer; expected {allowed}")]
     Setting {
-        /// Which, as it is called in [`AdamWSettings`](crate::dense::AdamWSettings).
+        /// Which, as it is called in [`AdamWSettings`](crate::AdamWSettings).
         what: &'static str,
         /// What it is.
         value: String,

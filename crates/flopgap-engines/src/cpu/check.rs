@@ -1,6 +1,6 @@
 //! Fully connected networks in 64 bits, some samples of a batch.
 
-use flopgap_mlp::dense::{Network, Parameters, reference};
+use flopgap_mlp::{Network, Parameters, reference};
 
 /// The most multiply-adds of a check; at least two samples are computed.
 const MOST_PRODUCTS: usize = 30_000_000;
@@ -68,7 +68,7 @@ pub(crate) fn fp32_bound(network: &Network) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_mlp::dense::reference::Rounding;
+    use flopgap_mlp::reference::Rounding;
 
     use super::*;
 

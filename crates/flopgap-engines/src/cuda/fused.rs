@@ -9,8 +9,8 @@ use flopgap_gpu::compile::{CompileError, Compiler};
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_graph::{Algorithm, MlpSpec, Mode, Workload};
 use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
-use flopgap_mlp::dense::{Element, Network, Parameters};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::{Element, Network, Parameters};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
@@ -33,7 +33,7 @@ const SEED: u64 = 42;
 /// The batch's numbers begin here in the sequence of the seed, far behind those of the parameters.
 const FIRST_INPUT: u64 = 1 << 40;
 
-/// The engine `fused`: [`flopgap_mlp::dense::cuda`] on cooperative matrices, in fp32, fp16 and
+/// The engine `fused`: [`flopgap_mlp::cuda`] on cooperative matrices, in fp32, fp16 and
 /// bf16.
 ///
 /// Widths that are not multiples of 8 are padded by the model: times, memory and counted FLOPs of
@@ -243,7 +243,7 @@ impl<T: Element> Opened<'_, T> {
 /// The tolerance of a type, relative to the largest output: between layers numbers stay in the
 /// type, or in 32 bits.
 fn bound<T: Element>(network: &Network) -> f64 {
-    use flopgap_mlp::dense::Precision;
+    use flopgap_mlp::Precision;
     let rounding = match T::PRECISION {
         Precision::F32 => 0.0,
         Precision::F16 => 2.0_f64.powi(-10),
@@ -287,7 +287,7 @@ impl<T: Element> Session for Opened<'_, T> {
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
-        use flopgap_mlp::dense::Precision as Stored;
+        use flopgap_mlp::Precision as Stored;
         let Opened { engine, model, x, y, .. } = self;
         let precision = match T::PRECISION {
             Stored::F32 => Precision::Fp32,

@@ -1,7 +1,7 @@
 //! Functions of each element, and of rows, in 64 bits.
 
 use flopgap_graph::op::ElementwiseFunction;
-use flopgap_mlp::dense::reference::activate;
+use flopgap_mlp::reference::activate;
 
 /// As `to_onnx` writes them: a function of two operands that has one is given 1.5 as the other. A
 /// shorter operand is repeated.

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use flopgap_gpu::Context;
-use flopgap_mlp::dense::Parameters;
-use flopgap_mlp::dense::cuda::train::{AdamW, MeanSquaredError};
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
+use flopgap_mlp::Parameters;
+use flopgap_mlp::cuda::train::{AdamW, MeanSquaredError};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
 use half::f16;
 
 use crate::{BATCH, COLORS, Curve, Failure, Trained, schedule, settings};

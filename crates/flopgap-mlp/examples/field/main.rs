@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use flopgap_mlp::dense::cuda::Implementation;
-use flopgap_mlp::dense::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, cpu};
+use flopgap_mlp::cuda::Implementation;
+use flopgap_mlp::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, cpu};
 use flopgap_report::chart::{Color, Line, LineChart};
 use flopgap_report::surface::AxisLabel;
 

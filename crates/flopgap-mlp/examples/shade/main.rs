@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{ComputeCapability, Context};
-use flopgap_mlp::dense::cuda::{DeviceFunction, Target};
-use flopgap_mlp::dense::{Activation, Cpu, Network, Parameters};
+use flopgap_mlp::cuda::{DeviceFunction, Target};
+use flopgap_mlp::{Activation, Cpu, Network, Parameters};
 use half::f16;
 
 type Failure = Box<dyn std::error::Error>;

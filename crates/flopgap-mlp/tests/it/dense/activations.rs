@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use flopgap_gpu::{Context, Stream};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
-use flopgap_mlp::dense::reference::{self, Errors, Reference, Rounding, relative_error};
-use flopgap_mlp::dense::{Activation, Cpu, Element, Network, Parameters, Precision};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::reference::{self, Errors, Reference, Rounding, relative_error};
+use flopgap_mlp::{Activation, Cpu, Element, MlpError, Network, Parameters, Precision};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use flopgap_gpu::{ComputeCapability, Context, Stream};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options, Reduction};
-use flopgap_mlp::dense::reference::{self, Errors, Reference, relative_error};
-use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision, Size};
+use flopgap_mlp::cuda::{Implementation, Model, Options, Reduction};
+use flopgap_mlp::reference::{self, Errors, Reference, relative_error};
+use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 

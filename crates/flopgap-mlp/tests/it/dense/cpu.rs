@@ -2,9 +2,8 @@
 
 use std::num::NonZero;
 
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::reference::{self, Reference, Rounding, relative_error};
-use flopgap_mlp::dense::{Activation, Cpu, Network, Parameters};
+use flopgap_mlp::reference::{self, Reference, Rounding, relative_error};
+use flopgap_mlp::{Activation, Cpu, MlpError, Network, Parameters};
 use flopgap_numerics::uniform;
 
 use super::{BATCHES, networks};

@@ -4,10 +4,9 @@
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_gpu::launch::{Arguments, Launch};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{DeviceFunction, Target};
-use flopgap_mlp::dense::reference::{self, Errors, relative_error};
-use flopgap_mlp::dense::{Activation, Element, Network, Parameters, Precision, Size};
+use flopgap_mlp::cuda::{DeviceFunction, Target};
+use flopgap_mlp::reference::{self, Errors, relative_error};
+use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flopgap_hint::Hint as _;
-use flopgap_mlp::dense::reference::{self, Rounding, relative_error};
-use flopgap_mlp::dense::{Activation, Cpu, FileError, Network, Parameters, Precision};
+use flopgap_mlp::reference::{self, Rounding, relative_error};
+use flopgap_mlp::{Activation, Cpu, FileError, Network, Parameters, Precision};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};

@@ -11,11 +11,10 @@ use std::time::Instant;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{
+use flopgap_mlp::cuda::{
     Accumulate, Gradients, Implementation, Options, Reduction, Target, compile_all, sources, train,
 };
-use flopgap_mlp::dense::{Activation, Network, Precision, Size};
+use flopgap_mlp::{Activation, MlpError, Network, Precision, Size};
 
 /// All that kernels are compiled for.
 const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
@@ -258,7 +257,7 @@ fn every_run_compiles_every_file_of_kernels() {
         let of_training = train::sources(&network, precision, target);
         texts.extend(of_training.iter().map(|source| source.text().to_owned()));
     }
-    let files = files_of_kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dense"));
+    let files = files_of_kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     assert!(files.len() > 25, "{} files of kernels", files.len());
     let left_out: Vec<&PathBuf> = files
         .iter()

@@ -2,10 +2,9 @@
 //! it: it takes 40 GiB of its memory.
 
 use flopgap_gpu::Context;
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Implementation, Model, Options};
-use flopgap_mlp::dense::reference::{self, Errors, Rounding, relative_error};
-use flopgap_mlp::dense::{Element, Network, Parameters};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::reference::{self, Errors, Rounding, relative_error};
+use flopgap_mlp::{Element, MlpError, Network, Parameters};
 use flopgap_numerics::uniform;
 use half::f16;
 

@@ -7,8 +7,8 @@ use std::fmt;
 use std::time::Instant;
 
 use flopgap_gpu::compile::{Architecture, Compiler};
-use flopgap_mlp::dense::cuda::{Implementation, Options, Source, Target, sources};
-use flopgap_mlp::dense::{Activation, Network, Precision};
+use flopgap_mlp::cuda::{Implementation, Options, Source, Target, sources};
+use flopgap_mlp::{Activation, Network, Precision};
 use rayon::prelude::*;
 
 use super::draws::{Draw, from_environment};

@@ -14,7 +14,7 @@ mod padding;
 mod refusals;
 mod training;
 
-use flopgap_mlp::dense::{Activation, Network, Size};
+use flopgap_mlp::{Activation, Network, Size};
 
 /// Networks around the edges of tiles: the four of the benchmark, thin and deep ones, widths that
 /// are no power of two, every activation.

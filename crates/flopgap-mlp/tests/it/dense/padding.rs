@@ -3,10 +3,10 @@
 
 use flopgap_gpu::cudarc::driver::CudaContext;
 use flopgap_gpu::{Buffer, Context, Stream};
-use flopgap_mlp::dense::cuda::train::{AdamW, MeanSquaredError};
-use flopgap_mlp::dense::cuda::{Gradients, Implementation, Model, Options};
-use flopgap_mlp::dense::reference::{self, Rounding, relative_error};
-use flopgap_mlp::dense::{Activation, AdamWSettings, Network, Parameters};
+use flopgap_mlp::cuda::train::{AdamW, MeanSquaredError};
+use flopgap_mlp::cuda::{Gradients, Implementation, Model, Options};
+use flopgap_mlp::reference::{self, Rounding, relative_error};
+use flopgap_mlp::{Activation, AdamWSettings, Network, Parameters};
 use flopgap_numerics::uniform;
 
 use crate::gpu;

@@ -2,9 +2,8 @@
 
 use flopgap_gpu::GpuError;
 use flopgap_hint::Hint as _;
-use flopgap_mlp::MlpError;
-use flopgap_mlp::dense::cuda::{Accumulate, Implementation, Model, Options, Target, compile_all};
-use flopgap_mlp::dense::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, Size, cpu};
+use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Options, Target, compile_all};
+use flopgap_mlp::{Activation, AdamWSettings, Cpu, MlpError, Network, Parameters, Precision, Size, cpu};
 use half::f16;
 
 use crate::gpu;

@@ -1,0 +1,196 @@
+//! Activations: a file for each, with all that kernels, plans and references must know of it.
+//!
+//! To add one: a variant of [`Activation`], a file here, and its row in [`with`].
+
+#![expect(
+    clippy::inline_always,
+    reason = "what is not inlined into a function with AVX2 is compiled without it"
+)]
+
+mod gelu;
+mod gelu_tanh;
+mod identity;
+mod leaky_relu;
+mod math;
+mod relu;
+mod sigmoid;
+mod silu;
+mod tanh;
+
+use std::fmt::Write as _;
+
+use flopgap_flops::Activation;
+
+/// The slope of [`Activation::LeakyRelu`] below 0.
+pub const LEAKY_SLOPE: f32 = 0.01;
+
+/// An activation. `FUSED`: the processor has a fused multiply-add; without one, the library's would
+/// be slow.
+pub(crate) trait Function {
+    const FACTS: Facts;
+
+    /// In 32 bits, without branches, for vectors.
+    fn value<const FUSED: bool>(z: f32) -> f32;
+
+    /// The derivative, from what is [kept](Facts::kept).
+    fn slope<const FUSED: bool>(kept: f32) -> f32;
+
+    /// In 64 bits: what everything is checked against.
+    fn exact(z: f64) -> f64;
+
+    /// The derivative at `z` in 64 bits; at a kink, that from below.
+    fn exact_slope(z: f64) -> f64;
+}
+
+/// What plans must know of an activation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    pub(crate) kept: Kept,
+    /// Whether the slope jumps where the sum is 0.
+    pub(crate) kink: bool,
+    pub(crate) cuda: Cuda,
+    /// The values at -1 and at 1, from tables.
+    #[cfg(test)]
+    pub(crate) at_one: [f64; 2],
+}
+
+/// What a training pass keeps for the slope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// The output, which the next layer needs anyway.
+    Output,
+    /// The sum before the activation.
+    Sum,
+}
+
+/// An activation in CUDA C, in 32 bits, and what it costs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cuda {
+    /// The body of a function of the sum `z`.
+    pub(crate) value: &'static str,
+    /// The body of its slope, a function of the output `a` or of the sum `z`, whichever is kept.
+    pub(crate) slope: &'static str,
+    /// Whether the value takes a division.
+    pub(crate) divides: bool,
+    /// Instructions of the value, more or less.
+    pub(crate) value_instructions: usize,
+    /// Instructions of the slope, more or less.
+    pub(crate) slope_instructions: usize,
+}
+
+/// Something done with an activation that is known when it is compiled.
+pub(crate) trait Visitor {
+    type Output;
+
+    fn visit<F: Function>(self) -> Self::Output;
+}
+
+/// The one list of activations.
+pub(crate) fn with<V: Visitor>(activation: Activation, visitor: V) -> V::Output {
+    match activation {
+        Activation::Identity => visitor.visit::<identity::Identity>(),
+        Activation::Relu => visitor.visit::<relu::Relu>(),
+        Activation::LeakyRelu => visitor.visit::<leaky_relu::LeakyRelu>(),
+        Activation::Sigmoid => visitor.visit::<sigmoid::Sigmoid>(),
+        Activation::Tanh => visitor.visit::<tanh::Tanh>(),
+        Activation::Gelu => visitor.visit::<gelu::Gelu>(),
+        Activation::GeluTanh => visitor.visit::<gelu_tanh::GeluTanh>(),
+        Activation::Silu => visitor.visit::<silu::Silu>(),
+    }
+}
+
+pub(crate) fn facts(activation: Activation) -> Facts {
+    struct Read;
+    impl Visitor for Read {
+        type Output = Facts;
+        fn visit<F: Function>(self) -> Facts {
+            F::FACTS
+        }
+    }
+    with(activation, Read)
+}
+
+/// Whether the slope follows from the output, so that a training pass need not keep the sum before
+/// the activation.
+pub(crate) fn slope_from_output(activation: Activation) -> bool {
+    facts(activation).kept == Kept::Output
+}
+
+/// Whether the slope jumps where the sum is 0.
+pub(crate) fn has_kink(activation: Activation) -> bool {
+    facts(activation).kink
+}
+
+/// Whether it is made of straight lines: a comparison and a product at most, for which registers
+/// are always left.
+pub(crate) fn is_piecewise_linear(activation: Activation) -> bool {
+    activation == Activation::Identity || has_kink(activation)
+}
+
+/// The name in CUDA C: `GELU_TANH`.
+pub(crate) fn cuda_name(activation: Activation) -> String {
+    activation.name().to_uppercase()
+}
+
+/// CUDA C: a number for each activation, and an `Activation<number>` with its functions.
+pub(crate) fn cuda_definitions() -> String {
+    let mut text = String::from("enum {");
+    for activation in Activation::ALL {
+        let _ = write!(text, " {} = {},", cuda_name(activation), activation.index());
+    }
+    text.push_str(" };\ntemplate <int ACTIVATION> struct Activation;\n");
+    for activation in Activation::ALL {
+        let (name, Facts { kept, cuda, .. }) = (cuda_name(activation), facts(activation));
+        let (from_output, argument) = if kept == Kept::Output { (true, "a") } else { (false, "z") };
+        let _ = write!(
+            text,
+            "template <> struct Activation<{name}> {{\n\
+             static constexpr bool SLOPE_FROM_OUTPUT = {from_output};\n\
+             static __device__ __forceinline__ float value(float z) {{ {} }}\n\
+             static __device__ __forceinline__ float slope(float {argument}) {{ {} }}\n}};\n",
+            cuda.value, cuda.slope
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::{activate, slope};
+
+    /// Where the output says the slope, equal outputs have equal slopes; where it does not, some do
+    /// not.
+    #[test]
+    fn slopes_follow_from_outputs_where_it_says_so() {
+        let places: Vec<f64> = (-4_000..4_000).map(|i| f64::from(i) / 1_000.0).collect();
+        for activation in Activation::ALL {
+            let mut points: Vec<(f64, f64)> =
+                places.iter().map(|&z| (activate(activation, z), slope(activation, z))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let jumps = points
+                .windows(2)
+                .any(|pair| (pair[1].0 - pair[0].0).abs() < 1e-5 && (pair[1].1 - pair[0].1).abs() > 0.05);
+            assert_eq!(jumps, !slope_from_output(activation), "{activation}");
+        }
+    }
+
+    #[test]
+    fn kinks_are_where_the_slope_jumps() {
+        for activation in Activation::ALL {
+            let jump = (slope(activation, 1e-9) - slope(activation, -1e-9)).abs();
+            assert_eq!(jump > 0.5, has_kink(activation), "{activation}");
+            let bend = (slope(activation, 0.5) - slope(activation, 1.0)).abs();
+            assert_eq!(bend < 1e-12, is_piecewise_linear(activation), "{activation}");
+        }
+    }
+
+    #[test]
+    fn cuda_has_a_number_for_each() {
+        let text = cuda_definitions();
+        assert!(text.starts_with("enum { IDENTITY = 0, RELU = 1,"), "{text}");
+        assert!(text.contains(" GELU_TANH = 6, SILU = 7, };"), "{text}");
+        assert_eq!(text.matches("SLOPE_FROM_OUTPUT = true").count(), 5, "{text}");
+        assert!(text.contains("float slope(float a) { return a * (1.0f - a); }"), "{text}");
+    }
+}

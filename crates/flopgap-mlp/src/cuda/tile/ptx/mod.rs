@@ -1,0 +1,3 @@
+//! Instructions: all inline assembly of this crate.
+
+pub(in crate::cuda) mod wgmma;

@@ -1,0 +1,57 @@
+//! Training on a GPU: the loss and the optimizer around the passes of a [`Model`](super::Model).
+//! Everything can be captured in a graph.
+
+mod adamw;
+mod loss;
+
+use flopgap_gpu::compile::Compiler;
+
+use crate::{MlpError, Network, Precision};
+
+use super::options::{Implementation, Options};
+use super::request::Request;
+use super::source::Source;
+use super::target::Target;
+
+pub use adamw::AdamW;
+pub use loss::MeanSquaredError;
+
+/// Threads of every block.
+const THREADS: u32 = 256;
+
+/// The sources. The implementation of the passes plays no part.
+fn request(network: &Network, precision: Precision, target: Target) -> Request<'_> {
+    Request { network, precision, options: Options::new(Implementation::Naive), target }
+}
+
+fn adamw_source(request: &Request<'_>) -> Source {
+    request.kernel("train/adamw.cu", "", &[])
+}
+
+fn loss_source(request: &Request<'_>, columns: usize) -> Source {
+    let constants = [("THREADS", THREADS as usize), ("COLUMNS", columns)];
+    request.kernel("train/loss.cu", "", &constants)
+}
+
+/// The sources of loss and optimizer, for a device that need not be here.
+pub fn sources(network: &Network, precision: Precision, target: Target) -> Vec<Source> {
+    let request = request(network, precision, target);
+    vec![adamw_source(&request), loss_source(&request, network.outputs())]
+}
+
+/// Compiles the kernels of loss and optimizer for a device that need not be here, and returns the
+/// name and the compiler's log (registers, spills) of each source.
+///
+/// # Errors
+/// When NVRTC is missing or refuses.
+pub fn compile_all(
+    compiler: &Compiler,
+    network: &Network,
+    precision: Precision,
+    target: Target,
+) -> Result<Vec<(String, String)>, MlpError> {
+    sources(network, precision, target)
+        .iter()
+        .map(|source| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned())))
+        .collect()
+}
