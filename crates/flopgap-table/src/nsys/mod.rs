@@ -170,11 +170,7 @@ fn listed<T>(rows: Result<Vec<T>, NsysError>) -> Result<Listed<T>, NsysError> {
 fn times<R: 'static>(start: fn(&R) -> i64, end: fn(&R) -> i64) -> [Column<R>; 3] {
     [
         int("start_ns", "When it began, in nanoseconds since the recording began.", start),
-        int(
-            "end_ns",
-            "When it ended, the sum of `start_ns` and `duration_ns`: an expression over Parquet files.",
-            end,
-        ),
+        int("end_ns", "When it ended, the sum of `start_ns` and `duration_ns`.", end),
         int(
             "duration_ns",
             "From start to end; negative where the recording says that it ended before it began.",
@@ -189,11 +185,9 @@ fn times_on_gpu<R: 'static>(at: fn(&R) -> &Placement) -> [Column<R>; 3] {
         int("start_ns", "When it began on the GPU, in nanoseconds since the recording began.", move |row| {
             at(row).start
         }),
-        int(
-            "end_ns",
-            "When it ended on the GPU, the sum of `start_ns` and `duration_ns`: an expression over Parquet files.",
-            move |row| at(row).end,
-        ),
+        int("end_ns", "When it ended on the GPU, the sum of `start_ns` and `duration_ns`.", move |row| {
+            at(row).end
+        }),
         int(
             "duration_ns",
             "From start to end; negative where the recording says that it ended before it began.",
