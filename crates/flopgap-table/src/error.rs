@@ -100,6 +100,13 @@ pub enum Error {
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] flopgap_fs::WriteError),
+    /// What a table was written to failed.
+    #[error("the table cannot be written")]
+    Output {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A table has columns that Parquet cannot hold.
     #[error("{}: the table `{table}` cannot be written as Parquet", path.display())]
     NotWritten {
@@ -182,7 +189,7 @@ impl Hint for Error {
                 Some("read it with Polars, DuckDB or pyarrow, or pass the report, trace or run itself".into())
             }
             Error::NewerParquet { .. } => Some("update flopgap, or write the file again from its source".into()),
-            Error::Arrow { .. } | Error::NotWritten { .. } => None,
+            Error::Arrow { .. } | Error::NotWritten { .. } | Error::Output { .. } => None,
         }
     }
 
