@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use flopgap_calibration::judge::JudgeError;
-use flopgap_calibration::sheet::{self, Role, Sheet, SheetError};
+use flopgap_calibration::sheet::{self, Role, Sheet, SheetError, SheetFault};
 use flopgap_calibration::{Calibration, FileError, Header};
 use flopgap_cli::{Console, Failure};
 use flopgap_graph::GraphError;
@@ -127,13 +127,13 @@ pub(crate) fn of_file(error: &FileError) -> Failure {
 /// A failure of a CSV table, with the options of this program that help.
 pub(crate) fn of_sheet(error: &SheetError) -> Failure {
     let failure = Failure::of(error);
-    match error {
-        SheetError::MissingColumns { missing, .. }
+    match &error.what {
+        SheetFault::MissingColumns { missing, .. }
             if missing.iter().any(|name| name.starts_with("analytical_")) =>
         {
             failure.hint("`--analytical FILE` adds a table of estimates")
         }
-        SheetError::MixedDevices { .. } | SheetError::NoSuchDevice { .. } => {
+        SheetFault::MixedDevices { .. } | SheetFault::NoSuchDevice { .. } => {
             failure.hint("`--machine NAME` chooses a device")
         }
         _ => failure,

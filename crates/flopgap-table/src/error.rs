@@ -208,7 +208,7 @@ impl Error {
     /// Whether there is no such file or directory.
     pub fn is_not_found(&self) -> bool {
         let (Error::Io { source, .. }
-        | Error::Ncu(flopgap_ncu::Error::Io { source, .. })
+        | Error::Ncu(flopgap_ncu::Error { what: flopgap_ncu::Fault::Io { source }, .. })
         | Error::Nsys(flopgap_nsys::Error::Io { source, .. })
         | Error::Kineto(flopgap_kineto::Error::Io { source, .. })
         | Error::Run(RunError::Io { source, .. })) = self
