@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 
-use flopgap_nsys::export::{CsvTable, csv, perfetto};
+use flopgap_nsys::export::perfetto;
 use flopgap_nsys::{Report, ReportKind, ReportTable, Rule, Trace, Units};
 use libfuzzer_sys::fuzz_target;
 
@@ -42,9 +42,6 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = trace.kernel_times(None, flopgap_nsys::Attribution::default());
         let _ = trace.kernel_times(Some("step"), flopgap_nsys::Attribution::default());
         let _ = perfetto(&trace, &mut io::sink());
-        for table in CsvTable::ALL {
-            let _ = csv(&trace, table, &mut io::sink());
-        }
         for warning in trace.warnings() {
             std::hint::black_box(warning.to_string());
         }

@@ -2,7 +2,9 @@
 //! Any file as tables: every batch has the columns of its table's schema, and the first rows are
 //! those of the whole.
 
-use flopgap_table::Source;
+use std::io;
+
+use flopgap_table::{Source, csv};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -11,6 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok(table) = source.table(&info.name) else { continue };
         let schema = table.schema();
         let Ok(batches) = table.read() else { continue };
+        let _ = csv::write(&table, &mut io::sink());
         let mut rows = 0;
         for batch in batches {
             let Ok(batch) = batch else { break };

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use flopgap_cli::Restart;
 use flopgap_hint::{Hint as _, Text, chain};
-use flopgap_ncu::{Error, LaunchView, Reader, Value};
+use flopgap_ncu::{Error, Fault, LaunchView, Reader, Value};
 use flopgap_phases::Phase;
 use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Quantity, Record};
 
@@ -139,12 +139,12 @@ impl Meter for OverNcu<'_> {
 /// The report of a marked run as a record.
 fn read(config: Config, report: &Path, quantities: &[Quantity]) -> Result<Record, MeterError> {
     let failed = |message| MeterError::Failed { message };
-    let of_reader = |error: Error| match error {
-        Error::CounterPermission { .. } => MeterError::Unavailable {
+    let of_reader = |error: Error| match error.what {
+        Fault::CounterPermission => MeterError::Unavailable {
             what: "ncu is not permitted to read the GPU's performance counters (ERR_NVGPUCTRPERM)".to_owned(),
             hint: error.hint().map(Text::into_owned),
         },
-        error => MeterError::Failed { message: chain(&error).to_string() },
+        _ => MeterError::Failed { message: chain(&error).to_string() },
     };
     let mut reader = Reader::open(report).map_err(of_reader)?;
     let mut record = Record::new(config, quantities);

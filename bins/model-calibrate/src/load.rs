@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use flopgap_calibration::judge::JudgeError;
-use flopgap_calibration::sheet::{self, Role, Sheet, SheetError};
-use flopgap_calibration::{Calibration, FileError, Header};
+use flopgap_calibration::sheet::{self, Role, Sheet, SheetError, SheetFault};
+use flopgap_calibration::{Calibration, FileError, FileFault, Header};
 use flopgap_cli::{Console, Failure};
 use flopgap_graph::GraphError;
 use flopgap_roofline::Ceilings;
@@ -50,7 +50,7 @@ pub(crate) fn empirical(
 /// The bytes of such a file.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let path = calibration_file(path);
-    fs::read(&path).map_err(|source| of_file(&FileError::Io { path, source }))
+    fs::read(&path).map_err(|source| of_file(&FileError::new(&path, FileFault::Io { source })))
 }
 
 /// Whether they are a calibration rather than a table.
@@ -116,8 +116,8 @@ fn warn_torn(calibration: &Calibration, path: &Path) {
 /// A failure of a calibration file, with the options of this program that help.
 pub(crate) fn of_file(error: &FileError) -> Failure {
     let failure = Failure::of(error);
-    match error {
-        FileError::Row { .. } | FileError::Number { .. } | FileError::Exists { .. } => {
+    match error.what {
+        FileFault::Row { .. } | FileFault::Number { .. } | FileFault::Exists => {
             failure.hint("`sweep --resume` continues a sweep")
         }
         _ => failure,
@@ -127,13 +127,13 @@ pub(crate) fn of_file(error: &FileError) -> Failure {
 /// A failure of a CSV table, with the options of this program that help.
 pub(crate) fn of_sheet(error: &SheetError) -> Failure {
     let failure = Failure::of(error);
-    match error {
-        SheetError::MissingColumns { missing, .. }
+    match &error.what {
+        SheetFault::MissingColumns { missing, .. }
             if missing.iter().any(|name| name.starts_with("analytical_")) =>
         {
             failure.hint("`--analytical FILE` adds a table of estimates")
         }
-        SheetError::MixedDevices { .. } | SheetError::NoSuchDevice { .. } => {
+        SheetFault::MixedDevices { .. } | SheetFault::NoSuchDevice { .. } => {
             failure.hint("`--machine NAME` chooses a device")
         }
         _ => failure,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_ncu::Error;
+use flopgap_ncu::{Error, Fault};
 use flopgap_sweep::is_record;
 
 use crate::PROGRAM;
@@ -44,7 +44,10 @@ fn reports_in(directory: &Path, input: &Input) -> Result<Vec<PathBuf>, Failure> 
     entries.sort();
     let (mut reports, mut others) = (Vec::new(), Vec::new());
     for path in entries {
-        let is_report = || is_record(&path) || !matches!(input.open(&path), Err(Error::NotAReport { .. }));
+        let is_report = || {
+            is_record(&path)
+                || !matches!(input.open(&path), Err(Error { what: Fault::NotAReport { .. }, .. }))
+        };
         if !path.is_dir() && is_report() { reports.push(path) } else { others.push(path) }
     }
     if reports.is_empty() {

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Failure};
-use flopgap_ncu::Error;
+use flopgap_ncu::{Error, Fault};
 use flopgap_phases::PhaseError;
 
 /// The name that errors and warnings begin with.
@@ -78,9 +78,10 @@ pub fn command() -> clap::Command {
 /// Converts an error of the libraries.
 fn failure(error: &PhaseError) -> Failure {
     let own = match error {
-        PhaseError::Report(Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. }) => {
-            "or name what separates decimals with --decimal"
-        }
+        PhaseError::Report(Error {
+            what: Fault::UndecidableNumber { .. } | Fault::ContradictoryNumber { .. },
+            ..
+        }) => "or name what separates decimals with --decimal",
         PhaseError::Contradicted { .. } => "--force shows the numbers anyway",
         _ => return Failure::of(error),
     };

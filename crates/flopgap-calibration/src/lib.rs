@@ -17,5 +17,5 @@ mod spread;
 mod testing;
 
 pub use executed::executed_flops;
-pub use file::{Calibration, FileError, Header, Writer};
+pub use file::{Calibration, FileError, FileFault, Header, Writer};
 pub use row::{Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, RowKey, Timing};

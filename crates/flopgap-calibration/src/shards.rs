@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_cluster::Shard;
 
-use crate::file::{Calibration, FileError, Header, Writer, lock_shared};
+use crate::file::{Calibration, FileError, FileFault, Header, Writer, lock_shared, not_written};
 use crate::row::{Origin, Row};
 use crate::run::{RunPlan, calibration_path};
 
@@ -55,20 +55,20 @@ pub fn shard_path(run: &Path, shard: Shard) -> PathBuf {
 /// Joins a run whose `calibration.jsonl` has its header.
 ///
 /// # Errors
-/// [`FileError::OtherOrigin`] when the run was started on another machine or with other software
-/// than `origin`; [`FileError::Locked`] when another process measures this shard or the whole run;
+/// [`FileFault::OtherOrigin`] when the run was started on another machine or with other software
+/// than `origin`; [`FileFault::Locked`] when another process measures this shard or the whole run;
 /// when a file cannot be read or written.
 pub fn join(run: &Path, shard: Shard, origin: &Origin) -> Result<Member, FileError> {
     let path = calibration_path(run);
-    let file = File::open(&path).map_err(|source| FileError::Io { path: path.clone(), source })?;
+    let file = File::open(&path).map_err(|source| FileError::new(&path, FileFault::Io { source }))?;
     lock_shared(&file, &path)?;
     let header = Calibration::read(&path)?.header;
     header.expect_origin(origin, &path)?;
     let path = shard_path(run, shard);
-    flopgap_fs::create_folder(&run.join(SHARDS))?;
+    flopgap_fs::create_folder(&run.join(SHARDS)).map_err(not_written)?;
     let (writer, torn) = match Writer::create(&path, &header) {
         Ok(writer) => (writer, false),
-        Err(FileError::Exists { .. }) => {
+        Err(FileError { what: FileFault::Exists, .. }) => {
             let (writer, found) = Writer::resume(&path, &Header { origin: origin.clone(), ..header })?;
             (writer, found.torn)
         }
@@ -80,7 +80,7 @@ pub fn join(run: &Path, shard: Shard, origin: &Origin) -> Result<Member, FileErr
 /// Reads the rows of a run and of all its shards, also while some are being measured.
 ///
 /// # Errors
-/// As [`Calibration::read`]; [`FileError::OtherOrigin`] when a shard is from another machine.
+/// As [`Calibration::read`]; [`FileFault::OtherOrigin`] when a shard is from another machine.
 pub fn gather(run: &Path, plan: &RunPlan) -> Result<Gathered, FileError> {
     let path = calibration_path(run);
     let own = Calibration::read(&path)?;
@@ -101,7 +101,7 @@ pub fn gather(run: &Path, plan: &RunPlan) -> Result<Gathered, FileError> {
 
 /// The files of shards, by name.
 fn list(directory: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let io = |source| FileError::Io { path: directory.to_owned(), source };
+    let io = |source| FileError::new(directory, FileFault::Io { source });
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -263,11 +263,11 @@ mod tests {
         let shard = |index| join(dir.path(), Shard::new(index, 2).unwrap(), &header.origin);
         let first = shard(1).unwrap();
         let second = shard(2).unwrap();
-        assert!(matches!(shard(2), Err(FileError::Locked { .. })), "one process a shard");
-        assert!(matches!(Writer::resume(&path, &header), Err(FileError::Locked { .. })));
+        assert!(matches!(shard(2), Err(FileError { what: FileFault::Locked, .. })), "one process a shard");
+        assert!(matches!(Writer::resume(&path, &header), Err(FileError { what: FileFault::Locked, .. })));
         drop((first, second));
         let whole = Writer::resume(&path, &header).unwrap();
-        assert!(matches!(shard(1), Err(FileError::Locked { .. })));
+        assert!(matches!(shard(1), Err(FileError { what: FileFault::Locked, .. })));
         drop(whole);
         shard(1).unwrap();
     }

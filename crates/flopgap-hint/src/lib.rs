@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// The text of a hint: borrowed where it is fixed, owned where it names something.
 pub type Text<'a> = Cow<'a, str>;
@@ -44,6 +45,56 @@ impl<T: Hint> Hint for Box<T> {
 
     fn kind(&self) -> ErrorKind {
         (**self).kind()
+    }
+}
+
+/// An error of a file: where, and what is wrong there. Its message begins with the place, and all
+/// else is that of `what`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFile<E> {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1, where it is in one.
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub what: E,
+}
+
+impl<E> InFile<E> {
+    /// Of a whole file.
+    pub fn new(path: impl AsRef<Path>, what: E) -> InFile<E> {
+        InFile { path: path.as_ref().to_owned(), line: None, what }
+    }
+
+    /// In a line, from 1.
+    pub fn in_line(path: impl AsRef<Path>, line: u64, what: E) -> InFile<E> {
+        InFile { line: Some(line), ..InFile::new(path, what) }
+    }
+}
+
+impl<E: Error> fmt::Display for InFile<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        write!(f, " {}", self.what)
+    }
+}
+
+impl<E: Error> Error for InFile<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.what.source()
+    }
+}
+
+impl<E: Hint> Hint for InFile<E> {
+    fn hint(&self) -> Option<Text<'_>> {
+        self.what.hint()
+    }
+
+    fn kind(&self) -> ErrorKind {
+        self.what.kind()
     }
 }
 

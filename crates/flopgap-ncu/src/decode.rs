@@ -7,7 +7,7 @@ use std::path::Path;
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use flopgap_unpack::{Compression, Meter};
 
-use crate::error::{Error, Found};
+use crate::error::{Error, Fault, Found};
 use crate::rep;
 
 /// What the decoded bytes are.
@@ -27,7 +27,7 @@ const MAX_LAYERS: usize = 3;
 
 /// Recognizes what `input` holds and unwraps it.
 pub(crate) fn open(input: Input, path: &Path) -> Result<(Content, Input), Error> {
-    let io_error = |source| Error::Io { path: path.to_path_buf(), source };
+    let io_error = |source| Error::new(path, Fault::Io { source });
     let meter = Meter::default();
     let mut input: Input = Box::new(meter.packed(input));
     for _ in 0..MAX_LAYERS {
@@ -54,7 +54,7 @@ pub(crate) fn open(input: Input, path: &Path) -> Result<(Content, Input), Error>
             _ => return Ok((Content::Text, input)),
         }
     }
-    Err(Error::NotAReport { path: path.to_path_buf(), found: Found::Nested })
+    Err(Error::new(path, Fault::NotAReport { found: Found::Nested }))
 }
 
 /// The first bytes of `input`, and an input that still begins with them.

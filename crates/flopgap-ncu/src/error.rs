@@ -2,84 +2,53 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_hint::{ErrorKind, Hint, InFile, Text};
 
 use crate::{FormatFault, NumberFormat};
 
-/// Why a report could not be read, or would have given a wrong number. Every variant names the
-/// file.
+/// Why a report could not be read, or would have given a wrong number: where, and the fault.
+pub type Error = InFile<Fault>;
+
+/// What is wrong with a report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum Fault {
     /// The file could not be opened or read.
-    #[error("{}: cannot be read", path.display())]
+    #[error("cannot be read")]
     Io {
-        /// The file.
-        path: PathBuf,
         /// The underlying I/O or decompression error.
         #[source]
         source: io::Error,
     },
     /// There is no Nsight Compute table in it.
-    #[error("{}: no Nsight Compute table found: {found}", path.display())]
+    #[error("no Nsight Compute table found: {found}")]
     NotAReport {
-        /// The file.
-        path: PathBuf,
         /// What was found instead.
         found: Found,
     },
     /// ncu lacked the permission to read hardware counters (`ERR_NVGPUCTRPERM`).
-    #[error("{}:{line}: ncu was not permitted to read the GPU's performance counters (ERR_NVGPUCTRPERM)", path.display())]
-    CounterPermission {
-        /// The file.
-        path: PathBuf,
-        /// The line with the message.
-        line: u64,
-    },
+    #[error("ncu was not permitted to read the GPU's performance counters (ERR_NVGPUCTRPERM)")]
+    CounterPermission,
     /// ncu ran but profiled no kernel.
-    #[error("{}:{line}: ncu profiled no kernel", path.display())]
-    NoKernels {
-        /// The file.
-        path: PathBuf,
-        /// The line with the message.
-        line: u64,
-    },
+    #[error("ncu profiled no kernel")]
+    NoKernels,
     /// ncu or the program under it failed before anything was printed.
-    #[error("{}:{line}: ncu reported an error: {message}", path.display())]
+    #[error("ncu reported an error: {message}")]
     ProfilerFailed {
-        /// The file.
-        path: PathBuf,
-        /// The line with the message.
-        line: u64,
         /// ncu's message.
         message: String,
     },
     /// The file does not show whether `,` or `.` separates decimals, and the two readings differ by
     /// 1000.
-    #[error(
-        "{}:{line}: `{value}` may be a whole number or have decimals, and no other value of the file decides which",
-        path.display()
-    )]
+    #[error("`{value}` may be a whole number or have decimals, and no other value of the file decides which")]
     UndecidableNumber {
-        /// The file.
-        path: PathBuf,
-        /// The line of the value.
-        line: u64,
         /// The value as printed.
         value: String,
     },
     /// Two values of one file can only be read with different decimal separators.
-    #[error(
-        "{}:{line}: `{value}` contradicts line {decided_at}, according to which {format} separates decimals",
-        path.display()
-    )]
+    #[error("`{value}` contradicts line {decided_at}, according to which {format} separates decimals")]
     ContradictoryNumber {
-        /// The file.
-        path: PathBuf,
-        /// The line of the value.
-        line: u64,
         /// The value as printed.
         value: String,
         /// The line that fixed the format.
@@ -88,10 +57,8 @@ pub enum Error {
         format: NumberFormat,
     },
     /// The bytes of a `.ncu-rep` do not follow its format.
-    #[error("{}: damaged .ncu-rep at byte {offset}: {fault}", path.display())]
+    #[error("damaged .ncu-rep at byte {offset}: {fault}")]
     DamagedReport {
-        /// The file.
-        path: PathBuf,
         /// Where.
         offset: u64,
         /// What is wrong there.
@@ -150,22 +117,22 @@ impl fmt::Display for Found {
     }
 }
 
-impl Hint for Error {
+impl Hint for Fault {
     fn hint(&self) -> Option<Text<'_>> {
         let hint = match self {
-            Error::CounterPermission { .. } => {
+            Fault::CounterPermission => {
                 "run ncu as root (or with CAP_SYS_ADMIN), or load the nvidia module with \
                  NVreg_RestrictProfilingToAdminUsers=0, then profile again"
             }
-            Error::NoKernels { .. } => {
+            Fault::NoKernels => {
                 "check that the program launches kernels in this process (`ncu --target-processes all` \
                  follows children) and that no -k or --nvtx-include filter excludes them"
             }
-            Error::ProfilerFailed { .. } => {
+            Fault::ProfilerFailed { .. } => {
                 "run the program without ncu first, then profile again and keep ncu's output with \
                  `ncu --log-file`"
             }
-            Error::NotAReport { found, .. } => match found {
+            Fault::NotAReport { found } => match found {
                 Found::SourcePage => "print the report with `ncu --page raw`",
                 Found::TextOutput => "print the report with `ncu --csv`",
                 Found::WrittenElsewhere => "read that .ncu-rep",
@@ -174,26 +141,24 @@ impl Hint for Error {
                      `LC_ALL=C ncu -i REPORT.ncu-rep --csv --page raw`"
                 }
             },
-            Error::UndecidableNumber { .. } | Error::ContradictoryNumber { .. } => {
+            Fault::UndecidableNumber { .. } | Fault::ContradictoryNumber { .. } => {
                 "print the report again with `LC_ALL=C ncu -i REPORT.ncu-rep --csv`"
             }
-            Error::DamagedReport { .. } => "copy the complete report again, or profile again",
-            Error::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => flopgap_unpack::HINT,
-            Error::Io { .. } => return None,
+            Fault::DamagedReport { .. } => "copy the complete report again, or profile again",
+            Fault::Io { source } if source.kind() == io::ErrorKind::FileTooLarge => flopgap_unpack::HINT,
+            Fault::Io { .. } => return None,
         };
         Some(hint.into())
     }
 
     fn kind(&self) -> ErrorKind {
         match self {
-            Error::NoKernels { .. } | Error::NotAReport { .. } | Error::CounterPermission { .. } => {
-                ErrorKind::Absent
-            }
-            Error::Io { .. }
-            | Error::ProfilerFailed { .. }
-            | Error::UndecidableNumber { .. }
-            | Error::ContradictoryNumber { .. }
-            | Error::DamagedReport { .. } => ErrorKind::Failed,
+            Fault::NoKernels | Fault::NotAReport { .. } | Fault::CounterPermission => ErrorKind::Absent,
+            Fault::Io { .. }
+            | Fault::ProfilerFailed { .. }
+            | Fault::UndecidableNumber { .. }
+            | Fault::ContradictoryNumber { .. }
+            | Fault::DamagedReport { .. } => ErrorKind::Failed,
         }
     }
 }

@@ -12,7 +12,7 @@ mod units;
 mod warning;
 
 pub use csv::number::NumberFormat;
-pub use error::{Error, Found};
+pub use error::{Error, Fault, Found};
 pub use flops::{
     Arithmetic, Count, Counters, FlopCounter, Flops, Instruction, Instructions, Measurement, Precision,
     Unknown,

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::csv::number::NumberFormat;
 use crate::csv::{CsvSource, Decimal};
 use crate::decode::{self, Content, Input};
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::model::{Launch, LaunchView, Layout, Strings};
 use crate::rep::RepSource;
 use crate::source::{Context, Source};
@@ -48,7 +48,7 @@ impl Options {
     /// See [`Reader::open`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<Reader, Error> {
         let path = path.as_ref();
-        let file = File::open(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
+        let file = File::open(path).map_err(|source| Error::new(path, Fault::Io { source }))?;
         self.from_reader(file, path)
     }
 
@@ -123,8 +123,8 @@ impl Reader {
     /// compressed with gzip or zstd. It is recognized by its content, never by its name.
     ///
     /// # Errors
-    /// Any [`Error`]: a file that holds no table says why ([`Error::CounterPermission`],
-    /// [`Error::NoKernels`], [`Error::ProfilerFailed`], [`Error::NotAReport`]).
+    /// Any [`Error`]: a file that holds no table says why ([`Fault::CounterPermission`],
+    /// [`Fault::NoKernels`], [`Fault::ProfilerFailed`], [`Fault::NotAReport`]).
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         Options::default().open(path)
     }
@@ -145,8 +145,8 @@ impl Reader {
     /// apart in the file come as two launches, with a warning; [`read`] joins them.
     ///
     /// # Errors
-    /// [`Error::Io`], and what would give a wrong number: [`Error::UndecidableNumber`],
-    /// [`Error::ContradictoryNumber`], [`Error::DamagedReport`]. After an error there are no more
+    /// [`Fault::Io`], and what would give a wrong number: [`Fault::UndecidableNumber`],
+    /// [`Fault::ContradictoryNumber`], [`Fault::DamagedReport`]. After an error there are no more
     /// launches.
     pub fn next_launch(&mut self) -> Result<Option<LaunchView<'_>>, Error> {
         if self.failed {

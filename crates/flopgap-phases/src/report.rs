@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flopgap_kernels::Classifier;
 use flopgap_ncu::{
-    Arithmetic, Error, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
+    Arithmetic, Error, Fault, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
     Unknown,
 };
 use rustc_hash::FxHashMap;
@@ -83,7 +83,7 @@ impl Recording {
     /// Every other error of `result`.
     pub fn or_empty(result: Result<Recording, PhaseError>, path: &Path) -> Result<Recording, PhaseError> {
         match result {
-            Err(PhaseError::Report(Error::NoKernels { .. })) => Ok(Recording::new(path)),
+            Err(PhaseError::Report(Error { what: Fault::NoKernels, .. })) => Ok(Recording::new(path)),
             result => result,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flopgap_ncu::{Dim3, Error, LaunchView, Reader, Symbol};
+use flopgap_ncu::{Dim3, Error, Fault, LaunchView, Reader, Symbol};
 use rustc_hash::FxHashMap;
 
 use crate::{LaunchName, Phase, PhaseError};
@@ -26,7 +26,7 @@ impl Sequence {
     pub fn read(reader: Result<Reader, Error>, path: &Path) -> Result<Sequence, PhaseError> {
         let mut sequence = Sequence { path: path.to_owned(), bases: Vec::new(), launches: Vec::new() };
         let mut reader = match reader {
-            Err(Error::NoKernels { .. }) => return Ok(sequence),
+            Err(Error { what: Fault::NoKernels, .. }) => return Ok(sequence),
             reader => reader?,
         };
         let mut slots: FxHashMap<Symbol, usize> = FxHashMap::default();

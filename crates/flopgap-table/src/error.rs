@@ -100,6 +100,13 @@ pub enum Error {
     /// A file could not be written.
     #[error(transparent)]
     Write(#[from] flopgap_fs::WriteError),
+    /// What a table was written to failed.
+    #[error("the table cannot be written")]
+    Output {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A table has columns that Parquet cannot hold.
     #[error("{}: the table `{table}` cannot be written as Parquet", path.display())]
     NotWritten {
@@ -182,7 +189,7 @@ impl Hint for Error {
                 Some("read it with Polars, DuckDB or pyarrow, or pass the report, trace or run itself".into())
             }
             Error::NewerParquet { .. } => Some("update flopgap, or write the file again from its source".into()),
-            Error::Arrow { .. } | Error::NotWritten { .. } => None,
+            Error::Arrow { .. } | Error::NotWritten { .. } | Error::Output { .. } => None,
         }
     }
 
@@ -201,7 +208,7 @@ impl Error {
     /// Whether there is no such file or directory.
     pub fn is_not_found(&self) -> bool {
         let (Error::Io { source, .. }
-        | Error::Ncu(flopgap_ncu::Error::Io { source, .. })
+        | Error::Ncu(flopgap_ncu::Error { what: flopgap_ncu::Fault::Io { source }, .. })
         | Error::Nsys(flopgap_nsys::Error::Io { source, .. })
         | Error::Kineto(flopgap_kineto::Error::Io { source, .. })
         | Error::Run(RunError::Io { source, .. })) = self

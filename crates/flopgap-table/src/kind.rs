@@ -86,7 +86,9 @@ impl Kind {
                 Ok(_) => Ok(Kind::Ncu),
                 Err(Error::Nsys(flopgap_nsys::Error::NotExported { .. })) => Ok(Kind::Recording),
                 // It is one; why nothing is in it is for its reader to say.
-                Err(Error::Ncu(error)) if !matches!(error, flopgap_ncu::Error::Io { .. }) => Ok(Kind::Ncu),
+                Err(Error::Ncu(error)) if !matches!(error.what, flopgap_ncu::Fault::Io { .. }) => {
+                    Ok(Kind::Ncu)
+                }
                 Err(error) => Err(error),
             },
         }

@@ -5,6 +5,7 @@ mod bench;
 #[cfg(feature = "calibration")]
 mod calibration;
 mod column;
+pub mod csv;
 mod decompressed;
 mod dictionary;
 mod error;

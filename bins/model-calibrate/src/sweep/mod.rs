@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, PlannedRow, RunPlan};
-use flopgap_calibration::{Calibration, FileError, Header, Origin, Row, Writer, shards};
+use flopgap_calibration::{Calibration, FileError, FileFault, Header, Origin, Row, Writer, shards};
 use flopgap_cli::{Console, Exit, Failure, Termination};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
@@ -207,7 +207,9 @@ fn reopened<T>(open: impl Fn() -> Result<T, FileError>) -> Result<T, Failure> {
     let begin = Instant::now();
     loop {
         match open() {
-            Err(FileError::Locked { .. }) if begin.elapsed() < PATIENCE => thread::sleep(PATIENCE / 20),
+            Err(FileError { what: FileFault::Locked, .. }) if begin.elapsed() < PATIENCE => {
+                thread::sleep(PATIENCE / 20);
+            }
             opened => return opened.map_err(|error| of_file(&error)),
         }
     }

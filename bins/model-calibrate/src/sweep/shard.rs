@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use flopgap_calibration::run::{RunError, RunPlan, calibration_path};
 use flopgap_calibration::shards::{self, Member};
-use flopgap_calibration::{Calibration, FileError, Header, Writer};
+use flopgap_calibration::{Calibration, FileError, FileFault, Header, Writer};
 use flopgap_cli::{Console, Failure};
 use flopgap_cluster::Shard;
 
@@ -73,8 +73,8 @@ fn engines(
             Header { references: engines.references(), ..Header::new(engines.origin.clone(), ceilings) };
         match Writer::create(&path, &header) {
             // Locked by a process that has joined this very moment.
-            Ok(_) | Err(FileError::Locked { .. }) => return Ok(engines),
-            Err(FileError::Exists { .. }) => {}
+            Ok(_) | Err(FileError { what: FileFault::Locked, .. }) => return Ok(engines),
+            Err(FileError { what: FileFault::Exists, .. }) => {}
             Err(error) => return Err(of_file(&error)),
         }
     }

@@ -1,18 +1,15 @@
 //! `flopgap nsys export`: the trace for other tools.
 
-#[cfg(feature = "parquet")]
-mod parquet;
+mod tables;
 
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use flopgap_cli::{Console, Exit, Failure};
-use flopgap_fs::{WriteError, create_folder, write_atomic_with};
-use flopgap_hint::Hint as _;
-use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
-use flopgap_nsys::{Error, Trace};
-use flopgap_report::table::WithoutFormulas;
+use flopgap_fs::{WriteError, write_atomic_with};
+use flopgap_nsys::Error;
+use flopgap_nsys::export::{left_out, perfetto};
 
 use crate::opening::{Opener, is_kineto};
 use crate::{PROGRAM, failure, warn_all};
@@ -33,9 +30,8 @@ pub(crate) struct Arguments {
     /// and parquet [default: standard output, except for parquet].
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write only this table. Of csv, to standard output: `kernels`, `copies`, `sets`, `graphs`,
-    /// `api`, `nvtx`, `os`, `cpu_faults`, `gpu_faults` or `overhead`. Of parquet, into the
-    /// directory: `kernels`, `copies`, `memsets`, `graphs`, `ranges`, `api_calls`, `os_calls`, ...
+    /// Write only this table: `kernels`, `copies`, `memsets`, `graphs`, `ranges`, `api_calls`,
+    /// `os_calls`, `profiler_overheads`, `cpu_faults`, `gpu_faults`, `synchronizations`, ...
     #[arg(long, value_name = "TABLE")]
     table: Option<String>,
 }
@@ -53,6 +49,9 @@ enum To {
     #[cfg(feature = "parquet")]
     Parquet,
 }
+
+/// What a timeline does not show and the tables have.
+const ONLY_IN_TABLES: &str = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
 
 /// Either side of a copy from a trace to a file can fail.
 enum Either {
@@ -75,11 +74,15 @@ impl From<Either> for Failure {
     }
 }
 
-/// Which side failed when `path` was written.
-fn either(path: &Path, error: Error) -> Either {
-    match error {
-        Error::Output { source } => Either::Write(WriteError::new(path, source)),
-        error => Either::Read(error),
+impl To {
+    /// How the names of files end.
+    fn ending(self) -> &'static str {
+        match self {
+            To::Perfetto => "json",
+            To::Csv | To::CsvEscaped => "csv",
+            #[cfg(feature = "parquet")]
+            To::Parquet => "parquet",
+        }
     }
 }
 
@@ -89,52 +92,44 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         flopgap_cli::check_ending(path, &["json"])
             .map_err(|why| Failure::new(format!("{}: {why}", path.display())).exit(Exit::Usage))?;
     }
-    let table = match (arguments.format, &arguments.table, &arguments.output) {
+    match (arguments.format, &arguments.table, &arguments.output) {
         (To::Perfetto, Some(_), _) => {
             return usage("--table is for tables: a timeline has everything in it");
         }
         (To::Csv | To::CsvEscaped, None, None) => return usage("csv needs --table or --output"),
-        (To::Csv | To::CsvEscaped, Some(_), Some(_)) => {
-            return usage("--table of csv goes to standard output: leave out --output");
-        }
-        (To::Csv | To::CsvEscaped, Some(name), None) => {
-            Some(name.parse::<CsvTable>().map_err(|error| Failure::of(&error).exit(Exit::Usage))?)
-        }
         #[cfg(feature = "parquet")]
         (To::Parquet, _, None) => return usage("parquet needs --output: a directory"),
-        _ => None,
-    };
+        _ => {}
+    }
     if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
         return kineto(arguments, opener.console());
     }
     let trace = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.format, &arguments.output) {
-        #[cfg(feature = "parquet")]
-        (To::Parquet, Some(folder)) => {
-            parquet::export(trace.path(), arguments.table.as_deref(), folder, opener.console())?;
-            if arguments.table.is_none() {
-                parquet::only_in_csv(&trace);
-            }
-        }
         (To::Perfetto, Some(path)) => {
             write_atomic_with(path, |file| {
-                perfetto(&trace, file).map(drop).map_err(|error| either(path, error))
+                perfetto(&trace, file).map(drop).map_err(|error| match error {
+                    Error::Output { source } => Either::Write(WriteError::new(path, source)),
+                    error => Either::Read(error),
+                })
             })?;
             opener.console().note(format_args!("wrote {}", path.display()));
         }
-        (to, Some(folder)) => all_tables(&trace, folder, to, opener.console())?,
-        (to, None) => match table {
-            Some(table) => to_stdout(|out| write_table(&trace, table, to, out).map(drop))?,
-            None => to_stdout(|out| perfetto(&trace, out).map(drop))?,
-        },
+        (To::Perfetto, None) => to_stdout(|out| match perfetto(&trace, out) {
+            Err(Error::Output { source }) => Err(Failure::output(source)),
+            other => other.map(drop).map_err(|error| failure(&error)),
+        })?,
+        _ => tables::export(trace.path(), arguments, opener.console())?,
     }
     if arguments.table.is_none() {
         for (table, rows) in left_out(&trace).map_err(|error| failure(&error))? {
-            let rows = counted(rows);
-            flopgap_cli::note(
-                PROGRAM,
-                format!("not exported: {rows} of {table}, which this program does not read"),
-            );
+            if arguments.format == To::Perfetto || table != ONLY_IN_TABLES {
+                let rows = counted(rows);
+                flopgap_cli::note(
+                    PROGRAM,
+                    format!("not exported: {rows} of {table}, which this program does not read"),
+                );
+            }
         }
     }
     warn_all(&trace);
@@ -142,22 +137,12 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
 }
 
 /// What of a trace of `torch.profiler` is exported.
-#[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "nothing is written"))]
 fn kineto(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let path = arguments.trace.display();
     let (message, hint) = match arguments.format {
-        #[cfg(feature = "parquet")]
-        To::Parquet => match &arguments.output {
-            Some(folder) if arguments.trace.is_file() => {
-                return parquet::export(&arguments.trace, arguments.table.as_deref(), folder, console);
-            }
-            _ => ("is a directory", "export each trace in it, into a directory of its own"),
-        },
         To::Perfetto => ("is a timeline for Perfetto as it is", "open the file at ui.perfetto.dev"),
-        To::Csv | To::CsvEscaped => (
-            "is a trace of torch.profiler, and these CSV tables are of exports of nsys",
-            "`kernels` and `passes` print CSV with --format csv; `flopgap.read` in Python gives every table",
-        ),
+        _ if arguments.trace.is_file() => return tables::export(&arguments.trace, arguments, console),
+        _ => ("is a directory", "export each trace in it, into a directory of its own"),
     };
     Err(Failure::new(format!("{path} {message}")).hint(hint).exit(Exit::Absent))
 }
@@ -167,52 +152,10 @@ fn counted(rows: u64) -> String {
     if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
 }
 
-/// Writes a table in either kind of CSV; how many rows it has.
-fn write_table(trace: &Trace, table: CsvTable, to: To, out: &mut impl Write) -> Result<u64, Error> {
-    if to != To::CsvEscaped {
-        return csv(trace, table, out);
-    }
-    let mut escaped = WithoutFormulas::new(BufWriter::new(out));
-    let rows = csv(trace, table, &mut escaped)?;
-    let flushed = escaped.finish().and_then(|mut out| out.flush());
-    flushed.map_err(|source| Error::Output { source }).map(|()| rows)
-}
-
-/// One file for each table that the trace has.
-fn all_tables(trace: &Trace, folder: &Path, to: To, console: Console) -> Result<(), Failure> {
-    create_folder(folder).map_err(Either::Write)?;
-    let mut written = 0;
-    for table in CsvTable::ALL {
-        let path = folder.join(format!("{}.csv", table.name()));
-        let rows = write_atomic_with(&path, |file| {
-            write_table(trace, table, to, file).map_err(|error| either(&path, error))
-        });
-        match rows {
-            Ok(rows) => {
-                console.note(format_args!("{} in {}", counted(rows), path.display()));
-                written += 1;
-            }
-            Err(Either::Read(error)) if error.is_absence() => {
-                flopgap_cli::note(PROGRAM, format!("SKIPPED {}: {error}", table.name()));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if written == 0 {
-        let message = format!("{}: none of the tables is in the trace", trace.path().display());
-        return Err(Failure::new(message).exit(Exit::Absent));
-    }
-    Ok(())
-}
-
 fn to_stdout(
-    write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> Result<(), Error>,
+    write: impl FnOnce(&mut BufWriter<io::StdoutLock<'static>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    match write(&mut out) {
-        Ok(()) => out.flush().map_err(Failure::output),
-        // A reader that closes the pipe early is not an error.
-        Err(Error::Output { source }) => Err(Failure::output(source)),
-        Err(error) => Err(failure(&error)),
-    }
+    write(&mut out)?;
+    out.flush().map_err(Failure::output)
 }

@@ -6,11 +6,10 @@ use std::path::Path;
 use flopgap_cli::{Exit, Failure};
 use flopgap_hint::chain;
 use flopgap_report::table::Table;
-use flopgap_table::parquet::DERIVED;
 use polars::error::PolarsError;
 use polars::io::HiveOptions;
 use polars::prelude::{
-    DataFrame, DataType, Engine, Expr, Field, LazyFrame, PlRefPath, ScanArgsParquet, Schema, coalesce, col,
+    DataFrame, DataType, Engine, Expr, Field, LazyFrame, PlRefPath, ScanArgsParquet, Schema, col,
 };
 use polars::sql::SQLContext;
 
@@ -84,31 +83,8 @@ impl DataSet {
         Ok(schema.iter_names().map(ToString::to_string).collect())
     }
 
-    /// A table as the engine reads it, with the column that follows from others and is not stored.
+    /// The files of a table: the run is a column of texts, whatever its name looks like.
     fn scan(&self, table: &str) -> Result<LazyFrame, PolarsError> {
-        let mut stored = self.scan_stored(table, None)?;
-        let schema = stored.collect_schema()?;
-        let (derived, sum_of) = DERIVED;
-        let is_whole = |name: &str| schema.get(name) == Some(&DataType::Int64);
-        if !sum_of.into_iter().all(is_whole) {
-            return Ok(stored);
-        }
-        // A file stores it where it is not that sum in every row.
-        let mut columns = Schema::with_capacity(schema.len());
-        for (name, kind) in schema.iter().filter(|(name, _)| !["run", derived].contains(&name.as_str())) {
-            columns.with_column(name.clone(), kind.clone());
-            if name.as_str() == sum_of[0] {
-                columns.with_column(derived.into(), DataType::Int64);
-            }
-        }
-        let [a, b] = sum_of.map(col);
-        let value = coalesce(&[col(derived), a + b]).alias(derived);
-        Ok(self.scan_stored(table, Some(columns))?.with_columns([value]))
-    }
-
-    /// The files of a table: the run is a column of texts, whatever its name looks like. With a
-    /// schema, a column that a file does not have is null.
-    fn scan_stored(&self, table: &str, schema: Option<Schema>) -> Result<LazyFrame, PolarsError> {
         let path = PlRefPath::try_from_pathbuf(self.layout.root.join(table))?;
         let run = Schema::from_iter([Field::new("run".into(), DataType::String)]);
         let hive_options = HiveOptions {
@@ -119,13 +95,7 @@ impl DataSet {
         };
         LazyFrame::scan_parquet(
             path,
-            ScanArgsParquet {
-                hive_options,
-                glob: false,
-                allow_missing_columns: schema.is_some(),
-                schema: schema.map(Into::into),
-                ..ScanArgsParquet::default()
-            },
+            ScanArgsParquet { hive_options, glob: false, ..ScanArgsParquet::default() },
         )
     }
 

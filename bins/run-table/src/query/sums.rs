@@ -6,7 +6,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
-use flopgap_table::parquet::DERIVED;
 use parquet::basic::Type;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
@@ -43,21 +42,11 @@ fn add_bounds(path: &Path, columns: &[&str], bounds: &mut [Option<i128>]) -> Res
 /// The largest size of a value of a column: 0 of one that is not of whole numbers, none where it is
 /// not known.
 fn largest_in(group: &RowGroupMetaData, column: &str) -> Option<i128> {
-    let chunk = |column: &str| {
-        let is_it = |chunk: &&ColumnChunkMetaData| {
-            let parts = chunk.column_path().parts();
-            parts.len() == 1 && parts[0] == *column && chunk.column_type() == Type::INT64
-        };
-        group.columns().iter().find(is_it)
+    let is_it = |chunk: &&ColumnChunkMetaData| {
+        let parts = chunk.column_path().parts();
+        parts.len() == 1 && parts[0] == *column && chunk.column_type() == Type::INT64
     };
-    let size = |chunk| largest(chunk).map(i128::from);
-    let (derived, [a, b]) = DERIVED;
-    match (chunk(column), chunk(a), chunk(b)) {
-        (Some(chunk), ..) => size(chunk),
-        // What is not stored is the sum of two others.
-        (None, Some(a), Some(b)) if column == derived => size(a)?.checked_add(size(b)?),
-        _ => Some(0),
-    }
+    group.columns().iter().find(is_it).map_or(Some(0), |chunk| largest(chunk).map(i128::from))
 }
 
 /// The largest size of a value; 0 where all are null, none where the file does not say.

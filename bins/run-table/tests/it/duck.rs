@@ -17,10 +17,7 @@ for table in os.listdir(root):
         continue
     source = f"read_parquet('{root}/{table}/*/*.parquet', hive_partitioning = true, hive_types = {{'run': varchar}})"
     columns = [(row[0], row[1]) for row in duckdb.sql(f"describe select * from {source}").fetchall()]
-    names = [name for name, _ in columns]
     chosen = [f'"{name}"::hugeint as "{name}"' if kind == "BIGINT" else f'"{name}"' for name, kind in columns]
-    if "start_ns" in names and "duration_ns" in names and "end_ns" not in names:
-        chosen.append("start_ns::hugeint + duration_ns::hugeint as end_ns")
     duckdb.sql(f"create view {table} as select {', '.join(chosen)} from {source}")
 text = lambda value: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 for line in sys.stdin:

@@ -17,7 +17,8 @@ use std::time::SystemTime;
 use flopgap_roofline::Ceilings;
 use serde::{Deserialize, Serialize};
 
-pub use error::FileError;
+pub(crate) use error::not_written;
+pub use error::{FileError, FileFault};
 pub use origin::OriginDifference;
 pub use writer::Writer;
 pub(crate) use writer::lock_shared;
@@ -67,12 +68,12 @@ impl Header {
     /// errors.
     ///
     /// # Errors
-    /// [`FileError::OtherOrigin`].
+    /// [`FileFault::OtherOrigin`].
     pub fn expect_origin(&self, ours: &Origin, path: &Path) -> Result<(), FileError> {
         let theirs = &self.origin;
         let differences = theirs.machine_differences(ours);
         match differences.into_iter().chain(theirs.version_differences(ours)).next() {
-            Some(difference) => Err(FileError::OtherOrigin { path: path.to_owned(), difference }),
+            Some(difference) => Err(FileError::new(path, FileFault::OtherOrigin { difference })),
             None => Ok(()),
         }
     }
@@ -98,7 +99,7 @@ impl Calibration {
     /// When it cannot be read, is not a calibration, was written by a newer version, or has a line
     /// that is not a row or whose numbers cannot be measurements.
     pub fn read(path: &Path) -> Result<Calibration, FileError> {
-        let bytes = fs::read(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+        let bytes = fs::read(path).map_err(|source| FileError::new(path, FileFault::Io { source }))?;
         Calibration::parse(&bytes, path)
     }
 
@@ -125,11 +126,11 @@ impl Calibration {
         let bytes = if compressed {
             let level = 19;
             zstd::encode_all(text.as_bytes(), level)
-                .map_err(|source| FileError::Io { path: path.to_owned(), source })?
+                .map_err(|source| FileError::new(path, FileFault::Io { source }))?
         } else {
             text.into_bytes()
         };
-        Ok(flopgap_fs::write_atomic(path, &bytes)?)
+        flopgap_fs::write_atomic(path, &bytes).map_err(not_written)
     }
 }
 
@@ -163,7 +164,7 @@ impl Contents {
         let mut lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n');
         let Some(first) = lines.next() else {
             return Err(match bytes {
-                [] => FileError::Empty { path: path.to_owned() },
+                [] => FileError::new(path, FileFault::Empty),
                 // A header that was cut off, or another kind of file.
                 cut => header_error(cut, path),
             });
@@ -171,19 +172,19 @@ impl Contents {
         let header = read_header(first, path)?;
         let mut rows = Vec::new();
         for (index, line) in lines.enumerate() {
-            rows.push(read_row(line, index + 2, path)?);
+            rows.push(read_row(line, index as u64 + 2, path)?);
         }
         Ok(Contents { header, rows, torn: whole < bytes.len(), whole: whole as u64 })
     }
 }
 
 fn unpack(bytes: &[u8], path: &Path) -> Result<Vec<u8>, FileError> {
-    let io = |source| FileError::Compressed { path: path.to_owned(), source };
+    let io = |source| FileError::new(path, FileFault::Compressed { source });
     let decoder = zstd::Decoder::new(bytes).map_err(io)?;
     let mut unpacked = Vec::new();
     decoder.take(LARGEST + 1).read_to_end(&mut unpacked).map_err(io)?;
     if unpacked.len() as u64 > LARGEST {
-        return Err(FileError::TooLarge { path: path.to_owned(), largest: LARGEST });
+        return Err(FileError::new(path, FileFault::TooLarge { largest: LARGEST }));
     }
     Ok(unpacked)
 }
@@ -199,20 +200,15 @@ fn read_header(line: &[u8], path: &Path) -> Result<Header, FileError> {
     // The version is read on its own first: a newer header may have any other fields.
     let Ok(kind) = serde_json::from_slice::<Kind>(line) else { return Err(header_error(line, path)) };
     if kind.format != FORMAT || kind.version == 0 || kind.version > VERSION {
-        return Err(FileError::Version { path: path.to_owned(), format: kind.format, version: kind.version });
+        return Err(FileError::new(path, FileFault::Version { format: kind.format, version: kind.version }));
     }
-    let header: Header = serde_json::from_slice(line).map_err(|error| FileError::NotACalibration {
-        path: path.to_owned(),
-        reason: error::in_line(&error),
+    let header: Header = serde_json::from_slice(line).map_err(|error| {
+        FileError::new(path, FileFault::NotACalibration { reason: error::in_line(&error) })
     })?;
     for (name, &nanoseconds) in &header.references {
         if !(nanoseconds.is_finite() && nanoseconds > 0.0) {
-            return Err(FileError::Number {
-                path: path.to_owned(),
-                line: 1,
-                what: format!("the reference `{name}`"),
-                value: nanoseconds,
-            });
+            let what = format!("the reference `{name}`");
+            return Err(FileError::in_line(path, 1, FileFault::Number { what, value: nanoseconds }));
         }
     }
     Ok(header)
@@ -223,21 +219,19 @@ fn header_error(line: &[u8], path: &Path) -> FileError {
         Ok(_) => "the first line has no `format` and `version`".to_owned(),
         Err(_) => "the first line is not JSON".to_owned(),
     };
-    FileError::NotACalibration { path: path.to_owned(), reason }
+    FileError::new(path, FileFault::NotACalibration { reason })
 }
 
-fn read_row(bytes: &[u8], line: usize, path: &Path) -> Result<Row, FileError> {
+fn read_row(bytes: &[u8], line: u64, path: &Path) -> Result<Row, FileError> {
     let row: Row = serde_json::from_slice(bytes).map_err(|error| {
-        if serde_json::from_slice::<Kind>(bytes).is_ok() {
-            FileError::SecondHeader { path: path.to_owned(), line }
-        } else {
-            FileError::Row { path: path.to_owned(), line, reason: error::in_line(&error) }
-        }
+        let is_header = serde_json::from_slice::<Kind>(bytes).is_ok();
+        let row = || FileFault::Row { reason: error::in_line(&error) };
+        FileError::in_line(path, line, if is_header { FileFault::SecondHeader } else { row() })
     })?;
     match row.measurement.fault() {
         None => Ok(row),
         Some((what, value)) => {
-            Err(FileError::Number { path: path.to_owned(), line, what: what.to_owned(), value })
+            Err(FileError::in_line(path, line, FileFault::Number { what: what.to_owned(), value }))
         }
     }
 }

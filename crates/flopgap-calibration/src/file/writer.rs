@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_fs::WriteError;
 
-use super::{Calibration, Contents, FileError, Header, ZSTD, line};
+use super::{Calibration, Contents, FileError, FileFault, Header, ZSTD, line, not_written};
 use crate::row::Row;
 
 /// A calibration file that is being filled. One process writes to a file at a time.
@@ -22,8 +22,8 @@ impl Writer {
     /// # Errors
     /// When the file exists, or cannot be written.
     pub fn create(path: &Path, header: &Header) -> Result<Writer, FileError> {
-        if !flopgap_fs::write_new(path, line(header).as_bytes())? {
-            return Err(FileError::Exists { path: path.to_owned() });
+        if !flopgap_fs::write_new(path, line(header).as_bytes()).map_err(not_written)? {
+            return Err(FileError::new(path, FileFault::Exists));
         }
         let file = OpenOptions::new().append(true).open(path).map_err(|source| write_error(path, source))?;
         lock(&file, path)?;
@@ -37,13 +37,13 @@ impl Writer {
     /// is being written to by another process, or was measured on another machine or with other
     /// software than `header` says.
     pub fn resume(path: &Path, header: &Header) -> Result<(Writer, Calibration), FileError> {
-        let io = |source| FileError::Io { path: path.to_owned(), source };
+        let io = |source| FileError::new(path, FileFault::Io { source });
         let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(io)?;
         lock(&file, path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         if bytes.starts_with(&ZSTD) {
-            return Err(FileError::Packed { path: path.to_owned() });
+            return Err(FileError::new(path, FileFault::Packed));
         }
         let contents = Contents::parse(&bytes, path)?;
         contents.header.expect_origin(&header.origin, path)?;
@@ -62,7 +62,7 @@ impl Writer {
     /// When it cannot be written, or its numbers cannot have been measured.
     pub fn append(&mut self, row: &Row) -> Result<(), FileError> {
         if let Some((what, value)) = row.measurement.fault() {
-            return Err(FileError::NotWritten { path: self.path.clone(), what, value });
+            return Err(FileError::new(&self.path, FileFault::NotWritten { what, value }));
         }
         // One call of the system for a line: what is torn is the end of the file.
         self.file.write_all(line(row).as_bytes()).map_err(|source| write_error(&self.path, source))
@@ -78,7 +78,7 @@ impl Writer {
 }
 
 fn write_error(path: &Path, source: io::Error) -> FileError {
-    FileError::Write(WriteError::new(path, source))
+    not_written(WriteError::new(path, source))
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), FileError> {
@@ -91,11 +91,10 @@ pub(crate) fn lock_shared(file: &File, path: &Path) -> Result<(), FileError> {
 }
 
 fn locked(taken: io::Result<bool>, path: &Path) -> Result<(), FileError> {
-    let path = path.to_owned();
     match taken {
         Ok(true) => Ok(()),
-        Ok(false) => Err(FileError::Locked { path }),
-        Err(source) => Err(FileError::Io { path, source }),
+        Ok(false) => Err(FileError::new(path, FileFault::Locked)),
+        Err(source) => Err(FileError::new(path, FileFault::Io { source })),
     }
 }
 

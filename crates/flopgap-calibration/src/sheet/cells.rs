@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ::csv::StringRecord;
 
-use super::{SheetError, Values};
+use super::{SheetError, SheetFault, Values};
 
 /// The purpose of reading a table, which decides the required columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +38,11 @@ pub(super) struct Columns {
 
 impl Columns {
     pub(super) fn of(header: &StringRecord, path: &Path, role: Role) -> Result<Columns, SheetError> {
-        let path = || path.to_owned();
         let mut by_name = BTreeMap::new();
         let mut identity = Vec::new();
         for (index, name) in header.iter().enumerate() {
             if by_name.insert(name.to_owned(), index).is_some() {
-                return Err(SheetError::DuplicateColumn { path: path(), column: name.to_owned() });
+                return Err(SheetError::new(path, SheetFault::DuplicateColumn { column: name.to_owned() }));
             }
             let value = name.starts_with("empirical_")
                 || name.starts_with("analytical_")
@@ -60,7 +59,7 @@ impl Columns {
             .collect();
         if !missing.is_empty() {
             let found = header.iter().map(str::to_owned).collect();
-            return Err(SheetError::MissingColumns { path: path(), missing, found });
+            return Err(SheetError::new(path, SheetFault::MissingColumns { missing, found }));
         }
         Ok(Columns { by_name, identity })
     }
@@ -95,13 +94,8 @@ impl Cells<'_> {
     }
 
     pub(super) fn wrong(&self, column: &str, expected: &'static str) -> SheetError {
-        SheetError::Cell {
-            path: self.path.to_owned(),
-            line: self.line,
-            column: column.to_owned(),
-            text: self.text(column).unwrap_or_default().to_owned(),
-            expected,
-        }
+        let (column, text) = (column.to_owned(), self.text(column).unwrap_or_default().to_owned());
+        SheetError::in_line(self.path, self.line, SheetFault::Cell { column, text, expected })
     }
 
     /// A number of at least 0.

@@ -1,85 +1,62 @@
 //! Errors of CSV tables.
 
 use std::io;
-use std::path::PathBuf;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_hint::{ErrorKind, Hint, InFile, Text};
 
-/// An error of reading or joining CSV tables.
+/// An error of reading or joining CSV tables: where, and the fault.
+pub type SheetError = InFile<SheetFault>;
+
+/// What is wrong with a CSV table.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SheetError {
+pub enum SheetFault {
     /// The file cannot be read.
-    #[error("{}: cannot be read", path.display())]
+    #[error("cannot be read")]
     Io {
-        /// The file.
-        path: PathBuf,
         /// The underlying I/O error.
         source: io::Error,
     },
     /// The file is empty, or has only a header.
-    #[error("{}: {what}", path.display())]
+    #[error("{what}")]
     Empty {
-        /// The file.
-        path: PathBuf,
         /// `the file is empty`, `no rows below the header`.
         what: &'static str,
     },
     /// The file is not CSV.
-    #[error("{}:{line}: not CSV: {reason}", path.display())]
+    #[error("not CSV: {reason}")]
     Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
         /// What is wrong.
         reason: String,
     },
     /// Columns are missing.
-    #[error("{}: missing columns: {}; the file has: {}", path.display(), missing.join(", "), found.join(", "))]
+    #[error("missing columns: {}; the file has: {}", missing.join(", "), found.join(", "))]
     MissingColumns {
-        /// The file.
-        path: PathBuf,
         /// The missing columns.
         missing: Vec<String>,
         /// The columns of the file.
         found: Vec<String>,
     },
     /// Two columns have the same name.
-    #[error("{}: two columns are named `{column}`", path.display())]
+    #[error("two columns are named `{column}`")]
     DuplicateColumn {
-        /// The file.
-        path: PathBuf,
         /// Their name.
         column: String,
     },
     /// A row has more or fewer fields than the header.
-    #[error("{}:{line}: {found} fields; the header has {expected}", path.display())]
+    #[error("{found} fields; the header has {expected}")]
     Fields {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
         /// Fields of the row.
         found: u64,
         /// Fields of the header.
         expected: u64,
     },
     /// A second header among the rows.
-    #[error("{}:{line}: second header: the file holds two tables", path.display())]
-    SecondHeader {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-    },
+    #[error("second header: the file holds two tables")]
+    SecondHeader,
     /// A cell is invalid.
-    #[error("{}:{line}: {column} is `{text}`; {expected}", path.display())]
+    #[error("{column} is `{text}`; {expected}")]
     Cell {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
         /// The column.
         column: String,
         /// The cell.
@@ -88,48 +65,36 @@ pub enum SheetError {
         expected: &'static str,
     },
     /// The rows are from several devices, and none was chosen.
-    #[error("{}: rows from {} devices: {}", path.display(), devices.len(), listed(devices))]
+    #[error("rows from {} devices: {}", devices.len(), listed(devices))]
     MixedDevices {
-        /// The file.
-        path: PathBuf,
         /// The devices and how many rows each has.
         devices: Vec<(String, usize)>,
     },
     /// No row is from the requested device.
-    #[error("{}: no rows from device `{device}`; the file has {}", path.display(), listed(devices))]
+    #[error("no rows from device `{device}`; the file has {}", listed(devices))]
     NoSuchDevice {
-        /// The file.
-        path: PathBuf,
         /// The requested device.
         device: String,
         /// The devices and how many rows each has.
         devices: Vec<(String, usize)>,
     },
     /// A row is estimated twice.
-    #[error("{}:{line}: estimates the same row as line {first}: {label}", path.display())]
+    #[error("estimates the same row as line {first}: {label}")]
     Duplicate {
-        /// The file.
-        path: PathBuf,
-        /// The second line, from 1.
-        line: u64,
         /// The first line, from 1.
         first: u64,
         /// What both estimate.
         label: String,
     },
     /// The tables share no column that identifies a row.
-    #[error("{}: none of the columns that identify measurements: {}", path.display(), wanted.join(", "))]
+    #[error("none of the columns that identify measurements: {}", wanted.join(", "))]
     NothingInCommon {
-        /// The file with the estimates.
-        path: PathBuf,
         /// The columns of the measurements.
         wanted: Vec<String>,
     },
     /// No measured row has an estimate.
-    #[error("{}: no estimate for any of the {rows} measured rows; the first is {first}", path.display())]
+    #[error("no estimate for any of the {rows} measured rows; the first is {first}")]
     NothingMatches {
-        /// The file with the estimates.
-        path: PathBuf,
         /// Measured rows.
         rows: usize,
         /// The first of them.
@@ -145,7 +110,7 @@ fn listed(devices: &[(String, usize)]) -> String {
     devices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-impl Hint for SheetError {
+impl Hint for SheetFault {
     fn hint(&self) -> Option<Text<'_>> {
         let hint = match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -165,7 +130,7 @@ impl Hint for SheetError {
             }
             Self::DuplicateColumn { .. } => "rename or remove one of them",
             Self::Fields { .. } => "quote cells that contain a comma: \"[512, 512]\"",
-            Self::SecondHeader { .. } => "pass one file for each sweep",
+            Self::SecondHeader => "pass one file for each sweep",
             Self::Cell { .. } => "correct the cell, or remove rows that were not measured",
             Self::Duplicate { .. } => "keep one estimate for each row",
             Self::NothingInCommon { .. } | Self::NothingMatches { .. } => {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::{Record, Sheet, SheetError, SheetWarning};
+use super::{Record, Sheet, SheetError, SheetFault, SheetWarning};
 
 /// Joins the estimates of `analytical` to the measurements of `empirical`. Rows match if all
 /// identifying columns that both tables have are equal. Measured rows without an estimate, and
@@ -24,7 +24,7 @@ pub fn join(empirical: Sheet, analytical: Sheet, path: &Path) -> Result<Sheet, S
         })
         .collect();
     if common.is_empty() {
-        return Err(SheetError::NothingInCommon { path: path.to_owned(), wanted: empirical.identity });
+        return Err(SheetError::new(path, SheetFault::NothingInCommon { wanted: empirical.identity }));
     }
     let key = |record: &Record, columns: &mut dyn Iterator<Item = usize>| -> Vec<String> {
         columns.map(|column| normal(&record.identity[column])).collect()
@@ -33,12 +33,8 @@ pub fn join(empirical: Sheet, analytical: Sheet, path: &Path) -> Result<Sheet, S
     for record in &analytical.records {
         let key = key(record, &mut common.iter().map(|pair| pair.1));
         if let Some(first) = estimates.insert(key, record) {
-            return Err(SheetError::Duplicate {
-                path: path.to_owned(),
-                line: record.line,
-                first: first.line,
-                label: record.label(),
-            });
+            let twice = SheetFault::Duplicate { first: first.line, label: record.label() };
+            return Err(SheetError::in_line(path, record.line, twice));
         }
     }
     let mut used = rustc_hash::FxHashSet::default();
@@ -59,7 +55,7 @@ pub fn join(empirical: Sheet, analytical: Sheet, path: &Path) -> Result<Sheet, S
         }
     }
     if records.is_empty() {
-        return Err(SheetError::NothingMatches { path: path.to_owned(), rows: measured, first });
+        return Err(SheetError::new(path, SheetFault::NothingMatches { rows: measured, first }));
     }
     let mut warnings = empirical.warnings;
     warnings.extend(analytical.warnings);

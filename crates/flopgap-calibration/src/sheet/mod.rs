@@ -20,7 +20,7 @@ mod write;
 use flopgap_graph::Workload;
 
 pub use cells::Role;
-pub use error::SheetError;
+pub use error::{SheetError, SheetFault};
 pub use join::join;
 pub use read::{parse, read};
 pub use warning::SheetWarning;

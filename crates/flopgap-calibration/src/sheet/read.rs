@@ -1,11 +1,11 @@
 //! Reading a table.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::cells::{Cells, Columns, Role};
 use super::workload::workload;
-use super::{Record, Sheet, SheetError, SheetWarning};
+use super::{Record, Sheet, SheetError, SheetFault, SheetWarning};
 
 /// How far a recorded error may be from the error of its row, in percentage points.
 const SLACK: f64 = 0.1;
@@ -16,7 +16,7 @@ const SLACK: f64 = 0.1;
 /// When the file is not such a table, a cell is not what its column holds, devices are mixed, or
 /// there is no row.
 pub fn read(path: &Path, role: Role, device: Option<&str>) -> Result<Sheet, SheetError> {
-    let bytes = fs::read(path).map_err(|source| SheetError::Io { path: path.to_owned(), source })?;
+    let bytes = fs::read(path).map_err(|source| SheetError::new(path, SheetFault::Io { source }))?;
     parse(&bytes, path, role, device)
 }
 
@@ -27,7 +27,7 @@ pub fn read(path: &Path, role: Role, device: Option<&str>) -> Result<Sheet, Shee
 pub fn parse(bytes: &[u8], path: &Path, role: Role, device: Option<&str>) -> Result<Sheet, SheetError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(SheetError::Empty { path: path.to_owned(), what: "the file is empty" });
+        return Err(SheetError::new(path, SheetFault::Empty { what: "the file is empty" }));
     }
     let mut reader = ::csv::ReaderBuilder::new().trim(::csv::Trim::All).from_reader(bytes);
     let malformed = |error: ::csv::Error| of_csv(&error, path);
@@ -39,13 +39,13 @@ pub fn parse(bytes: &[u8], path: &Path, role: Role, device: Option<&str>) -> Res
         let row = row.map_err(malformed)?;
         let line = row.position().map_or(0, ::csv::Position::line);
         if row.iter().eq(header.iter()) {
-            return Err(SheetError::SecondHeader { path: path.to_owned(), line });
+            return Err(SheetError::in_line(path, line, SheetFault::SecondHeader));
         }
         let cells = Cells { row: &row, columns: &columns, path, line };
         sheet.records.push(record(&cells, role, &mut counts)?);
     }
     if sheet.records.is_empty() {
-        return Err(SheetError::Empty { path: path.to_owned(), what: "no rows below the header" });
+        return Err(SheetError::new(path, SheetFault::Empty { what: "no rows below the header" }));
     }
     sheet.warnings = counts.warnings(&columns);
     of_one_device(&mut sheet, path, role, device)?;
@@ -61,32 +61,30 @@ fn of_one_device(sheet: &mut Sheet, path: &Path, role: Role, device: Option<&str
             }
             sheet.records.retain(|record| record.device.as_deref() == Some(device));
             if sheet.records.is_empty() {
-                let (path, device) = (path.to_owned(), device.to_owned());
-                return Err(SheetError::NoSuchDevice { path, device, devices });
+                let device = device.to_owned();
+                return Err(SheetError::new(path, SheetFault::NoSuchDevice { device, devices }));
             }
             Ok(())
         }
         // Estimates of several devices are allowed: each row takes those of its own device.
         None if devices.len() > 1 && role != Role::Analytical => {
-            Err(SheetError::MixedDevices { path: path.to_owned(), devices })
+            Err(SheetError::new(path, SheetFault::MixedDevices { devices }))
         }
         None => Ok(()),
     }
 }
 
 fn of_csv(error: &::csv::Error, path: &Path) -> SheetError {
-    let path: PathBuf = path.to_owned();
-    let line = error.position().map_or(1, ::csv::Position::line);
-    match error.kind() {
+    let fault = match error.kind() {
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            SheetError::Fields { path, line, found: *len, expected: *expected_len }
+            SheetFault::Fields { found: *len, expected: *expected_len }
         }
         ::csv::ErrorKind::Utf8 { err, .. } => {
-            let reason = format!("field {} is not UTF-8", err.field() + 1);
-            SheetError::Malformed { path, line, reason }
+            SheetFault::Malformed { reason: format!("field {} is not UTF-8", err.field() + 1) }
         }
-        other => SheetError::Malformed { path, line, reason: format!("{other:?}") },
-    }
+        other => SheetFault::Malformed { reason: format!("{other:?}") },
+    };
+    SheetError::in_line(path, error.position().map_or(1, ::csv::Position::line), fault)
 }
 
 /// The counts behind warnings.

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 
 use rustc_hash::FxHashMap;
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::model::{Launch, Strings, Symbol};
 use crate::source::Context;
 
@@ -245,5 +245,5 @@ fn plain_name(metric: &[u8]) -> &[u8] {
 
 /// An input error with the file's name.
 pub(super) fn io_error(assembly: &Assembly, source: io::Error) -> Error {
-    Error::Io { path: assembly.path.clone(), source }
+    Error::new(&assembly.path, Fault::Io { source })
 }

@@ -1,8 +1,8 @@
 //! Lines outside of tables: ncu's own messages, and the output of the profiled program.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::error::{Error, Found};
+use crate::error::{Error, Fault, Found};
 use crate::source::Context;
 use crate::warning::{Note, Unlisted, WarningKind};
 
@@ -111,22 +111,21 @@ impl Noise {
 
     /// Why a file has no table.
     pub(super) fn no_table(&self, path: &Path) -> Error {
-        let path = PathBuf::from(path);
-        match &self.complaint {
-            Some((Complaint::Permission, line, _)) => Error::CounterPermission { path, line: *line },
-            Some((Complaint::Failed, line, message)) => {
-                Error::ProfilerFailed { path, line: *line, message: message.clone() }
-            }
-            Some((Complaint::NoKernels, line, _)) => Error::NoKernels { path, line: *line },
+        let line = self.complaint.as_ref().map(|(_, line, _)| *line);
+        let what = match &self.complaint {
+            Some((Complaint::Permission, ..)) => Fault::CounterPermission,
+            Some((Complaint::Failed, _, message)) => Fault::ProfilerFailed { message: message.clone() },
+            Some((Complaint::NoKernels, ..)) => Fault::NoKernels,
             None => {
                 let found = match (&self.kind, &self.first) {
                     (Some(kind), _) => kind.clone(),
                     (None, Some(first)) => Found::Line { text: shorten(first, 80) },
                     (None, None) => Found::Empty,
                 };
-                Error::NotAReport { path, found }
+                Fault::NotAReport { found }
             }
-        }
+        };
+        Error { path: path.to_owned(), line, what }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::model::{Launch, Value};
 
 use super::cell::{Cell, Decimal};
@@ -146,11 +146,8 @@ impl Numbers {
         if self.decimal.is_some() {
             return Ok(());
         }
-        Err(Error::UndecidableNumber {
-            path: path.to_path_buf(),
-            line: first.line,
-            value: String::from_utf8_lossy(&self.text[first.text.clone()]).into_owned(),
-        })
+        let value = String::from_utf8_lossy(&self.text[first.text.clone()]).into_owned();
+        Err(Error::in_line(path, first.line, Fault::UndecidableNumber { value }))
     }
 
     /// Fills in everything that waits; `queue` begins with launch `front` and `open` comes behind
@@ -182,12 +179,9 @@ impl Numbers {
     }
 
     fn contradiction(&self, text: &[u8], line: u64, path: &Path) -> Error {
-        Error::ContradictoryNumber {
-            path: path.to_path_buf(),
-            line,
-            value: String::from_utf8_lossy(text).into_owned(),
-            decided_at: self.decided_at,
-            format: self.decimal.map_or(NumberFormat::Auto, NumberFormat::from),
-        }
+        let value = String::from_utf8_lossy(text).into_owned();
+        let format = self.decimal.map_or(NumberFormat::Auto, NumberFormat::from);
+        let decided_at = self.decided_at;
+        Error::in_line(path, line, Fault::ContradictoryNumber { value, decided_at, format })
     }
 }

@@ -24,7 +24,7 @@ mod wire;
 mod writer;
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::blocks::{Blocks, Item, Stop};
 pub use self::fault::FormatFault;
@@ -32,7 +32,7 @@ use self::launch::Name;
 use self::proto::{KNOWN_VERSION, ProcessInfo};
 use self::waiting::Waiting;
 use self::wire::{Damage, Message};
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::model::{Launch, Layout, Strings, Symbol};
 use crate::source::{Context, Source};
 use crate::warning::WarningKind;
@@ -112,7 +112,7 @@ impl<R: Read> RepSource<R> {
                 damaged: Vec::new(),
                 state: State::Opened,
             }),
-            Err(stop) => Err(failed(path, stop)),
+            Err(stop) => Err(failed(&path, stop)),
         }
     }
 
@@ -206,7 +206,7 @@ impl<R> RepSource<R> {
             None if self.read == 0 => self.damaged.first().cloned().map(Stop::Damaged),
             stop => stop,
         };
-        stop.map_or(Ok(()), |stop| Err(failed(self.path.clone(), stop)))
+        stop.map_or(Ok(()), |stop| Err(failed(&self.path, stop)))
     }
 }
 
@@ -222,9 +222,10 @@ fn clear(launch: &mut Launch) {
     *launch = Launch { nvtx, metrics, opcodes, modified_opcodes, ..Launch::default() };
 }
 
-fn failed(path: PathBuf, stop: Stop) -> Error {
-    match stop {
-        Stop::Io(source) => Error::Io { path, source },
-        Stop::Damaged(Damage { at, fault }) => Error::DamagedReport { path, offset: at, fault },
-    }
+fn failed(path: &Path, stop: Stop) -> Error {
+    let fault = match stop {
+        Stop::Io(source) => Fault::Io { source },
+        Stop::Damaged(Damage { at, fault }) => Fault::DamagedReport { offset: at, fault },
+    };
+    Error::new(path, fault)
 }

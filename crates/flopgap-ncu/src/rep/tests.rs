@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::writer::{Block, Proto, file, kernel, metric};
 use super::{FormatFault, RepSource};
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::model::{Launch, NvtxKind, Strings, Symbol, Value};
 use crate::source::{Context, Source};
 
@@ -416,14 +416,21 @@ fn too_many_damaged_results_end_the_report() {
     assert!(outcome.error.is_none());
     assert_eq!(outcome.warnings().len(), super::MOST_DAMAGED + 1);
     let outcome = read(&kernels(0)[..]);
-    assert!(matches!(outcome.error, Some(Error::DamagedReport { .. })), "{:?}", outcome.error);
+    assert!(
+        matches!(outcome.error, Some(Error { what: Fault::DamagedReport { .. }, .. })),
+        "{:?}",
+        outcome.error
+    );
 }
 
 #[test]
 fn damaged_results_alone_are_an_error_at_the_first() {
     let kernels = vec![Proto(vec![0x0b]), Proto(vec![0x00])];
     let outcome = read(&file(7, &[Block { kernels, ..Block::default() }])[..]);
-    assert!(matches!(&outcome.error, Some(Error::DamagedReport { fault: FormatFault::FieldType, .. })));
+    assert!(matches!(
+        &outcome.error,
+        Some(Error { what: Fault::DamagedReport { fault: FormatFault::FieldType, .. }, .. })
+    ));
 }
 
 #[test]
@@ -433,7 +440,7 @@ fn other_files_are_not_reports() {
     {
         let outcome = read(bytes);
         assert!(
-            matches!(outcome.error, Some(Error::DamagedReport { offset, .. }) if offset == at),
+            matches!(outcome.error, Some(Error { what: Fault::DamagedReport { offset, .. }, .. }) if offset == at),
             "{:?}",
             outcome.error
         );
@@ -449,7 +456,7 @@ fn a_failing_disk_is_an_io_error() {
         }
     }
     let outcome = read(RANGE[..20_000].chain(Fails));
-    assert!(matches!(outcome.error, Some(Error::Io { .. })), "{:?}", outcome.error);
+    assert!(matches!(outcome.error, Some(Error { what: Fault::Io { .. }, .. })), "{:?}", outcome.error);
 }
 
 /// Where frames begin and end: the file header, every block, every result.
@@ -483,7 +490,7 @@ fn survives_truncation(report: &[u8], stride: usize) {
         let read = outcome.launches.len();
         assert_eq!(outcome.launches, whole[..read], "cut at {cut}");
         match &outcome.error {
-            Some(Error::DamagedReport { offset, .. }) => {
+            Some(Error { what: Fault::DamagedReport { offset, .. }, .. }) => {
                 assert_eq!(read, 0, "cut at {cut}");
                 assert_eq!(*offset, cut as u64);
             }

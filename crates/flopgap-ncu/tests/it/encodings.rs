@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write};
 
 use flopgap_hint::Hint as _;
-use flopgap_ncu::Error;
+use flopgap_ncu::Fault;
 
 use crate::support::{bytes, parse, plains, text};
 
@@ -107,7 +107,7 @@ fn a_small_file_that_unpacks_without_end_is_refused() {
     assert!(packed.len() < 200_000, "{}", packed.len());
     let Err(error) = parse(packed) else { panic!("1.6 GB were read") };
     assert!(
-        matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge),
+        matches!(&error.what, Fault::Io { source } if source.kind() == ErrorKind::FileTooLarge),
         "{error}"
     );
     assert!(error.hint().is_some());

@@ -1,7 +1,7 @@
 //! Runs that ended badly, and everything that is no table.
 
 use flopgap_hint::Hint as _;
-use flopgap_ncu::{Error, Report};
+use flopgap_ncu::{Error, Fault, Report};
 
 use crate::support::{parse, path, read, text};
 
@@ -14,16 +14,24 @@ fn error(name: &str) -> Error {
 #[test]
 fn files_without_a_table_say_why() {
     let no_kernels = error("nvtx_names/no_kernels.txt");
-    assert!(matches!(no_kernels, Error::NoKernels { line: 1, .. }), "{no_kernels}");
+    assert!(matches!(no_kernels, Error { line: Some(1), what: Fault::NoKernels, .. }), "{no_kernels}");
     // Followed by a list of the kernels that there are.
-    assert!(matches!(error("nvtx_names/no_kernel_matches.txt"), Error::NoKernels { line: 4, .. }));
+    assert!(matches!(
+        error("nvtx_names/no_kernel_matches.txt"),
+        Error { line: Some(4), what: Fault::NoKernels, .. }
+    ));
     let failed = error("nvtx_names/unsupported_metric.txt");
-    let Error::ProfilerFailed { line: 1, message, .. } = &failed else { panic!("{failed}") };
+    let Error { line: Some(1), what: Fault::ProfilerFailed { message }, .. } = &failed else {
+        panic!("{failed}")
+    };
     assert!(
         message.ends_with("is not supported in range replay."),
         "the cause, not what follows it: {message}"
     );
-    assert!(matches!(error("nvtx_names/no_executable.txt"), Error::ProfilerFailed { line: 1, .. }));
+    assert!(matches!(
+        error("nvtx_names/no_executable.txt"),
+        Error { line: Some(1), what: Fault::ProfilerFailed { .. }, .. }
+    ));
     let cases = [
         ("nvtx_names/text_page.txt", "ncu's text output", "`ncu --csv`"),
         ("nvtx_names/export_only.txt", "to an .ncu-rep instead", "read that .ncu-rep"),
@@ -32,11 +40,11 @@ fn files_without_a_table_say_why() {
     ];
     for (name, expected, hint) in cases {
         let error = error(name);
-        assert!(matches!(error, Error::NotAReport { .. }), "{error}");
+        assert!(matches!(error.what, Fault::NotAReport { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.hint().unwrap().contains(hint), "{error}");
     }
-    assert!(matches!(error("nonexistent.csv"), Error::Io { .. }));
+    assert!(matches!(error("nonexistent.csv").what, Fault::Io { .. }));
     assert!(parse("").unwrap_err().to_string().contains("file is empty"));
 }
 
@@ -48,7 +56,10 @@ fn messages_known_from_other_machines_are_distinguished() {
          ==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n\
          ==PROF== Disconnected from process 1\n==WARNING== No kernels were profiled.\n",
     );
-    assert!(matches!(permission, Error::CounterPermission { line: 2, .. }), "{permission}");
+    assert!(
+        matches!(permission, Error { line: Some(2), what: Fault::CounterPermission, .. }),
+        "{permission}"
+    );
     assert!(permission.hint().unwrap().contains("NVreg_RestrictProfilingToAdminUsers"));
     let failing = failed(
         "==PROF== Connected to process 1 (app)\n==ERROR== Failed to profile \"k\" in process 1\n\
@@ -56,13 +67,16 @@ fn messages_known_from_other_machines_are_distinguished() {
          ==ERROR== An error occurred while trying to profile.\n==WARNING== No kernels were profiled.\n",
     );
     assert!(
-        matches!(&failing, Error::ProfilerFailed { line: 2, message, .. } if message.starts_with("Failed to profile"))
+        matches!(&failing, Error { line: Some(2), what: Fault::ProfilerFailed { message }, .. } if message.starts_with("Failed to profile"))
     );
     for text in [
         "==ERROR== Failed to initialize the profiler: LibraryNotLoaded\n",
         "Nsight Compute failed to connect to the CUDA driver (stub libcuda.so was loaded)\n",
     ] {
-        assert!(matches!(failed(text), Error::ProfilerFailed { line: 1, .. }), "{text}");
+        assert!(
+            matches!(failed(text), Error { line: Some(1), what: Fault::ProfilerFailed { .. }, .. }),
+            "{text}"
+        );
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use flopgap_hint::Hint as _;
-use flopgap_ncu::{Error, NumberFormat, Value};
+use flopgap_ncu::{Error, Fault, NumberFormat, Value};
 use proptest::prelude::*;
 
 use crate::support::{parse, plains, read, text};
@@ -82,7 +82,7 @@ fn the_kind_of_a_metric_decides_at_last() {
 fn what_cannot_be_decided_is_refused() {
     let error = values(&[("lts__t_sector_hit_rate.pct", "%", "95.123")]).unwrap_err();
     assert!(
-        matches!(&error, Error::UndecidableNumber { line: 2, value, .. } if value == "95.123"),
+        matches!(&error, Error { line: Some(2), what: Fault::UndecidableNumber { value }, .. } if value == "95.123"),
         "{error}"
     );
     assert!(error.hint().unwrap().contains("LC_ALL=C"));
@@ -95,10 +95,8 @@ fn what_cannot_be_decided_is_refused() {
 #[test]
 fn what_contradicts_is_refused() {
     let error = values(&[("a.avg", "", "65,77"), ("b.avg", "", "1"), ("c.avg", "", "65.77")]).unwrap_err();
-    let Error::ContradictoryNumber { line, decided_at, ref value, format, .. } = error else {
-        panic!("{error}")
-    };
-    assert_eq!((line, decided_at, value.as_str(), format), (4, 2, "65.77", NumberFormat::Comma));
+    let Fault::ContradictoryNumber { decided_at, ref value, format } = error.what else { panic!("{error}") };
+    assert_eq!((error.line, decided_at, value.as_str(), format), (Some(4), 2, "65.77", NumberFormat::Comma));
     // Two counts that group differently.
     let counts = [("a__b.sum", "inst", "117.344"), ("a__c.sum", "inst", "117,344")];
     let values = values(&counts).unwrap();

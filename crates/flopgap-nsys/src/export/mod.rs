@@ -1,8 +1,7 @@
-//! A trace in formats that other tools open: a timeline for Perfetto, and plain CSV.
+//! A trace in the format that Perfetto opens: a timeline.
 //!
-//! Both are written while the tables are scanned, so a large trace needs little memory.
+//! It is written while the tables are scanned, so a large trace needs little memory.
 
-mod csv;
 mod json;
 mod lanes;
 mod links;
@@ -13,15 +12,13 @@ mod work;
 
 use std::io;
 
-pub use csv::{CsvTable, UnknownTable, csv};
 pub use perfetto::{ExportCounts, perfetto};
 
 use crate::error::if_recorded;
 use crate::tables::session::DIAGNOSTICS;
 use crate::{Error, Trace};
 
-/// The tables of events that no export holds, with how many rows each has: what happened that
-/// neither a timeline nor a CSV table says.
+/// The tables of events that a timeline does not hold, with how many rows each has.
 ///
 /// # Errors
 /// When a table is damaged.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use flopgap_hint::Hint as _;
-use flopgap_nsys::export::{CsvTable, csv, perfetto};
+use flopgap_nsys::export::perfetto;
 use flopgap_nsys::{Error, Report, ReportKind, ReportTable, Rule, Trace, Units};
 
 #[expect(clippy::print_stderr, reason = "what was skipped and what was read is said")]
@@ -75,12 +75,6 @@ fn every_file_is_read_by_every_report() {
         }
         if let Err(error) = perfetto(&trace, &mut io::sink()) {
             assert!(error.is_absence() && kernels == 0, "{error}");
-        }
-        for table in CsvTable::ALL {
-            let written = csv(&trace, table, &mut io::sink());
-            if let Err(error) = written {
-                assert!(error.is_absence(), "{error}");
-            }
         }
         assert_eq!(fs::read(&path).unwrap(), before, "{} was changed", path.display());
         say(&format!("{}: {made} reports, {kernels} kernels", path.display()));

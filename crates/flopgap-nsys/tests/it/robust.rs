@@ -105,7 +105,6 @@ fn an_output_that_fails_is_not_blamed_on_the_trace() {
         trace.report("nvtx_sum".parse().unwrap(), &mut sink).unwrap_err(),
         trace.rule(flopgap_nsys::Rule::CudaApiSync, &mut sink).unwrap_err(),
         flopgap_nsys::export::perfetto(&trace, &mut Full).unwrap_err(),
-        flopgap_nsys::export::csv(&trace, flopgap_nsys::export::CsvTable::Nvtx, &mut Full).unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, Error::Output { .. }), "{error}");

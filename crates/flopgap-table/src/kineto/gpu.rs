@@ -19,11 +19,9 @@ fn times() -> [Column<Work>; 3] {
         int("start_ns", "When it began on the GPU, in nanoseconds since the first event.", |work: &Work| {
             work.since_begin(work.it().start)
         }),
-        int(
-            "end_ns",
-            "When it ended on the GPU, the sum of `start_ns` and `duration_ns`: an expression over Parquet files.",
-            |work: &Work| work.since_begin(work.it().start.saturating_add_unsigned(work.it().duration)),
-        ),
+        int("end_ns", "When it ended on the GPU, the sum of `start_ns` and `duration_ns`.", |work: &Work| {
+            work.since_begin(work.it().start.saturating_add_unsigned(work.it().duration))
+        }),
         int("duration_ns", "From start to end.", |work: &Work| {
             i64::try_from(work.it().duration).unwrap_or(i64::MAX)
         }),

@@ -14,13 +14,9 @@ pub(super) fn ranges() -> Vec<Column<Row<Annotation>>> {
         int("start_ns", "When it began, in nanoseconds since the first event.", |range: &Range| {
             range.since_begin(range.it().start)
         }),
-        maybe_int(
-            "end_ns",
-            "When it ended, the sum of `start_ns` and `duration_ns`: an expression over Parquet files.",
-            |range: &Range| {
-                Some(range.since_begin(range.it().start.saturating_add_unsigned(range.it().duration)))
-            },
-        ),
+        maybe_int("end_ns", "When it ended, the sum of `start_ns` and `duration_ns`.", |range: &Range| {
+            Some(range.since_begin(range.it().start.saturating_add_unsigned(range.it().duration)))
+        }),
         maybe_int("duration_ns", "From start to end, on the host.", |range: &Range| {
             i64::try_from(range.it().duration).ok()
         }),
@@ -40,11 +36,9 @@ pub(super) fn api_calls() -> Vec<Column<Row<Call>>> {
         int("start_ns", "When it began, in nanoseconds since the first event.", |call: &Of| {
             call.since_begin(call.it().start)
         }),
-        int(
-            "end_ns",
-            "When it ended, the sum of `start_ns` and `duration_ns`: an expression over Parquet files.",
-            |call: &Of| call.since_begin(call.it().start.saturating_add_unsigned(call.it().duration)),
-        ),
+        int("end_ns", "When it ended, the sum of `start_ns` and `duration_ns`.", |call: &Of| {
+            call.since_begin(call.it().start.saturating_add_unsigned(call.it().duration))
+        }),
         int("duration_ns", "From start to end.", |call: &Of| {
             i64::try_from(call.it().duration).unwrap_or(i64::MAX)
         }),

@@ -83,7 +83,7 @@ impl Ncu {
 /// Opens what nothing else is: a report, or an error that says what it looks like.
 pub(crate) fn open(path: &Path) -> Result<Ncu, Error> {
     Ncu::open(path).map_err(|error| match error {
-        flopgap_ncu::Error::NotAReport { path, found } => {
+        flopgap_ncu::Error { path, what: flopgap_ncu::Fault::NotAReport { found }, .. } => {
             // The extension identifies a recording of nsys; the reader's error says how to export
             // it.
             let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();

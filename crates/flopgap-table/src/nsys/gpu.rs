@@ -1,10 +1,11 @@
 //! What ran on GPUs.
 
 use flopgap_nsys::{
-    CopyKind, GraphRun, Kernel, MemoryCopy, MemoryKind, MemorySet, SyncKind, Synchronization,
+    AccessKind, CopyKind, GpuPageFault, GraphRun, Kernel, MemoryCopy, MemoryKind, MemorySet, ProcessId,
+    SyncKind, Synchronization,
 };
 
-use super::{Nsys, place_on_gpu, times_on_gpu};
+use super::{Nsys, place_on_gpu, times, times_on_gpu};
 use crate::column::{Column, int, label, maybe_int};
 
 pub(super) fn kernels(nsys: &Nsys) -> Vec<Column<Kernel>> {
@@ -142,5 +143,23 @@ pub(super) fn synchronizations() -> Vec<Column<Synchronization>> {
         }),
     ]);
     columns.extend(place_on_gpu(|wait: &Synchronization| &wait.at));
+    columns
+}
+
+pub(super) fn faults() -> Vec<Column<GpuPageFault>> {
+    let mut columns: Vec<Column<GpuPageFault>> =
+        times(|fault: &GpuPageFault| fault.start, |fault| fault.end).into();
+    columns.extend([
+        maybe_int("pid", "The process.", |fault: &GpuPageFault| fault.process.map(ProcessId::pid)),
+        int("device", "The GPU, as the process numbers them.", |fault: &GpuPageFault| fault.device.into()),
+        int("address", "The virtual address of the page.", |fault: &GpuPageFault| fault.address),
+        int("faults", "How many faults.", |fault: &GpuPageFault| fault.faults),
+        label(
+            "access",
+            "How it was touched, as nsys spells it.",
+            |fault: &GpuPageFault| fault.access.map(AccessKind::code),
+            |code| AccessKind::of(code).label(),
+        ),
+    ]);
     columns
 }

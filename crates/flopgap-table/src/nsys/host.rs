@@ -1,6 +1,8 @@
 //! Activity and annotations of the host.
 
-use flopgap_nsys::{Annotation, ApiCall, OsCall, OsClass, ThreadId};
+use flopgap_nsys::{
+    Annotation, ApiCall, CpuPageFault, OsCall, OsClass, ProcessId, ProfilerOverhead, ThreadId,
+};
 
 use super::{Nsys, times};
 use crate::column::{Column, int, maybe_int, text};
@@ -76,4 +78,35 @@ pub(super) fn os_calls(nsys: &Nsys) -> Vec<Column<OsCall>> {
         maybe_int("nesting", "In how many traced calls it lies.", |call: &OsCall| call.nesting),
     ]);
     columns
+}
+
+pub(super) fn profiler_overheads(nsys: &Nsys) -> Vec<Column<ProfilerOverhead>> {
+    let mut columns: Vec<Column<ProfilerOverhead>> =
+        times(|work: &ProfilerOverhead| work.start, |work| work.end).into();
+    columns.extend([
+        nsys.string("name", "What it is.", |work: &ProfilerOverhead| work.name, |name| Some(name.to_owned())),
+        maybe_int("pid", "The process.", |work: &ProfilerOverhead| work.thread.map(ThreadId::pid)),
+        maybe_int("tid", "The thread.", |work: &ProfilerOverhead| work.thread.map(ThreadId::tid)),
+    ]);
+    columns
+}
+
+pub(super) fn cpu_faults(nsys: &Nsys) -> Vec<Column<CpuPageFault>> {
+    vec![
+        int("time_ns", "When, in nanoseconds since the recording began.", |fault: &CpuPageFault| fault.time),
+        maybe_int("pid", "The process.", |fault: &CpuPageFault| fault.process.map(ProcessId::pid)),
+        int("address", "The virtual address of the page.", |fault: &CpuPageFault| fault.address),
+        nsys.string(
+            "instruction",
+            "The instruction (function or address) that touched it.",
+            |fault: &CpuPageFault| fault.instruction,
+            |name| Some(name.to_owned()),
+        ),
+        nsys.string(
+            "module",
+            "The module of that instruction.",
+            |fault: &CpuPageFault| fault.module,
+            |name| Some(name.to_owned()),
+        ),
+    ]
 }

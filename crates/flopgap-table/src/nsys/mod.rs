@@ -36,7 +36,7 @@ const fn known(name: &'static str, of: &'static [&'static str], about: &'static 
     Known { info: Named { name, about }, of }
 }
 
-const KNOWN: [Known; 10] = [
+const KNOWN: [Known; 13] = [
     known("kernels", &["CUPTI_ACTIVITY_KIND_KERNEL"], "Kernels that ran on a GPU."),
     known("copies", &["CUPTI_ACTIVITY_KIND_MEMCPY"], "Memory copies."),
     known("memsets", &["CUPTI_ACTIVITY_KIND_MEMSET"], "Memory sets."),
@@ -48,6 +48,9 @@ const KNOWN: [Known; 10] = [
     known("ranges", &["NVTX_EVENTS"], "NVTX ranges and marks."),
     known("api_calls", &["CUPTI_ACTIVITY_KIND_RUNTIME"], "Calls of the CUDA runtime and driver."),
     known("os_calls", &["OSRT_API"], "Calls of the operating system's libraries."),
+    known("profiler_overheads", &["PROFILER_OVERHEAD"], "Work of the profiler itself."),
+    known("cpu_faults", &["CUDA_UM_CPU_PAGE_FAULT_EVENTS"], "Page faults of the CPU in unified memory."),
+    known("gpu_faults", &["CUDA_UM_GPU_PAGE_FAULT_EVENTS"], "Page faults of GPUs in unified memory."),
     known("synchronizations", &["CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"], "Waits for GPU work."),
     known("gpus", &["TARGET_INFO_GPU"], "The GPUs of the machine."),
     known("processes", &["PROCESSES"], "The processes of the recording."),
@@ -110,6 +113,11 @@ impl Nsys {
             "ranges" => self.made(path, it, host::ranges(), Trace::annotations)?,
             "api_calls" => self.made(path, it, host::api_calls(self), Trace::api_calls)?,
             "os_calls" => self.made(path, it, host::os_calls(self), Trace::os_calls)?,
+            "profiler_overheads" => {
+                self.made(path, it, host::profiler_overheads(self), Trace::profiler_overheads)?
+            }
+            "cpu_faults" => self.made(path, it, host::cpu_faults(self), Trace::cpu_page_faults)?,
+            "gpu_faults" => self.made(path, it, gpu::faults(), Trace::gpu_page_faults)?,
             "synchronizations" => self.made(path, it, gpu::synchronizations(), Trace::synchronizations)?,
             "gpus" => self.made(path, it, machine::gpus(), |trace| listed(trace.gpus()))?,
             _ => self.made(path, it, machine::processes(), |trace| listed(trace.processes()))?,
@@ -137,18 +145,18 @@ impl Nsys {
     }
 
     /// A string column whose rows hold ids of the export.
-    fn string<R>(
+    fn string<R, I: Into<Option<StringId>>>(
         &self,
         name: &'static str,
         about: &str,
-        id: impl Fn(&R) -> StringId + Clone + Send + Sync + 'static,
+        id: impl Fn(&R) -> I + Clone + Send + Sync + 'static,
         of: impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static,
     ) -> Column<R> {
         let trace = self.trace.clone();
         looked_up(
             name,
             about,
-            move |row| Some(id(row).into()),
+            move |row| id(row).into().map(i64::from),
             move |id| {
                 let text =
                     trace.string(StringId(id)).map_err(|error| ArrowError::from(Error::from(error)))?;
@@ -170,11 +178,7 @@ fn listed<T>(rows: Result<Vec<T>, NsysError>) -> Result<Listed<T>, NsysError> {
 fn times<R: 'static>(start: fn(&R) -> i64, end: fn(&R) -> i64) -> [Column<R>; 3] {
     [
         int("start_ns", "When it began, in nanoseconds since the recording began.", start),
-        int(
-            "end_ns",
-            "When it ended, the sum of `start_ns` and `duration_ns`: an expression over Parquet files.",
-            end,
-        ),
+        int("end_ns", "When it ended, the sum of `start_ns` and `duration_ns`.", end),
         int(
             "duration_ns",
             "From start to end; negative where the recording says that it ended before it began.",
@@ -189,11 +193,9 @@ fn times_on_gpu<R: 'static>(at: fn(&R) -> &Placement) -> [Column<R>; 3] {
         int("start_ns", "When it began on the GPU, in nanoseconds since the recording began.", move |row| {
             at(row).start
         }),
-        int(
-            "end_ns",
-            "When it ended on the GPU, the sum of `start_ns` and `duration_ns`: an expression over Parquet files.",
-            move |row| at(row).end,
-        ),
+        int("end_ns", "When it ended on the GPU, the sum of `start_ns` and `duration_ns`.", move |row| {
+            at(row).end
+        }),
         int(
             "duration_ns",
             "From start to end; negative where the recording says that it ended before it began.",

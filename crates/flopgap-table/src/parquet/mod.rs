@@ -1,9 +1,7 @@
 //! Tables as Parquet files, and back: one file for each table, with what it was made from in its
 //! metadata. `docs/FORMATS.md` has the format.
 
-mod checksum;
 mod date;
-mod derived;
 mod digest;
 mod encoding;
 mod provenance;
@@ -12,7 +10,6 @@ mod write;
 
 pub use date::date;
 pub(crate) use date::{since_1970, spelled};
-pub use derived::DERIVED;
 pub use digest::digest;
 pub(crate) use provenance::names;
 pub use provenance::{FORMAT, Provenance, VERSION};

@@ -10,12 +10,6 @@ pub const FORMAT: &str = "flopgap-table";
 /// The version of the format that this crate writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 
-/// Entries of a file that say nothing about its source.
-const OWN: [&str; 2] = [DERIVED_ENTRY, "crc32"];
-
-/// The entry of the column that is not stored, without the prefix.
-pub(super) const DERIVED_ENTRY: &str = "derived";
-
 /// What the names of all our entries begin with.
 pub(super) const PREFIX: &str = "flopgap.";
 
@@ -108,7 +102,7 @@ impl Provenance {
             ("driver", self.driver.as_deref()),
             ("recorded", self.recorded.as_deref()),
         ];
-        let is_own = |name: &str| known.iter().any(|(own, _)| *own == name) || OWN.contains(&name);
+        let is_own = |name: &str| known.iter().any(|(own, _)| *own == name);
         let others = self.others.iter().filter(|(name, _)| !is_own(name));
         let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
         let entries = known.iter().filter_map(|&(name, value)| Some((name, value?))).chain(others);
@@ -118,7 +112,6 @@ impl Provenance {
     /// What is left of a file's entries, by their names without the prefix, when those of the
     /// format and the table were taken.
     pub(super) fn of_entries(mut entries: BTreeMap<String, String>) -> Provenance {
-        entries.retain(|name, _| !OWN.contains(&name.as_str()));
         let mut take = |name: &str| entries.remove(name);
         let tool = take("tool").unwrap_or_default();
         let tool_version = take("tool_version").unwrap_or_default();

@@ -8,18 +8,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::errors::ParquetError;
 
-use super::checksum::{Verified, verified};
-use super::derived::{Derived, sum};
-use super::provenance::{DERIVED_ENTRY, FORMAT, PREFIX, Provenance, VERSION};
+use super::provenance::{FORMAT, PREFIX, Provenance, VERSION};
 use crate::table::{Read, most_rows};
 use crate::{Error, Table};
 
@@ -36,8 +33,7 @@ pub struct Stored {
     pub rows: u64,
 }
 
-/// Opens a file that [`write()`](super::write) wrote. Of its rows none is read yet. What is read
-/// later is verified before it is decoded.
+/// Opens a file that [`write()`](super::write) wrote. Of its rows none is read yet.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Parquet`] for a file that is not Parquet, cut off or damaged;
@@ -47,7 +43,6 @@ pub fn read(path: impl AsRef<Path>) -> Result<Stored, Error> {
     let path: Arc<Path> = path.as_ref().into();
     let file = File::open(&path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
     let damaged = |source| Error::Parquet { path: path.to_path_buf(), source };
-    let sums = verified(&file).map_err(|error| damaged(error.into()))?;
     let metadata = guarded(&path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
     let of_file = metadata.metadata().file_metadata();
     let entries = of_file.key_value_metadata().into_iter().flatten();
@@ -62,31 +57,19 @@ pub fn read(path: impl AsRef<Path>) -> Result<Stored, Error> {
     if version.parse() != Ok(VERSION) {
         return Err(Error::NewerParquet { path: path.to_path_buf(), version, supported: VERSION });
     }
-    let sums = sums.ok_or_else(|| damaged("its metadata has no `flopgap.crc32`".into()))?;
     let name = entries.remove("table");
     let name = name.ok_or_else(|| damaged("its metadata has no `flopgap.table`".into()))?;
     let about = entries.remove("about").unwrap_or_default();
-    let derived = entries.remove(DERIVED_ENTRY).map(|entry| serde_json::from_str::<Derived>(&entry));
-    let derived = derived.transpose().map_err(|error| damaged(error.into()))?;
     let rows = u64::try_from(of_file.num_rows());
     let rows = rows.map_err(|_| damaged("its number of rows is negative".into()))?;
     // What the file says about itself is no property of the columns.
-    let fields = metadata.schema().fields();
-    let places = Place::all(fields, derived.as_ref()).ok_or_else(|| {
-        damaged("its metadata has a column that follows from columns which it does not have".into())
-    })?;
-    let mut fields: Vec<FieldRef> = fields.iter().cloned().collect();
-    if let Some(derived) = &derived {
-        fields.insert(derived.place, derived.field());
-    }
-    let schema = Arc::new(Schema::new(fields));
-    let stored = Arc::new(Rows { path: path.clone(), metadata, sums: sums.into(), places });
+    let schema = Arc::new(Schema::new(metadata.schema().fields().clone()));
+    let stored = Arc::new(Rows { path: path.clone(), metadata });
     let table = Table::of(&path, name.into(), about.into(), schema, stored);
     Ok(Stored { table, provenance: Provenance::of_entries(entries), rows })
 }
 
-/// What the library makes of the file, and why it could not. Its decoders panic on some damage, of
-/// which the checksums let none through.
+/// What the library makes of the file, and why it could not: its decoders panic on some damage.
 fn guarded<T, E: Into<Box<dyn StdError + Send + Sync>>>(
     path: &Path,
     decode: impl FnOnce() -> Result<T, E>,
@@ -98,48 +81,10 @@ fn guarded<T, E: Into<Box<dyn StdError + Send + Sync>>>(
     }
 }
 
-/// Where the values of a column come from, by places among the stored columns.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Stored(usize),
-    Sum(usize, usize),
-}
-
-impl Place {
-    /// The stored columns that it is made of.
-    fn needs(self) -> impl Iterator<Item = usize> {
-        let (first, second) = match self {
-            Place::Stored(place) => (place, None),
-            Place::Sum(a, b) => (a, Some(b)),
-        };
-        std::iter::once(first).chain(second)
-    }
-
-    /// All columns of a table; none if a column does not follow from those that are stored.
-    fn all(stored: &Fields, derived: Option<&Derived>) -> Option<Vec<Place>> {
-        let mut places: Vec<Place> = (0..stored.len()).map(Place::Stored).collect();
-        if let Some(derived) = derived {
-            let [a, b] = derived.sum_of.each_ref().map(|name| {
-                let (place, field) = stored.find(name)?;
-                (field.data_type() == &DataType::Int64).then_some(place)
-            });
-            if derived.place > places.len() {
-                return None;
-            }
-            places.insert(derived.place, Place::Sum(a?, b?));
-        }
-        Some(places)
-    }
-}
-
 /// The rows of a file.
 struct Rows {
     path: Arc<Path>,
     metadata: ArrowReaderMetadata,
-    /// The checksums of its column chunks.
-    sums: Arc<[u32]>,
-    /// Of every column of the table.
-    places: Vec<Place>,
 }
 
 impl fmt::Debug for Rows {
@@ -158,34 +103,20 @@ impl Read for Rows {
         let file =
             File::open(&self.path).map_err(|source| Error::Io { path: self.path.to_path_buf(), source })?;
         let rows = most_rows(self.metadata.schema().fields().len(), most);
-        // The reader has the columns once, and in the order of the file.
-        let wanted: Vec<Place> = columns.iter().map(|&column| self.places[column]).collect();
-        let mut order: Vec<usize> = wanted.iter().flat_map(|place| place.needs()).collect();
-        order.sort_unstable();
-        order.dedup();
-        let metadata = self.metadata.metadata().clone();
-        let file = guarded(&self.path, || Verified::new(file, metadata, self.sums.clone()))?;
-        let reader = self.reader(file, &order, rows)?;
-        let at = |place| order.binary_search(&place).unwrap_or_default();
-        let places = wanted.into_iter().map(|place| match place {
-            Place::Stored(place) => Place::Stored(at(place)),
-            Place::Sum(a, b) => Place::Sum(at(a), at(b)),
-        });
-        let places = places.collect();
-        Ok(Box::new(Batches { path: self.path.clone(), schema, reader: Some(reader), places }))
-    }
-}
-
-impl Rows {
-    fn reader(
-        &self,
-        file: Verified,
-        columns: &[usize],
-        rows: usize,
-    ) -> Result<ParquetRecordBatchReader, Error> {
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone());
+        let builder = guarded(&self.path, || {
+            Ok::<_, ParquetError>(ParquetRecordBatchReaderBuilder::new_with_metadata(
+                file,
+                self.metadata.clone(),
+            ))
+        })?;
         let mask = ProjectionMask::roots(builder.parquet_schema(), columns.iter().copied());
-        guarded(&self.path, || builder.with_projection(mask).with_batch_size(rows).build())
+        let reader = guarded(&self.path, || builder.with_projection(mask).with_batch_size(rows).build())?;
+        // The reader has the columns once, and in the order of the file.
+        let mut stored = columns.to_vec();
+        stored.sort_unstable();
+        stored.dedup();
+        let places = columns.iter().filter_map(|column| stored.binary_search(column).ok()).collect();
+        Ok(Box::new(Batches { path: self.path.clone(), schema, reader: Some(reader), places }))
     }
 }
 
@@ -196,22 +127,12 @@ struct Batches {
     /// None after an error.
     reader: Option<ParquetRecordBatchReader>,
     /// Where the columns are in a batch of the reader.
-    places: Vec<Place>,
+    places: Vec<usize>,
 }
 
 impl Batches {
     fn batch(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let column = |place: &Place| match *place {
-            Place::Stored(place) => Ok(batch.column(place).clone()),
-            Place::Sum(a, b) => {
-                let [a, b] = [a, b].map(|place| batch.column(place).as_primitive::<Int64Type>());
-                let sums = sum(a, b).ok_or_else(|| {
-                    ArrowError::ComputeError("a sum of two columns exceeds 63 bits".to_owned())
-                })?;
-                Ok(Arc::new(sums) as ArrayRef)
-            }
-        };
-        let columns = self.places.iter().map(column).collect::<Result<_, ArrowError>>()?;
+        let columns = self.places.iter().map(|&place| batch.column(place).clone()).collect();
         let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &rows)
     }

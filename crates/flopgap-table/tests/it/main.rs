@@ -1,6 +1,7 @@
 //! Tables over recorded files: the same values as their readers have.
 
 mod bad;
+mod csv;
 mod held;
 mod kind;
 mod kineto;

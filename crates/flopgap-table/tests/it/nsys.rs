@@ -1,6 +1,6 @@
 //! Nsight Systems exports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use flopgap_hint::Hint as _;
@@ -118,7 +118,8 @@ fn pairs<T>(
 
 #[test]
 fn copies_sets_calls_and_graphs_are_those_of_the_reader() {
-    for name in TRACES {
+    let mut seen = BTreeSet::new();
+    for name in TRACES.into_iter().chain(["small_forward"]) {
         let folder = tempfile::tempdir().unwrap();
         let own = trace(name, &folder);
         let source = open(&format!("nsys/{name}.sqlite.zst"));
@@ -130,23 +131,31 @@ fn copies_sets_calls_and_graphs_are_those_of_the_reader() {
                 "graphs" => pairs(own.graph_runs(), |run| (run.at.start, Some(run.graph.into()))),
                 "api_calls" => pairs(own.api_calls(), |call| (call.start, call.correlation.map(i64::from))),
                 "os_calls" => pairs(own.os_calls(), |call| (call.start, call.result)),
+                "profiler_overheads" => pairs(own.profiler_overheads(), |work| (work.start, Some(work.end))),
+                "cpu_faults" => pairs(own.cpu_page_faults(), |fault| (fault.time, Some(fault.address))),
+                "gpu_faults" => pairs(own.gpu_page_faults(), |fault| (fault.start, Some(fault.faults))),
                 "synchronizations" => {
                     pairs(own.synchronizations(), |wait| (wait.at.start, wait.event.map(i64::from)))
                 }
                 _ => continue,
             };
+            seen.insert(table.name().to_owned());
+            let first = if table.name() == "cpu_faults" { "time_ns" } else { "start_ns" };
             let second = match table.name() {
                 "copies" | "memsets" => "bytes",
                 "graphs" => "graph",
                 "api_calls" => "correlation",
                 "os_calls" => "result",
+                "profiler_overheads" => "end_ns",
+                "cpu_faults" => "address",
+                "gpu_faults" => "faults",
                 _ => "event",
             };
-            let found: Vec<_> =
-                ints(&table, "start_ns").into_iter().zip(maybe_ints(&table, second)).collect();
+            let found: Vec<_> = ints(&table, first).into_iter().zip(maybe_ints(&table, second)).collect();
             assert_eq!(found, expected, "{name} {}", table.name());
         }
     }
+    assert_eq!(seen.len(), 9, "{seen:?}");
 }
 
 /// The ranges that the reader finds, with their domains and their ends; also marks.
