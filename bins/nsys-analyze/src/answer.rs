@@ -2,7 +2,7 @@
 
 use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Format, Table};
+use flopgap_report::table::{Format, Table};
 use flopgap_timings::Error;
 use serde::Serialize;
 use serde_json::Value;
@@ -68,11 +68,6 @@ impl Answer {
 
 pub(crate) fn report(error: &ReportError) -> Failure {
     Failure::from_error(error)
-}
-
-/// Nanoseconds as milliseconds to the microsecond.
-pub(crate) fn ms(ns: f64) -> Cell {
-    Cell::float(ns / 1e6, 3)
 }
 
 /// The name that distinguishes a trace from others.

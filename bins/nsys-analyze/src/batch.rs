@@ -16,10 +16,11 @@ use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use flopgap_table::Kind;
 
-use crate::answer::{ms, name_of, report};
+use crate::answer::{name_of, report};
 use crate::opening::{Opener, not_taken};
 use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, Overview, PageFormat, Skipped, join, of_trace};
+use crate::tables::ms;
 use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]

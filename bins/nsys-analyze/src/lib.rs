@@ -18,6 +18,7 @@ mod scope;
 pub mod sentences;
 mod stats;
 mod summary;
+mod tables;
 mod unpacking;
 
 use std::ffi::OsString;

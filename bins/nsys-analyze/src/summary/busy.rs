@@ -9,8 +9,9 @@ use flopgap_trace::GpuActivity;
 
 use super::page::OfTrace;
 use super::work;
-use crate::answer::{ms, report};
+use crate::answer::report;
 use crate::sentences::page as page_sentences;
+use crate::tables::ms;
 
 /// How many gaps are listed.
 pub(super) const GAPS: usize = 5;

@@ -14,6 +14,7 @@ use flopgap_trace::{Recording as _, Summary, WorkKind};
 use super::page::OfTrace;
 use super::{Look, recorded};
 use crate::opening::Opened;
+use crate::tables;
 
 /// Copies and sets.
 pub(super) fn section(page: &mut OfTrace, opened: &Opened) -> Result<(), Failure> {
@@ -26,7 +27,7 @@ pub(super) fn section(page: &mut OfTrace, opened: &Opened) -> Result<(), Failure
             ];
             for (kind, title) in reports {
                 if let Some(found) = recorded::report(trace, kind)? {
-                    tables.push(crate::output::table(title, &found, Units::default()));
+                    tables.push(tables::report(title, &found, Units::default()));
                 }
             }
         }
@@ -90,7 +91,7 @@ impl Calls {
             Calls::Report(Some(mut found)) => {
                 let all = found.rows.len();
                 found.rows.truncate(look.top);
-                (crate::output::table("Host time by call (cuda_api_sum)", &found, Units::default()), all)
+                (tables::report("Host time by call (cuda_api_sum)", &found, Units::default()), all)
             }
             Calls::Times(calls) if !calls.is_empty() => {
                 (calls_table(&calls[..look.top.min(calls.len())]), calls.len())

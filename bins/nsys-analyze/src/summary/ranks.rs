@@ -9,8 +9,8 @@ use flopgap_trace::{GpuActivity, Recording};
 
 use super::Look;
 use super::page::OfTrace;
-use crate::answer::ms;
 use crate::sentences;
+use crate::tables::ms;
 
 /// Nothing where one process on one GPU did not communicate.
 pub(super) fn section(

@@ -23,14 +23,11 @@ use super::memory::Calls;
 use super::page::OfTrace;
 use super::work::color;
 use super::{Look, busy, memory, ranks, recorded, timeline, work};
-use crate::answer::{ms, name_of, report, unanswered};
+use crate::answer::{name_of, report, unanswered};
 use crate::opening::Opened;
 use crate::scope::named;
 use crate::sentences::{self, page as page_sentences, time};
-use crate::{
-    attention as attention_command, compare as compare_command, kernels as kernels_command,
-    passes as passes_command,
-};
+use crate::tables::{self, KernelNames, ms};
 
 /// Makes all sections of one trace.
 pub(super) fn all(
@@ -143,7 +140,7 @@ fn passes_section(
     };
     page.answers.extend(page_sentences::passes(&found));
     page.heading(if look.range.is_empty() { "Steps and passes" } else { "The requested ranges" });
-    for table in passes_command::tables_of(&page.name, &found).map_err(|error| report(&error))? {
+    for table in tables::passes(&page.name, &found).map_err(|error| report(&error))? {
         page.push(Block::Table(table));
     }
     page.text(sentences::selection(&found.selection));
@@ -216,7 +213,7 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
     for range in ranges {
         let gpu = range.gpu.as_ref();
         let mut row = vec![Cell::text(&range.name)];
-        row.extend(by_process.then(|| passes_command::process_cell(range)));
+        row.extend(by_process.then(|| tables::process_cell(range)));
         row.extend([
             Cell::text(range.kind.as_str()),
             Cell::from(range.host.count),
@@ -273,7 +270,7 @@ fn kernels_section(
             Some(instances) => format!("Kernels launched within `{}` ({instances} instances)", found.scope),
             None => "Kernels".to_owned(),
         };
-        page.table(kernels_command::titled(&title, kernels_command::Names::Short, &found, top))?;
+        page.table(tables::kernels(&title, KernelNames::Short, &found, top))?;
         if found.kernels.len() > top.len() {
             page.text(format!("{} more kernels are not shown.", found.kernels.len() - top.len()));
         }
@@ -300,7 +297,7 @@ fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failur
     page.answers.push(sentence);
     let scope = if found.instances.is_some() { format!(" of `{}`", found.scope) } else { String::new() };
     let title = format!("Kernels{scope} other than matrix products");
-    page.table(kernels_command::titled(&title, kernels_command::Names::Short, found, &others))
+    page.table(tables::kernels(&title, KernelNames::Short, found, &others))
 }
 
 fn shares_section(
@@ -414,12 +411,8 @@ fn attention_section(
         };
         page.answers.extend(sentences::attention_times(&found));
         page.heading("Attention");
-        for table in [
-            attention_command::parts(&found),
-            attention_command::ratios(&found),
-            attention_command::contents(&found),
-        ] {
-            page.table(table)?;
+        for table in tables::attention(&found).map_err(|error| report(&error))? {
+            page.push(Block::Table(table));
         }
         return Ok(());
     }
@@ -509,7 +502,7 @@ pub(super) fn comparison(
     if let Some(chart) = bars("GPU time by kind of work", &[(&names[0], &found.a), (&names[1], &found.b)])? {
         blocks.push(Block::Shares(chart));
     }
-    let tables = compare_command::tables(&found).map_err(|error| report(&error))?;
+    let tables = tables::comparison(&found).map_err(|error| report(&error))?;
     blocks.extend(tables.into_iter().map(Block::Table));
     Ok(blocks)
 }
