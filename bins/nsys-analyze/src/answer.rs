@@ -69,17 +69,3 @@ impl Answer {
 pub(crate) fn report(error: &ReportError) -> Failure {
     Failure::from_error(error)
 }
-
-/// The name that distinguishes a trace from others.
-pub(crate) fn name_of(path: &std::path::Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    // `rank0.pt.trace.json.gz` has more endings than a path knows.
-    let mut stem = name.as_ref();
-    for ending in [".gz", ".zst", ".sqlite", ".json", ".trace", ".pt"] {
-        stem = stem.strip_suffix(ending).filter(|stem| !stem.is_empty()).unwrap_or(stem);
-    }
-    if stem.len() < name.len() {
-        return stem.to_owned();
-    }
-    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}

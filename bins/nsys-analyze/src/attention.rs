@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
+use flopgap_answers::{sentences, tables};
 use flopgap_cli::{Failure, OutputArgs};
 use flopgap_flops::{Attention, AttentionMask};
 use flopgap_kernels::Classifier;
 use flopgap_timings::RangePattern;
-use flopgap_timings::attention::{Names, Options, attention};
+use flopgap_timings::attention::{Names, attention};
 
 use crate::answer::{Answer, report, unanswered};
-use crate::opening::Opener;
+use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
-use crate::{sentences, tables};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -53,28 +53,24 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let trace = opener.open(&arguments.trace)?;
-    let options = Options {
-        sizes: Attention {
-            batch: arguments.batch,
-            heads: arguments.heads,
-            kv_heads: arguments.kv_heads.unwrap_or(arguments.heads),
-            queries: arguments.seq,
-            keys: arguments.seq,
-            head_width: arguments.head_dim,
-            mask: AttentionMask::Full,
-        },
-        names: Names {
-            scores: arguments.qk.clone(),
-            softmax: arguments.softmax.clone(),
-            weighted_sum: arguments.av.clone(),
-        },
-        warm_up: arguments.scope.warm_up(),
-        attribution: arguments.scope.attribution(),
-        pool: arguments.scope.pool(),
+    let sizes = Attention {
+        batch: arguments.batch,
+        heads: arguments.heads,
+        kv_heads: arguments.kv_heads.unwrap_or(arguments.heads),
+        queries: arguments.seq,
+        keys: arguments.seq,
+        head_width: arguments.head_dim,
+        mask: AttentionMask::Full,
     };
+    let names = Names {
+        scores: arguments.qk.clone(),
+        softmax: arguments.softmax.clone(),
+        weighted_sum: arguments.av.clone(),
+    };
+    let options = arguments.scope.part(&[]).attention(sizes, names);
     let found =
         attention(trace.recording(), &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
-    trace.warn_all();
+    warn_all(&trace);
     let tables = tables::attention(&found).map_err(|error| report(&error))?;
     Answer::new(&found, tables, sentences::attention(&found))?.print(&arguments.output, opener.console())
 }

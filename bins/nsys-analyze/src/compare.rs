@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 
+use flopgap_answers::{sentences, tables};
 use flopgap_cli::{Failure, OutputArgs};
 use flopgap_kernels::Classifier;
-use flopgap_timings::compare::{compare, scopes};
-use flopgap_timings::{RangePattern, Ranges};
+use flopgap_timings::RangePattern;
+use flopgap_timings::compare::compare;
 
-use crate::answer::{Answer, name_of, report, unanswered};
-use crate::opening::Opener;
-use crate::scope::{ScopeArguments, named};
-use crate::{sentences, tables};
+use crate::answer::{Answer, report, unanswered};
+use crate::opening::{Opener, warn_all};
+use crate::scope::ScopeArguments;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -46,28 +46,27 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (a, b) = (opener.open(&arguments.a)?, opener.open(&arguments.b)?);
-    let scope = |ranges: Ranges| arguments.scope.scope(ranges);
-    let of = |own: &[RangePattern]| named(own).or_else(|| named(&arguments.range));
-    let scopes = match (of(&arguments.range_a), of(&arguments.range_b)) {
-        (Some(a), Some(b)) => [scope(a), scope(b)],
-        _ if arguments.all => [scope(Ranges::All), scope(Ranges::All)],
+    let part = arguments.scope.part(&arguments.range);
+    let own = |ranges: &[RangePattern]| arguments.scope.part(ranges).named();
+    let scopes = match (own(&arguments.range_a), own(&arguments.range_b)) {
+        (Some(a), Some(b)) => [a, b],
+        _ if arguments.all => [part.scope(), part.scope()],
         _ => {
-            let both = scopes(a.recording(), b.recording(), &scope(Ranges::Steps))
-                .map_err(|error| unanswered(&error))?;
+            let both = part.of_both(a.recording(), b.recording()).map_err(|error| unanswered(&error))?;
             [both.clone(), both]
         }
     };
     let found = compare((a.recording(), &scopes[0]), (b.recording(), &scopes[1]), &classifier)
         .map_err(|error| unanswered(&error))?;
-    a.warn_all();
-    b.warn_all();
+    warn_all(&a);
+    warn_all(&b);
     let tables = tables::comparison(&found).map_err(|error| report(&error))?;
     let mut said = vec![format!(
         "A is {} of {}, B {} of {}.",
         sentences::of_scope(&found.a),
-        name_of(&arguments.a),
+        a.name(),
         sentences::of_scope(&found.b),
-        name_of(&arguments.b)
+        b.name()
     )];
     said.extend(sentences::compare(&found));
     Answer::new(&found, tables, said)?.print(&arguments.output, opener.console())

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use flopgap_answers::{sentences, tables};
 use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_kernels::Classifier;
-use flopgap_timings::compare::scopes;
+use flopgap_timings::RangePattern;
 use flopgap_timings::diff::{self, By, Diff, Judged, RangeChange, Verdict, diff};
-use flopgap_timings::{RangePattern, Ranges};
 use serde::Serialize;
 
+use crate::PROGRAM;
 use crate::answer::{Answer, report, unanswered};
 use crate::kernels::names_for;
-use crate::opening::Opener;
-use crate::scope::{ScopeArguments, named};
-use crate::{PROGRAM, sentences, tables};
+use crate::opening::{Opener, warn_all};
+use crate::scope::ScopeArguments;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -101,18 +101,17 @@ struct Data<'a> {
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
     let (before, after) = (opener.open(&arguments.before)?, opener.open(&arguments.after)?);
-    let scope = |ranges: Ranges| arguments.scope.scope(ranges);
-    let scope = match named(&arguments.range) {
-        Some(ranges) => scope(ranges),
-        None if arguments.all => scope(Ranges::All),
-        None => scopes(before.recording(), after.recording(), &scope(Ranges::Steps))
-            .map_err(|error| unanswered(&error))?,
+    let part = arguments.scope.part(&arguments.range);
+    let scope = if arguments.all {
+        part.scope()
+    } else {
+        part.of_both(before.recording(), after.recording()).map_err(|error| unanswered(&error))?
     };
     let options = diff::Options { keep_layers: arguments.keep_layers };
     let mut found = diff((before.recording(), &scope), (after.recording(), &scope), options, &classifier)
         .map_err(|error| unanswered(&error))?;
-    before.warn_all();
-    after.warn_all();
+    warn_all(&before);
+    warn_all(&after);
 
     let least = i128::from(arguments.min_total_us) * 1000;
     let gate = arguments.fail_if_slower.map(|percent| {

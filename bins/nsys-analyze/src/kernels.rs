@@ -4,17 +4,18 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use flopgap_answers::tables::KernelNames;
+use flopgap_answers::{sentences, tables};
 use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_timings::RangePattern;
 use flopgap_timings::kernels::{Kernels, Pair, kernels, side_by_side};
-use flopgap_timings::{RangePattern, Ranges};
+use flopgap_trace::AttributeBy;
 use serde::Serialize;
 
-use crate::answer::{Answer, name_of, report, unanswered};
-use crate::opening::Opener;
-use crate::scope::{ScopeArguments, named};
-use crate::sentences;
-use crate::tables::{self, KernelNames};
+use crate::answer::{Answer, report, unanswered};
+use crate::opening::{Opener, warn_all};
+use crate::scope::ScopeArguments;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -53,14 +54,14 @@ struct SideBySide<'a> {
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let classifier = Classifier::new();
-    let scope = arguments.scope.scope(named(&arguments.range).unwrap_or(Ranges::All));
-    let mut found: Vec<Kernels> = Vec::new();
+    let scope = arguments.scope.part(&arguments.range).scope();
+    let (mut found, mut names) = (Vec::new(), Vec::new());
     for path in &arguments.traces {
         let trace = opener.open(path)?;
         found.push(kernels(trace.recording(), &scope, &classifier).map_err(|error| unanswered(&error))?);
-        trace.warn_all();
+        warn_all(&trace);
+        names.push(trace.name());
     }
-    let names: Vec<String> = arguments.traces.iter().map(|path| name_of(path)).collect();
     match found.as_slice() {
         [one, other] => two(arguments, [one, other], [&names[0], &names[1]], opener),
         _ => one(arguments, &found[0], opener),
@@ -103,7 +104,11 @@ fn one(arguments: &Arguments, found: &Kernels, opener: &Opener) -> Result<(), Fa
 fn title(arguments: &Arguments, found: &Kernels) -> String {
     match found.instances {
         Some(instances) => {
-            let by = if arguments.scope.by_process() { ", by process" } else { "" };
+            let by = if arguments.scope.part(&[]).attribution.by == AttributeBy::Process {
+                ", by process"
+            } else {
+                ""
+            };
             format!("Kernels launched within `{}`{by} ({instances} instances)", found.scope)
         }
         None => "Kernels".to_owned(),

@@ -4,14 +4,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use flopgap_answers::open::name_of;
+use flopgap_answers::tables;
 use flopgap_cli::{Console, Exit, Failure, FormatArg};
 use flopgap_hint::Hint as _;
 use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Units, Value};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Table, TextOptions, WithoutFormulas};
 
-use crate::answer::name_of;
-use crate::{PROGRAM, failure, tables};
+use crate::{PROGRAM, of_nsys};
 
 /// The options of every command that prints reports.
 #[derive(clap::Args)]
@@ -262,7 +263,7 @@ impl OrSkip for Error {
         match self {
             // Standard output that was closed is no error of the trace.
             Error::Output { source } => Some(Failure::output(source)),
-            error => Some(failure(&error)),
+            error => Some(of_nsys(&error)),
         }
     }
 }

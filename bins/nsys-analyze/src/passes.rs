@@ -4,15 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use flopgap_answers::{sentences, tables};
 use flopgap_cli::{Exit, Failure, OutputArgs};
-use flopgap_timings::passes::{Options, Passes, passes};
+use flopgap_timings::passes::{Passes, passes};
 use flopgap_timings::{RangePattern, measured};
 use serde::Serialize;
 
-use crate::answer::{Answer, name_of, report, unanswered};
-use crate::opening::Opener;
+use crate::PROGRAM;
+use crate::answer::{Answer, report, unanswered};
+use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
-use crate::{PROGRAM, sentences, tables};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -85,27 +86,21 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let (mut shown, mut said) = (Vec::new(), Vec::new());
     let jobs = opener.open_jobs(&arguments.traces)?;
     let several = jobs.len() > 1;
-    for (at, (path, trace)) in jobs.iter().enumerate() {
-        let options = Options {
-            ranges: arguments.range.clone(),
-            warm_up: arguments.scope.warm_up(),
-            attribution: arguments.scope.attribution(),
-            measured: measured.get(at).cloned().unwrap_or_default(),
-            no_instances: false,
-            pool: arguments.scope.pool(),
-        };
+    let part = arguments.scope.part(&arguments.range);
+    for (at, trace) in jobs.iter().enumerate() {
+        let options = part.passes(measured.get(at).cloned().unwrap_or_default());
         let found = passes(trace.recording(), &options).map_err(|error| unanswered(&error))?;
-        trace.warn_all();
+        warn_all(trace);
         if let Some(reason) = &found.no_gpu {
             flopgap_cli::warn(PROGRAM, format!("no GPU times: {reason}"));
         }
-        let name = name_of(path);
+        let name = trace.name();
         shown.extend(tables::passes(&name, &found).map_err(|error| report(&error))?);
         if several {
             said.push(format!("{name}:"));
         }
         said.extend(sentences::passes(&found));
-        data.traces.push(OfTrace { trace: path.display().to_string(), passes: found });
+        data.traces.push(OfTrace { trace: trace.path().display().to_string(), passes: found });
     }
     Answer::new(&data, shown, said)?.print(&arguments.output, opener.console())
 }

@@ -14,8 +14,8 @@ use flopgap_nsys::export::{CsvTable, csv, left_out, perfetto};
 use flopgap_nsys::{Error, Trace};
 use flopgap_report::table::WithoutFormulas;
 
-use crate::opening::{Opener, is_kineto};
-use crate::{PROGRAM, failure, warn_all};
+use crate::opening::{Opener, is_kineto, warn_all};
+use crate::{PROGRAM, of_nsys};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -69,7 +69,7 @@ impl From<WriteError> for Either {
 impl From<Either> for Failure {
     fn from(error: Either) -> Self {
         match error {
-            Either::Read(error) => failure(&error),
+            Either::Read(error) => of_nsys(&error),
             Either::Write(error) => error.into(),
         }
     }
@@ -107,11 +107,12 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
         return kineto(arguments, opener.console());
     }
-    let trace = opener.open_nsys(&arguments.trace, "these tables")?;
+    let (trace, opened) = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.format, &arguments.output) {
         #[cfg(feature = "parquet")]
         (To::Parquet, Some(folder)) => {
-            parquet::export(trace.path(), arguments.table.as_deref(), folder, opener.console())?;
+            let source = opened.source().cloned().map_or_else(|| parquet::open(trace.path()), Ok)?;
+            parquet::export(&source, arguments.table.as_deref(), folder, opener.console())?;
             if arguments.table.is_none() {
                 parquet::only_in_csv(&trace);
             }
@@ -129,7 +130,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         },
     }
     if arguments.table.is_none() {
-        for (table, rows) in left_out(&trace).map_err(|error| failure(&error))? {
+        for (table, rows) in left_out(&trace).map_err(|error| of_nsys(&error))? {
             let rows = counted(rows);
             flopgap_cli::note(
                 PROGRAM,
@@ -137,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             );
         }
     }
-    warn_all(&trace);
+    warn_all(&opened);
     Ok(())
 }
 
@@ -149,7 +150,8 @@ fn kineto(arguments: &Arguments, console: Console) -> Result<(), Failure> {
         #[cfg(feature = "parquet")]
         To::Parquet => match &arguments.output {
             Some(folder) if arguments.trace.is_file() => {
-                return parquet::export(&arguments.trace, arguments.table.as_deref(), folder, console);
+                let source = parquet::open(&arguments.trace)?;
+                return parquet::export(&source, arguments.table.as_deref(), folder, console);
             }
             _ => ("is a directory", "export each trace in it, into a directory of its own"),
         },
@@ -213,6 +215,6 @@ fn to_stdout(
         Ok(()) => out.flush().map_err(Failure::output),
         // A reader that closes the pipe early is not an error.
         Err(Error::Output { source }) => Err(Failure::output(source)),
-        Err(error) => Err(failure(&error)),
+        Err(error) => Err(of_nsys(&error)),
     }
 }

@@ -13,14 +13,18 @@ use flopgap_table::{Source, parquet};
 use super::counted;
 use crate::PROGRAM;
 
+/// The tables of a trace.
+pub(super) fn open(trace: &Path) -> Result<Source, Failure> {
+    Source::open(trace).map_err(|error| Failure::of(&error))
+}
+
 /// Writes one table, or all that the trace has, into a directory.
 pub(super) fn export(
-    trace: &Path,
+    source: &Source,
     table: Option<&str>,
     folder: &Path,
     console: Console,
 ) -> Result<(), Failure> {
-    let source = Source::open(trace).map_err(|error| Failure::of(&error))?;
     let names: Vec<String> = match table {
         Some(name) => vec![name.to_owned()],
         None => source.tables().into_iter().map(|table| table.name.into_owned()).collect(),
@@ -47,7 +51,7 @@ pub(super) fn export(
         written += 1;
     }
     if written == 0 {
-        let message = format!("{}: none of the tables is in the trace", trace.display());
+        let message = format!("{}: none of the tables is in the trace", source.path().display());
         return Err(Failure::new(message).exit(Exit::Absent));
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::us;
 
 /// Attention: each part's time and FLOPs, the products against softmax, and what runs in the
 /// ranges.
-pub(crate) fn attention(found: &AttentionTimes) -> Result<Vec<Table>, ReportError> {
+pub fn attention(found: &AttentionTimes) -> Result<Vec<Table>, ReportError> {
     [parts(found), ratios(found), contents(found)].into_iter().collect()
 }
 

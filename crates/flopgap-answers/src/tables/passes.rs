@@ -8,7 +8,7 @@ use flopgap_timings::passes::{GpuTimes, Pass, Passes};
 use super::ms;
 
 /// The tables of one trace.
-pub(crate) fn passes(trace: &str, passes: &Passes) -> Result<Vec<Table>, ReportError> {
+pub fn passes(trace: &str, passes: &Passes) -> Result<Vec<Table>, ReportError> {
     let mut tables = vec![durations(trace, passes)?];
     if passes.passes.iter().any(|pass| pass.period.is_some()) {
         tables.push(periods(trace, passes)?);

@@ -8,7 +8,7 @@ use flopgap_timings::shares::Shares;
 use super::ms;
 
 /// The tables of a comparison: those of each process on each GPU, where there are several.
-pub(crate) fn comparison(found: &Comparison) -> Result<Vec<Table>, ReportError> {
+pub fn comparison(found: &Comparison) -> Result<Vec<Table>, ReportError> {
     if found.places.is_empty() {
         return [shares(found), busy(found)].into_iter().collect();
     }

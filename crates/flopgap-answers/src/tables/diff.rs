@@ -10,7 +10,7 @@ use super::{KernelNames, ms, us};
 
 /// Two traces before and after a change: the times of steps and passes, of each place, and at most
 /// `top` kernels and as many ranges.
-pub(crate) fn diff(found: &Diff, names: KernelNames, top: usize) -> Result<Vec<Table>, ReportError> {
+pub fn diff(found: &Diff, names: KernelNames, top: usize) -> Result<Vec<Table>, ReportError> {
     let mut tables = Vec::new();
     if !found.judged.is_empty() {
         tables.push(steps(found)?);

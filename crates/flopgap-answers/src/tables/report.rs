@@ -23,7 +23,7 @@ const IDS: [&str; 14] = [
 ];
 
 /// A report as it is.
-pub(crate) fn report(title: &str, report: &ReportTable, units: Units) -> Result<Table, ReportError> {
+pub fn report(title: &str, report: &ReportTable, units: Units) -> Result<Table, ReportError> {
     let headings = report.columns.iter().enumerate().map(|(at, column)| {
         let heading = column.heading(units);
         let words = report.rows.iter().any(|row| matches!(row[at], Value::Text(_)));

@@ -7,7 +7,7 @@ use flopgap_timings::kernels::{KernelTimes, Kernels, Pair, PlaceKernels};
 
 /// How the kernels of a table are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KernelNames {
+pub enum KernelNames {
     /// So that a row fits in a line, with what distinguishes rows whose short name is the same.
     Short,
     /// As recorded: for CSV, which programs read.
@@ -16,7 +16,7 @@ pub(crate) enum KernelNames {
 
 impl KernelNames {
     /// The names of some kernels, given their full and their short ones.
-    pub(crate) fn shown(self, kernels: &[(&str, &str)]) -> Vec<String> {
+    pub fn shown(self, kernels: &[(&str, &str)]) -> Vec<String> {
         match self {
             KernelNames::Short => distinct_names(kernels),
             KernelNames::Full => kernels.iter().map(|(name, _)| (*name).to_owned()).collect(),
@@ -32,7 +32,7 @@ impl KernelNames {
 
 /// Some kernels with their times. Where several processes or GPUs ran them, their least, middle and
 /// largest time, and which is the slowest.
-pub(crate) fn kernels(
+pub fn kernels(
     title: &str,
     names: KernelNames,
     found: &Kernels,
@@ -108,7 +108,7 @@ fn together(title: &str, names: KernelNames, shown: &[KernelTimes]) -> Result<Ta
 }
 
 /// Two traces side by side.
-pub(crate) fn kernel_pairs(pairs: &[Pair], names: KernelNames) -> Result<Table, ReportError> {
+pub fn kernel_pairs(pairs: &[Pair], names: KernelNames) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Kernels of A and B",
         [

@@ -1,0 +1,106 @@
+//! Why there is no answer.
+
+use std::path::PathBuf;
+
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+/// Why a trace was not opened, or holds no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory could not be read or unpacked.
+    #[error(transparent)]
+    Table(flopgap_table::Error),
+    /// An export of Nsight Systems could not be read, or the file is something else.
+    #[error(transparent)]
+    Nsys(#[from] flopgap_nsys::Error),
+    /// A trace of `torch.profiler` could not be read.
+    #[error(transparent)]
+    Kineto(#[from] flopgap_kineto::Error),
+    /// An open trace could not be read on.
+    #[error(transparent)]
+    Trace(#[from] flopgap_trace::ReadError),
+    /// A question has no answer in the trace.
+    #[error(transparent)]
+    Timings(#[from] flopgap_timings::Error),
+    /// A table or chart could not be made.
+    #[error(transparent)]
+    Report(#[from] flopgap_report::ReportError),
+    /// A directory holds no trace of `torch.profiler`.
+    #[error("{}: no trace of torch.profiler is in this directory", path.display())]
+    NoTraces {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The traces of a directory are not the ranks of one job.
+    #[error("{}: {traces} traces, and not those of one job: {reason}", path.display())]
+    NotOneJob {
+        /// The directory.
+        path: PathBuf,
+        /// How many traces it holds.
+        traces: usize,
+        /// How they differ.
+        reason: flopgap_kineto::Error,
+    },
+    /// Traces hold nothing of what a page shows.
+    #[error("{}: none of what a summary answers is in the trace", listed(paths))]
+    NoAnswers {
+        /// The traces.
+        paths: Vec<PathBuf>,
+    },
+    /// No trace has the requested ranges.
+    #[error("{}", reasons.join("; "))]
+    NoRanges {
+        /// Why they were not measured, for each trace.
+        reasons: Vec<String>,
+    },
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl From<flopgap_table::Error> for Error {
+    fn from(error: flopgap_table::Error) -> Error {
+        match error {
+            flopgap_table::Error::Nsys(error) => Error::Nsys(error),
+            flopgap_table::Error::Kineto(error) => Error::Kineto(error),
+            error => Error::Table(error),
+        }
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            Error::Table(error) => error.hint(),
+            Error::Nsys(error) => error.hint(),
+            Error::Kineto(error) => error.hint(),
+            Error::Trace(error) => error.hint(),
+            Error::Timings(error) => error.hint(),
+            Error::Report(error) => error.hint(),
+            Error::NoTraces { .. } | Error::NotOneJob { .. } => {
+                Some("`flopgap nsys batch` takes a directory of traces, each for itself".into())
+            }
+            Error::NoAnswers { .. } => Some(
+                "record with `nsys profile -t cuda,nvtx`, or torch.profiler with ProfilerActivity.CUDA; \
+                 `flopgap nsys stats TRACE` shows other reports of nsys"
+                    .into(),
+            ),
+            Error::NoRanges { .. } => None,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Table(error) => error.kind(),
+            Error::Nsys(error) => error.kind(),
+            Error::Kineto(error) => error.kind(),
+            Error::Trace(error) => error.kind(),
+            Error::Timings(error) => error.kind(),
+            Error::Report(error) => error.kind(),
+            Error::NotOneJob { .. } => ErrorKind::Usage,
+            Error::NoTraces { .. } | Error::NoAnswers { .. } | Error::NoRanges { .. } => ErrorKind::Absent,
+        }
+    }
+}
