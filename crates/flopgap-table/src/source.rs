@@ -66,6 +66,24 @@ pub enum Trace {
     Kineto(Arc<flopgap_kineto::Job>),
 }
 
+impl Trace {
+    /// What `flopgap-timings` answers questions of.
+    pub fn recording(&self) -> &dyn Recording {
+        match self {
+            Trace::Nsys(trace) => &**trace,
+            Trace::Kineto(job) => &**job,
+        }
+    }
+
+    /// The export of Nsight Systems, if it is one.
+    pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
+        match self {
+            Trace::Nsys(trace) => Some(trace),
+            Trace::Kineto(_) => None,
+        }
+    }
+}
+
 impl Source {
     /// Opens a file or directory of any name. The content decides what it is, also if it is
     /// compressed with gzip or Zstandard.
@@ -246,29 +264,11 @@ impl Source {
         })
     }
 
-    /// What `flopgap-timings` answers questions of: an export of Nsight Systems or a trace of
-    /// `torch.profiler`.
-    pub fn recording(&self) -> Option<&dyn Recording> {
-        match &self.content {
-            Content::Nsys(nsys) => Some(&*nsys.trace),
-            Content::Kineto(kineto) => kineto.job().map(|job| -> &dyn Recording { &**job }),
-            _ => None,
-        }
-    }
-
     /// The trace, if it is one.
     pub fn trace(&self) -> Option<Trace> {
         match &self.content {
             Content::Nsys(nsys) => Some(Trace::Nsys(nsys.trace.clone())),
             Content::Kineto(kineto) => kineto.job().cloned().map(Trace::Kineto),
-            _ => None,
-        }
-    }
-
-    /// The trace, if this is an export of Nsight Systems: the input of `flopgap-timings`.
-    pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
-        match &self.content {
-            Content::Nsys(nsys) => Some(&nsys.trace),
             _ => None,
         }
     }
