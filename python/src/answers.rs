@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_answers::open::{self, File, Opened};
 use flopgap_answers::page::{PageOptions, page};
-use flopgap_answers::{Error, Part, sentences};
+use flopgap_answers::{Error, Part, ask, sentences};
 use flopgap_kernels::Classifier;
 use flopgap_table::{Source, answers};
 use flopgap_timings::{RangePattern, WarmUp};
@@ -91,12 +91,10 @@ fn json(data: &impl Serialize) -> PyResult<String> {
 /// Steps and passes.
 #[pyfunction]
 pub(crate) fn passes(py: Python<'_>, input: Input<'_>, look: Look, measured: Vec<i64>) -> PyResult<Answer> {
-    let (trace, options) = (opened(py, input, "passes")?, part(look)?.passes(measured));
-    let found = py
-        .detach(|| flopgap_timings::passes::passes(trace.recording(), &options))
-        .map_err(|error| of_hint(&error))?;
-    let tables = vec![Table(answers::passes(trace.path(), &found))];
-    Ok((json(&found)?, tables, sentences::passes(&found), warnings(&[&trace])))
+    let (trace, part) = (opened(py, input, "passes")?, part(look)?);
+    let found = py.detach(|| ask::passes(&trace, &part, measured)).map_err(|error| of_hint(&error))?;
+    let tables = vec![Table(answers::passes(trace.path(), &found.data))];
+    Ok((json(&found.data)?, tables, found.sentences, warnings(&[&trace])))
 }
 
 /// Kernels by the time that they take.
@@ -118,11 +116,11 @@ pub(crate) fn compare(py: Python<'_>, a: Input<'_>, b: Input<'_>, look: Look, al
     let found = py.detach(|| {
         let (one, other) = (a.recording(), b.recording());
         let scope = if all { part.scope() } else { part.of_both(one, other)? };
-        flopgap_timings::compare::compare((one, &scope), (other, &scope), &Classifier::new())
+        ask::compare([&a, &b], [&scope, &scope])
     });
     let found = found.map_err(|error| of_hint(&error))?;
-    let tables = vec![Table(answers::comparison(a.path(), &found))];
-    Ok((json(&found)?, tables, sentences::compare(&found), warnings(&[&a, &b])))
+    let tables = vec![Table(answers::comparison(a.path(), &found.data))];
+    Ok((json(&found.data)?, tables, found.sentences, warnings(&[&a, &b])))
 }
 
 /// Two traces before and after a change.

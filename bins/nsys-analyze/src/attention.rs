@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use flopgap_answers::{sentences, tables};
+use flopgap_answers::ask;
 use flopgap_cli::{Failure, OutputArgs};
 use flopgap_flops::{Attention, AttentionMask};
-use flopgap_kernels::Classifier;
 use flopgap_timings::RangePattern;
-use flopgap_timings::attention::{Names, attention};
+use flopgap_timings::attention::Names;
 
-use crate::answer::{Answer, report, unanswered};
+use crate::answer::print;
+use crate::failure;
 use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
 
@@ -67,10 +67,8 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         softmax: arguments.softmax.clone(),
         weighted_sum: arguments.av.clone(),
     };
-    let options = arguments.scope.part(&[]).attention(sizes, names);
-    let found =
-        attention(trace.recording(), &options, &Classifier::new()).map_err(|error| unanswered(&error))?;
+    let part = arguments.scope.part(&[]);
+    let answer = ask::attention(&trace, &part, sizes, names).map_err(|error| failure(&error))?;
     warn_all(&trace);
-    let tables = tables::attention(&found).map_err(|error| report(&error))?;
-    Answer::new(&found, tables, sentences::attention(&found))?.print(&arguments.output, opener.console())
+    print(&answer, &arguments.output, opener.console())
 }

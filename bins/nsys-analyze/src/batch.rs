@@ -18,7 +18,6 @@ use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use flopgap_table::Kind;
 
-use crate::answer::report;
 use crate::opening::{Opener, warn_all};
 use crate::output::{csv, in_a_file_name};
 use crate::summary::{Look, PageFormat};
@@ -118,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     for line in skipped.iter().chain(&found.unreadable) {
         flopgap_cli::note(PROGRAM, line);
     }
-    let index = index(arguments, &done, &skipped, &found.unreadable).map_err(|error| report(&error))?;
+    let index = index(arguments, &done, &skipped, &found.unreadable)?;
     let path = arguments.output.join(format!("index.{}", arguments.format.extension()));
     write(&path, &arguments.format.write(&index, &TextOptions::default())?)?;
     console.note(format_args!("wrote {}", path.display()));
@@ -262,7 +261,7 @@ fn analyze(
         let mut table = ReportTable::default();
         match export.report(*wanted, &mut table) {
             Ok(()) if table.rows.is_empty() => {
-                answers.skip(&wanted.to_string(), "recorded nothing of the kind")
+                answers.skip(&wanted.to_string(), "recorded nothing of the kind");
             }
             Ok(()) => {
                 let name = format!("{}_{}.csv", answers.name, in_a_file_name(&wanted.to_string()));

@@ -3,13 +3,12 @@
 
 use std::path::PathBuf;
 
-use flopgap_answers::{sentences, tables};
+use flopgap_answers::{ask, sentences};
 use flopgap_cli::{Failure, OutputArgs};
-use flopgap_kernels::Classifier;
 use flopgap_timings::RangePattern;
-use flopgap_timings::compare::compare;
 
-use crate::answer::{Answer, report, unanswered};
+use crate::answer::{print, unanswered};
+use crate::failure;
 use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
 
@@ -44,7 +43,6 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
-    let classifier = Classifier::new();
     let (a, b) = (opener.open(&arguments.a)?, opener.open(&arguments.b)?);
     let part = arguments.scope.part(&arguments.range);
     let own = |ranges: &[RangePattern]| arguments.scope.part(ranges).named();
@@ -56,18 +54,11 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             [both.clone(), both]
         }
     };
-    let found = compare((a.recording(), &scopes[0]), (b.recording(), &scopes[1]), &classifier)
-        .map_err(|error| unanswered(&error))?;
+    let mut answer = ask::compare([&a, &b], [&scopes[0], &scopes[1]]).map_err(|error| failure(&error))?;
     warn_all(&a);
     warn_all(&b);
-    let tables = tables::comparison(&found).map_err(|error| report(&error))?;
-    let mut said = vec![format!(
-        "A is {} of {}, B {} of {}.",
-        sentences::of_scope(&found.a),
-        a.name(),
-        sentences::of_scope(&found.b),
-        b.name()
-    )];
-    said.extend(sentences::compare(&found));
-    Answer::new(&found, tables, said)?.print(&arguments.output, opener.console())
+    let (one, other) = (sentences::of_scope(&answer.data.a), sentences::of_scope(&answer.data.b));
+    let compared = format!("A is {one} of {}, B {other} of {}.", a.name(), b.name());
+    answer.sentences.insert(0, compared);
+    print(&answer, &arguments.output, opener.console())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_answers::{sentences, tables};
+use flopgap_answers::{Answer, sentences, tables};
 use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_kernels::Classifier;
 use flopgap_timings::RangePattern;
@@ -11,7 +11,7 @@ use flopgap_timings::diff::{self, By, Diff, Judged, RangeChange, Verdict, diff};
 use serde::Serialize;
 
 use crate::PROGRAM;
-use crate::answer::{Answer, report, unanswered};
+use crate::answer::{print, unanswered};
 use crate::kernels::names_for;
 use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     };
     found.ranges.retain(|range| most(range) >= least);
     let (names, top) = (names_for(arguments.output.format()), arguments.top.unwrap_or(usize::MAX));
-    let tables = tables::diff(&found, names, top).map_err(|error| report(&error))?;
+    let tables = tables::diff(&found, names, top)?;
     let same_work = found.same_work();
     let data = Data {
         diff: &found,
@@ -135,8 +135,8 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         slower: gate.as_ref().map(|(_, gate)| gate.slower.as_slice()).unwrap_or_default(),
         undecided: gate.as_ref().map(|(_, gate)| gate.blind),
     };
-    let answer = Answer::new(&data, tables, said)?;
-    let printed = answer.print(&arguments.output, opener.console());
+    let answer = Answer { data, tables, sentences: said };
+    let printed = print(&answer, &arguments.output, opener.console());
     // Also where nobody reads the tables to their end (`| head`): the exit code is what CI asked
     // for.
     match ended(&found, gate.as_ref(), arguments.fail_if_work_differs) {

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use flopgap_answers::tables::KernelNames;
-use flopgap_answers::{sentences, tables};
+use flopgap_answers::{Answer, sentences, tables};
 use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_timings::RangePattern;
@@ -13,7 +13,7 @@ use flopgap_timings::kernels::{Kernels, Pair, kernels, side_by_side};
 use flopgap_trace::AttributeBy;
 use serde::Serialize;
 
-use crate::answer::{Answer, report, unanswered};
+use crate::answer::{print, unanswered};
 use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
 
@@ -90,15 +90,15 @@ pub(crate) fn names_for(format: FormatArg) -> KernelNames {
 fn one(arguments: &Arguments, found: &Kernels, opener: &Opener) -> Result<(), Failure> {
     let shown = arguments.shown(&found.kernels, |kernel| kernel.class)?;
     let names = names_for(arguments.output.format());
-    let table =
-        tables::kernels(&title(arguments, found), names, found, &shown).map_err(|error| report(&error))?;
+    let table = tables::kernels(&title(arguments, found), names, found, &shown)?;
     let shown = Kernels { kernels: shown, ..found.clone() };
     let said = if arguments.exclude.is_empty() {
         sentences::kernels(&shown)
     } else {
         sentences::other_kernels(&shown)
     };
-    Answer::new(&shown, vec![table], said)?.print(&arguments.output, opener.console())
+    let answer = Answer { data: shown, tables: vec![table], sentences: said };
+    print(&answer, &arguments.output, opener.console())
 }
 
 fn title(arguments: &Arguments, found: &Kernels) -> String {
@@ -122,10 +122,10 @@ fn two(
     opener: &Opener,
 ) -> Result<(), Failure> {
     let pairs = arguments.shown(&side_by_side(found[0], found[1]), |pair| pair.class)?;
-    let table =
-        tables::kernel_pairs(&pairs, names_for(arguments.output.format())).map_err(|error| report(&error))?;
+    let table = tables::kernel_pairs(&pairs, names_for(arguments.output.format()))?;
     let mut said = vec![format!("A is {}, B is {}.", names[0], names[1])];
     said.extend(sentences::kernels_of_both(found));
     let data = SideBySide { a: names[0], b: names[1], kernels: &pairs };
-    Answer::new(&data, vec![table], said)?.print(&arguments.output, opener.console())
+    let answer = Answer { data, tables: vec![table], sentences: said };
+    print(&answer, &arguments.output, opener.console())
 }

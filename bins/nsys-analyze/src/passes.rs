@@ -4,16 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_answers::{sentences, tables};
+use flopgap_answers::{Answer, ask};
 use flopgap_cli::{Exit, Failure, OutputArgs};
-use flopgap_timings::passes::{Passes, passes};
+use flopgap_timings::passes::Passes;
 use flopgap_timings::{RangePattern, measured};
 use serde::Serialize;
 
-use crate::PROGRAM;
-use crate::answer::{Answer, report, unanswered};
+use crate::answer::print;
 use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
+use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -80,29 +80,23 @@ struct Data {
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
-    let traces = arguments.traces.len();
-    let measured = arguments.measured.times(traces)?;
-    let mut data = Data { traces: Vec::new() };
-    let (mut shown, mut said) = (Vec::new(), Vec::new());
+    let measured = arguments.measured.times(arguments.traces.len())?;
+    let mut all = Answer { data: Data { traces: Vec::new() }, tables: Vec::new(), sentences: Vec::new() };
     let jobs = opener.open_jobs(&arguments.traces)?;
-    let several = jobs.len() > 1;
     let part = arguments.scope.part(&arguments.range);
     for (at, trace) in jobs.iter().enumerate() {
-        let options = part.passes(measured.get(at).cloned().unwrap_or_default());
-        let found = passes(trace.recording(), &options).map_err(|error| unanswered(&error))?;
+        let measured = measured.get(at).cloned().unwrap_or_default();
+        let found = ask::passes(trace, &part, measured).map_err(|error| failure(&error))?;
         warn_all(trace);
-        if let Some(reason) = &found.no_gpu {
+        if let Some(reason) = &found.data.no_gpu {
             flopgap_cli::warn(PROGRAM, format!("no GPU times: {reason}"));
         }
-        let name = trace.name();
-        shown.extend(tables::passes(&name, &found).map_err(|error| report(&error))?);
-        if several {
-            said.push(format!("{name}:"));
-        }
-        said.extend(sentences::passes(&found));
-        data.traces.push(OfTrace { trace: trace.path().display().to_string(), passes: found });
+        all.tables.extend(found.tables);
+        all.sentences.extend((jobs.len() > 1).then(|| format!("{}:", trace.name())));
+        all.sentences.extend(found.sentences);
+        all.data.traces.push(OfTrace { trace: trace.path().display().to_string(), passes: found.data });
     }
-    Answer::new(&data, shown, said)?.print(&arguments.output, opener.console())
+    print(&all, &arguments.output, opener.console())
 }
 
 /// A list of milliseconds, or the name of a file with times.

@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     };
     let mut output = Output::new(&arguments.output, rules.len() * arguments.traces.len(), opener.console())?;
     for path in &arguments.traces {
-        let (export, opened) = opener.open_nsys(path, "expert rules of nsys")?;
+        let (export, file) = opener.open_nsys(path, "expert rules of nsys")?;
         let filtered = arguments.filter.apply(&export)?;
         let trace = filtered.as_ref().unwrap_or(&export);
         for applied in &rules {
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
                 opener.console().note(format_args!("{rule}: {advice}"));
             }
         }
-        warn_all(&opened);
+        warn_all(&file);
     }
     output.end()
 }

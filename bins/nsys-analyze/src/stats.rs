@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let mut output =
         Output::new(&arguments.output, reports.len() * arguments.traces.len(), opener.console())?;
     for path in &arguments.traces {
-        let (export, opened) = opener.open_nsys(path, "reports of `nsys stats`")?;
+        let (export, file) = opener.open_nsys(path, "reports of `nsys stats`")?;
         let filtered = arguments.filter.apply(&export)?;
         let trace = filtered.as_ref().unwrap_or(&export);
         // Summaries are made together and held; what has a row for every event is written as it is
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
                 table.replay(sink).map_err(|source| Error::Output { source })
             })?;
         }
-        warn_all(&opened);
+        warn_all(&file);
     }
     output.end()
 }

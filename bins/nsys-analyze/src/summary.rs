@@ -10,7 +10,6 @@ use flopgap_report::html::Document;
 use flopgap_report::table::TextOptions;
 use flopgap_timings::RangePattern;
 
-use crate::answer::report;
 use crate::failure;
 use crate::opening::{Opener, warn_all};
 use crate::passes::Measured;
@@ -79,8 +78,8 @@ impl PageFormat {
         match self {
             PageFormat::Table => Ok(page.to_text(options)),
             PageFormat::Markdown => Ok(page.to_markdown()),
-            PageFormat::Html => page.to_html().map_err(|error| report(&error)),
-            PageFormat::Json => page.to_json().map_err(|error| report(&error)),
+            PageFormat::Html => Ok(page.to_html()?),
+            PageFormat::Json => Ok(page.to_json()?),
         }
     }
 }

@@ -70,15 +70,32 @@ impl From<flopgap_table::Error> for Error {
     }
 }
 
+/// What was found; nothing where the trace does not hold it.
+pub(crate) fn present<T, E: Hint + Into<Error>>(found: Result<T, E>) -> Result<Option<T>, Error> {
+    match found {
+        Err(error) if error.is_absence() => Ok(None),
+        found => found.map(Some).map_err(Into::into),
+    }
+}
+
+impl Error {
+    /// The error of a reader or a question, of which this one is made.
+    fn inner(&self) -> Option<&dyn Hint> {
+        Some(match self {
+            Error::Table(error) => error,
+            Error::Nsys(error) => error,
+            Error::Kineto(error) => error,
+            Error::Trace(error) => error,
+            Error::Timings(error) => error,
+            Error::Report(error) => error,
+            _ => return None,
+        })
+    }
+}
+
 impl Hint for Error {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
-            Error::Table(error) => error.hint(),
-            Error::Nsys(error) => error.hint(),
-            Error::Kineto(error) => error.hint(),
-            Error::Trace(error) => error.hint(),
-            Error::Timings(error) => error.hint(),
-            Error::Report(error) => error.hint(),
             Error::NoTraces { .. } | Error::NotOneJob { .. } => {
                 Some("`flopgap nsys batch` takes a directory of traces, each for itself".into())
             }
@@ -87,20 +104,14 @@ impl Hint for Error {
                  `flopgap nsys stats TRACE` shows other reports of nsys"
                     .into(),
             ),
-            Error::NoRanges { .. } => None,
+            _ => self.inner()?.hint(),
         }
     }
 
     fn kind(&self) -> ErrorKind {
         match self {
-            Error::Table(error) => error.kind(),
-            Error::Nsys(error) => error.kind(),
-            Error::Kineto(error) => error.kind(),
-            Error::Trace(error) => error.kind(),
-            Error::Timings(error) => error.kind(),
-            Error::Report(error) => error.kind(),
             Error::NotOneJob { .. } => ErrorKind::Usage,
-            Error::NoTraces { .. } | Error::NoAnswers { .. } | Error::NoRanges { .. } => ErrorKind::Absent,
+            _ => self.inner().map_or(ErrorKind::Absent, Hint::kind),
         }
     }
 }

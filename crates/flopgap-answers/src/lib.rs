@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod ask;
 mod error;
 pub mod open;
 pub mod page;
@@ -7,6 +8,7 @@ mod part;
 pub mod sentences;
 pub mod tables;
 
+pub use ask::Answer;
 pub use error::Error;
 pub use open::Opened;
 pub use part::Part;

@@ -160,18 +160,12 @@ impl Opened {
 
     /// What all traces answer.
     pub fn recording(&self) -> &dyn Recording {
-        match &self.trace {
-            Trace::Nsys(trace) => &**trace,
-            Trace::Kineto(job) => &**job,
-        }
+        self.trace.recording()
     }
 
     /// The export of Nsight Systems, if it is one.
     pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
-        match &self.trace {
-            Trace::Nsys(trace) => Some(trace),
-            Trace::Kineto(_) => None,
-        }
+        self.trace.nsys()
     }
 
     /// The file as tables, where it was opened as such: an export of Nsight Systems.

@@ -107,11 +107,11 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
         return kineto(arguments, opener.console());
     }
-    let (trace, opened) = opener.open_nsys(&arguments.trace, "these tables")?;
+    let (trace, file) = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.format, &arguments.output) {
         #[cfg(feature = "parquet")]
         (To::Parquet, Some(folder)) => {
-            let source = opened.source().cloned().map_or_else(|| parquet::open(trace.path()), Ok)?;
+            let source = file.source().cloned().map_or_else(|| parquet::open(trace.path()), Ok)?;
             parquet::export(&source, arguments.table.as_deref(), folder, opener.console())?;
             if arguments.table.is_none() {
                 parquet::only_in_csv(&trace);
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             );
         }
     }
-    warn_all(&opened);
+    warn_all(&file);
     Ok(())
 }
 

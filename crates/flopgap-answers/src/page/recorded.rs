@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flopgap_hint::Hint as _;
 use flopgap_kineto::{Device, Job};
 use flopgap_nsys::{Report, ReportKind, ReportOptions, ReportTable, Trace as Export, Value};
 use flopgap_report::html::Block;
@@ -12,7 +11,7 @@ use flopgap_timings::occupancy::Occupancy;
 use flopgap_trace::{Attribution, GpuActivity, Recording as _};
 
 use super::trace::TracePage;
-use crate::error::Error;
+use crate::error::{Error, present};
 use crate::open::Opened;
 use crate::sentences::time;
 
@@ -55,12 +54,8 @@ pub(crate) fn section(
     fact("memory copies", sum(|gpu| gpu.copies).map(group_thousands));
     fact("memory sets", sum(|gpu| gpu.sets).map(group_thousands));
     fact("CUDA API calls", calls.map(group_thousands));
-    let ranges = match trace.ranges() {
-        Ok(nvtx) => Some(nvtx.ranges.len() as u64),
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(error.into()),
-    };
-    fact("ranges", ranges.map(group_thousands));
+    let ranges = present(trace.ranges())?;
+    fact("ranges", ranges.map(|nvtx| group_thousands(nvtx.ranges.len() as u64)));
     let tool = match opened.trace() {
         Trace::Nsys(_) => recording.product.map(|version| format!("exported by nsys {version}")),
         Trace::Kineto(job) => {
@@ -98,12 +93,9 @@ struct Recorded {
 impl Recorded {
     fn of_export(trace: &Export) -> Result<Recorded, Error> {
         let session = trace.session()?;
-        let gpus = match trace.gpus() {
-            Err(error) if error.is_absence() => Vec::new(),
-            gpus => gpus?,
-        };
+        let gpus = present(trace.gpus())?.unwrap_or_default().into_iter();
         let gpus: BTreeMap<i64, String> =
-            gpus.into_iter().filter_map(|gpu| Some((gpu.id.0, gpu.name?.to_string()))).collect();
+            gpus.filter_map(|gpu| Some((gpu.id.0, gpu.name?.to_string()))).collect();
         let mut words: BTreeMap<u32, String> = BTreeMap::new();
         for entry in trace.capture_metadata()? {
             let word = entry.name.strip_prefix("PROCESS_0:");
@@ -176,10 +168,6 @@ pub(crate) fn api_calls(table: &ReportTable) -> i128 {
 pub(crate) fn report(trace: &Export, kind: ReportKind) -> Result<Option<ReportTable>, Error> {
     let mut table = ReportTable::default();
     let options = ReportOptions { calls_once: true, ..ReportOptions::default() };
-    match trace.report_with(Report::of(kind), options, &mut table) {
-        Ok(()) if table.rows.is_empty() => Ok(None),
-        Ok(()) => Ok(Some(table)),
-        Err(error) if error.is_absence() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let reported = present(trace.report_with(Report::of(kind), options, &mut table))?;
+    Ok(reported.map(|()| table).filter(|table| !table.rows.is_empty()))
 }

@@ -21,7 +21,7 @@ use super::memory::Calls;
 use super::trace::TracePage;
 use super::work::color;
 use super::{PageOptions, busy, memory, ranks, recorded, timeline, work};
-use crate::error::Error;
+use crate::error::{Error, present};
 use crate::open::Opened;
 use crate::sentences::{self, page as page_sentences, time};
 use crate::tables::{self, KernelNames, ms};
@@ -71,11 +71,8 @@ pub(crate) fn all(
     recorded::section(page, opened, &activity, &occupancy, calls.count())?;
     let passes = passes_section(page, trace, options, measured)?;
     if passes.is_none() {
-        match flopgap_timings::blocked_longest(trace) {
-            Ok(blocked) => page.answers.extend(blocked.as_ref().map(page_sentences::blocked)),
-            Err(error) if error.is_absence() => {}
-            Err(error) => return Err(error.into()),
-        }
+        let blocked = present(flopgap_timings::blocked_longest(trace))?.flatten();
+        page.answers.extend(blocked.as_ref().map(page_sentences::blocked));
     }
     ranges_section(page, trace, options, passes.as_ref())?;
     if !activity.is_empty() {
@@ -153,11 +150,9 @@ fn ranges_section(
         no_instances: true,
         ..options.part.passes(Vec::new())
     };
-    let (mut found, selection) = match passes::passes(trace, &all) {
-        Ok(found) => (found.passes, found.selection),
-        // That there are no ranges is said of the passes.
-        Err(error) if error.is_absence() => return Ok(()),
-        Err(error) => return Err(error.into()),
+    // That there are no ranges is said of the passes.
+    let Some(Passes { passes: mut found, selection, .. }) = present(passes::passes(trace, &all))? else {
+        return Ok(());
     };
     // Without GPU work it is the host that takes the time, and a sum counts nothing twice.
     let worked = found.iter().any(|range| range.gpu.is_some());
@@ -399,25 +394,16 @@ fn attention_section(
     }
     // A program that marks none of these ranges lacks nothing.
     let guide = [names.scores, names.softmax, names.weighted_sum];
-    let nvtx = match trace.ranges() {
-        Ok(nvtx) => nvtx,
-        Err(error) if error.is_absence() => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(nvtx) = present(trace.ranges())? else { return Ok(()) };
     let is_marked = |range: &RangePattern| nvtx.names.iter().any(|(_, name)| range.to_string() == *name.text);
     if !guide.iter().any(is_marked) {
         return Ok(());
     }
     let mut parts = Vec::new();
     for range in guide {
-        match shares(trace, &options.part.of(Ranges::Named(vec![range])), classifier) {
-            Ok(found) => parts.push(found),
-            Err(error) if error.is_absence() => {
-                page.skip("attention", error);
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        }
+        let found = shares(trace, &options.part.of(Ranges::Named(vec![range])), classifier);
+        let Some(found) = page.answer("attention", found)? else { return Ok(()) };
+        parts.push(found);
     }
     let [scores, softmax, weighted] = parts.as_slice() else { return Ok(()) };
     page.answers.extend(page_sentences::attention([scores, softmax, weighted]));

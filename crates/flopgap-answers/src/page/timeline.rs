@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Color, NameId, Timeline};
@@ -16,7 +15,7 @@ use flopgap_trace::{Ranges, Recording, ThreadId, fold_name};
 
 use super::trace::TracePage;
 use super::work::{self, Devices, Names, Operation, Stream, What, color};
-use crate::error::Error;
+use crate::error::{Error, present};
 use crate::sentences;
 
 /// What kernels of an optimizer are shown as.
@@ -61,11 +60,7 @@ pub(crate) fn section(
         }
         Err(error) => return Err(error.into()),
     };
-    let nvtx = match trace.ranges() {
-        Ok(nvtx) => Some(nvtx),
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(error.into()),
-    };
+    let nvtx = present(trace.ranges())?;
     let ranges = nvtx.as_deref().map(|nvtx| host_ranges(nvtx, &window)).unwrap_or_default();
     if let Some(time) = kept_from(devices, &ranges, &window) {
         timeline = timeline.keep_from(time);

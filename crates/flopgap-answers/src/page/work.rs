@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::chart::Color;
 use flopgap_timings::shares::Work as Kind;
 use flopgap_timings::{Gpus, Place};
 use flopgap_trace::{DeviceId, ProcessId, Recording, Work, WorkKind};
 
-use crate::error::Error;
+use crate::error::{Error, present};
 
 /// The color of a kind of work, the same on every page.
 pub(crate) fn color(work: Kind) -> Color {
@@ -146,10 +145,7 @@ pub(crate) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result
             of_processes.entry((process, device)).or_default().push(operation);
         }
     });
-    match read {
-        Err(error) if error.is_absence() => {}
-        read => read?,
-    }
+    present(read)?;
     let gpus = Gpus::read(trace)?;
     let gpus = gpus.with_processes(of_processes.keys().map(|(process, _)| *process));
     for ((process, device), mut operations) in of_processes {

@@ -38,9 +38,16 @@ pub(crate) fn process_cell(pass: &Pass) -> Cell {
     }
 }
 
-/// The process of a pass, where there are several.
-fn process(passes: &Passes, pass: &Pass) -> Option<Cell> {
-    by_process(passes).then(|| process_cell(pass))
+/// How a table of passes begins: their names, and their processes where there are several.
+fn columns(passes: &Passes) -> Vec<Column> {
+    let process = by_process(passes).then(|| Column::text("process", "process").rank(0));
+    std::iter::once(Column::text("pass", "pass")).chain(process).collect()
+}
+
+/// How the row of a pass begins.
+fn begin(passes: &Passes, pass: &Pass) -> Vec<Cell> {
+    let process = by_process(passes).then(|| process_cell(pass));
+    std::iter::once(Cell::text(&pass.name)).chain(process).collect()
 }
 
 /// The work of a pass on each of its GPUs, with what distinguishes one from the others.
@@ -53,8 +60,7 @@ fn on_gpus(pass: &Pass) -> Vec<(String, &GpuTimes)> {
 
 /// Each pass: on the host, projected onto each GPU, and the time in which the GPU was busy with it.
 fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
-    let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
+    let mut columns = columns(passes);
     columns.extend([
         Column::text("time", "time").rank(0),
         Column::number("n", "n").rank(2),
@@ -65,9 +71,7 @@ fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
         Column::number("stddev_ms", "stddev").unit("ms").rank(2),
     ]);
     let mut table = Table::new(format!("Passes of {trace}"), columns)?;
-    let mut row = |pass: &str, process: Option<Cell>, time: &str, times: &Times| {
-        let mut row = vec![Cell::text(pass)];
-        row.extend(process);
+    let mut row = |mut row: Vec<Cell>, time: &str, times: &Times| {
         row.extend([
             Cell::text(time),
             Cell::from(times.count),
@@ -80,23 +84,23 @@ fn durations(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
         table.push(row)
     };
     for pass in &passes.passes {
-        row(&pass.name, process(passes, pass), "host", &pass.host)?;
+        row(begin(passes, pass), "host", &pass.host)?;
         for (gpu, times) in on_gpus(pass) {
-            row(&pass.name, process(passes, pass), &format!("{gpu} projected"), &times.projected)?;
-            row(&pass.name, process(passes, pass), &format!("{gpu} busy"), &times.busy)?;
+            row(begin(passes, pass), &format!("{gpu} projected"), &times.projected)?;
+            row(begin(passes, pass), &format!("{gpu} busy"), &times.busy)?;
         }
     }
     if let Some(measured) = &passes.measured {
         let process = by_process(passes).then_some(Cell::Absent);
-        row("(outside)", process, "measured", measured)?;
+        let begin = std::iter::once(Cell::text("(outside)")).chain(process).collect();
+        row(begin, "measured", measured)?;
     }
     Ok(table)
 }
 
 /// How often steps begin.
 fn periods(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
-    let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
+    let mut columns = columns(passes);
     columns.extend([
         Column::number("n", "n").rank(2),
         Column::number("per_second", "per s"),
@@ -110,8 +114,7 @@ fn periods(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     let mut table = Table::new(format!("Period of {trace}: from one beginning to the next"), columns)?;
     for pass in &passes.passes {
         let Some(period) = &pass.period else { continue };
-        let mut row = vec![Cell::text(&pass.name)];
-        row.extend(process(passes, pass));
+        let mut row = begin(passes, pass);
         row.extend([
             Cell::from(period.times.count),
             Cell::float(period.per_second, 2),
@@ -158,8 +161,7 @@ fn spreads(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
 /// Why host and GPU time differ.
 fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     let several = passes.passes.iter().any(|pass| !pass.gpus.is_empty());
-    let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
+    let mut columns = columns(passes);
     columns.extend(several.then(|| Column::text("gpu", "GPU").rank(0)));
     columns.extend([
         Column::number("host_ms", "host").unit("ms").rank(0),
@@ -176,8 +178,7 @@ fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
     let mut table = Table::new(title, columns)?;
     for pass in &passes.passes {
         for (name, gpu) in on_gpus(pass) {
-            let mut row = vec![Cell::text(&pass.name)];
-            row.extend(process(passes, pass));
+            let mut row = begin(passes, pass);
             row.extend(several.then(|| Cell::text(name)));
             row.extend([
                 ms(pass.host.mean_ns),
@@ -198,8 +199,7 @@ fn explanation(trace: &str, passes: &Passes) -> Result<Table, ReportError> {
 
 /// Each pass against the times measured outside.
 fn against(trace: &str, passes: &Passes, measured: &Times) -> Result<Table, ReportError> {
-    let mut columns = vec![Column::text("pass", "pass")];
-    columns.extend(by_process(passes).then(|| Column::text("process", "process").rank(0)));
+    let mut columns = columns(passes);
     columns.extend([
         Column::number("measured_ms", "measured").unit("ms"),
         Column::number("host_ms", "host").unit("ms").rank(0),
@@ -212,8 +212,7 @@ fn against(trace: &str, passes: &Passes, measured: &Times) -> Result<Table, Repo
     let mut table = Table::new(format!("{trace} against what was measured outside (means)"), columns)?;
     for pass in &passes.passes {
         let Some(against) = &pass.against else { continue };
-        let mut row = vec![Cell::text(&pass.name)];
-        row.extend(process(passes, pass));
+        let mut row = begin(passes, pass);
         row.extend([
             ms(measured.mean_ns),
             ms(pass.host.mean_ns),
