@@ -1,20 +1,20 @@
 //! Answers about the time of traces: the libraries' own types as JSON, of which
 //! `flopgap/answers.py` makes objects, with their tables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Exit, Failure};
+use flopgap_answers::open::{self, File, Opened};
+use flopgap_answers::page::{PageOptions, page};
+use flopgap_answers::{Error, Part, ask, sentences};
 use flopgap_kernels::Classifier;
 use flopgap_table::{Source, answers};
-use flopgap_timings::compare::scopes;
-use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
-use flopgap_trace::{AttributeBy, Attribution, Recording};
-use nsys_analyze::sentences;
+use flopgap_timings::{RangePattern, WarmUp};
+use flopgap_trace::{AttributeBy, Attribution};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::errors::{AbsentError, InputError, of_timings};
+use crate::errors::{AbsentError, of_hint, of_table};
 use crate::read::Input;
 use crate::table::Table;
 
@@ -26,66 +26,48 @@ type Look = (Vec<String>, Vec<String>, Option<u64>, bool, bool, bool);
 /// An answer: JSON, its tables, its sentences, and what was strange in the traces.
 type Answer = (String, Vec<Table>, Vec<String>, Vec<String>);
 
-/// A [`Look`], read.
-struct Wanted {
-    ranges: Vec<RangePattern>,
-    warm_up: WarmUp,
-    attribution: Attribution,
-    pool: bool,
-}
-
-impl Wanted {
-    fn of((ranges, warm_up, skip, keep, by_thread, pool): Look) -> PyResult<Wanted> {
-        let patterns = |texts: Vec<String>| {
-            let pattern = |text: &String| text.parse::<RangePattern>();
-            let patterns: Result<Vec<_>, _> = texts.iter().map(pattern).collect();
-            patterns.map_err(|error| PyValueError::new_err(error.to_string()))
-        };
-        let by = if by_thread { AttributeBy::Thread } else { AttributeBy::Process };
-        Ok(Wanted {
-            ranges: patterns(ranges)?,
-            warm_up: WarmUp { names: patterns(warm_up)?, skip, keep },
-            // Graphs that were traced as a whole are work like any other.
-            attribution: Attribution { by, whole_graphs: true },
-            pool,
-        })
-    }
-
-    fn scope(&self, ranges: Ranges) -> Scope {
-        Scope { ranges, warm_up: self.warm_up.clone(), attribution: self.attribution, pool: self.pool }
-    }
-
-    /// The requested ranges.
-    fn named(&self) -> Option<Scope> {
-        (!self.ranges.is_empty()).then(|| self.scope(Ranges::Named(self.ranges.clone())))
-    }
-
-    /// For two traces: the requested ranges, else the steps where both mark some, else
-    /// everything.
-    fn of_both(
-        &self,
-        a: &dyn Recording,
-        b: &dyn Recording,
-        all: bool,
-    ) -> Result<Scope, flopgap_timings::Error> {
-        match self.named() {
-            Some(scope) => Ok(scope),
-            None if all => Ok(self.scope(Ranges::All)),
-            None => scopes(a, b, &self.scope(Ranges::Steps)),
-        }
-    }
+fn part((ranges, warm_up, skip, keep, by_thread, pool): Look) -> PyResult<Part> {
+    let patterns = |texts: Vec<String>| {
+        let pattern = |text: &String| text.parse::<RangePattern>();
+        let patterns: Result<Vec<_>, _> = texts.iter().map(pattern).collect();
+        patterns.map_err(|error| PyValueError::new_err(error.to_string()))
+    };
+    let by = if by_thread { AttributeBy::Thread } else { AttributeBy::Process };
+    Ok(Part {
+        ranges: patterns(ranges)?,
+        warm_up: WarmUp { names: patterns(warm_up)?, skip, keep },
+        attribution: Attribution { by, ..Part::default().attribution },
+        pool,
+    })
 }
 
 /// What a profiler recorded of time.
-fn recording<'a>(source: &'a Source, what: &str) -> PyResult<&'a dyn Recording> {
-    source.recording().ok_or_else(|| {
-        let (path, kind) = (source.path().display(), source.kind().in_words());
-        let message = format!(
-            "{path}: {what} are answered of exports of Nsight Systems and traces of torch.profiler, and this is {kind}"
-        );
-        let hint = format!("flopgap.read has its tables: {}", names(source));
-        AbsentError::new_err((message, Some(hint)))
-    })
+fn opened(py: Python<'_>, input: Input<'_>, what: &str) -> PyResult<Opened> {
+    match input {
+        Input::Source(source) => {
+            let source = &source.get().0;
+            Opened::of(source.clone()).ok_or_else(|| no_trace(source, what))
+        }
+        Input::Path(path) => py.detach(|| open::open(&path).map_err(|error| refused(&path, &error, what))),
+    }
+}
+
+/// Why a file was not opened. What is not a trace may have tables.
+fn refused(path: &Path, error: &Error, what: &str) -> PyErr {
+    match Source::open(path) {
+        Ok(source) => no_trace(&source, what),
+        Err(_) if path.is_dir() => of_hint(error),
+        Err(error) => of_table(&error),
+    }
+}
+
+fn no_trace(source: &Source, what: &str) -> PyErr {
+    let (path, kind) = (source.path().display(), source.kind().in_words());
+    let message = format!(
+        "{path}: {what} are answered of exports of Nsight Systems and traces of torch.profiler, and this is {kind}"
+    );
+    let hint = format!("flopgap.read has its tables: {}", names(source));
+    AbsentError::new_err((message, Some(hint)))
 }
 
 fn names(source: &Source) -> String {
@@ -93,14 +75,13 @@ fn names(source: &Source) -> String {
 }
 
 /// What nsys reported and what was strange.
-fn warnings(sources: &[&Source]) -> Vec<String> {
-    let of = |source: &&Source| {
-        let problems = source.nsys().and_then(|trace| trace.problems().ok()).unwrap_or_default();
-        let path = source.path().display().to_string();
-        let problems = problems.into_iter().map(move |problem| format!("{path}: {problem}"));
-        problems.chain(source.warnings()).collect::<Vec<_>>()
+fn warnings(traces: &[&Opened]) -> Vec<String> {
+    let of = |trace: &&Opened| {
+        let path = trace.path().display().to_string();
+        let problems = trace.problems().unwrap_or_default().into_iter();
+        problems.map(|problem| format!("{path}: {problem}")).chain(trace.warnings()).collect::<Vec<_>>()
     };
-    sources.iter().flat_map(of).collect()
+    traces.iter().flat_map(of).collect()
 }
 
 fn json(data: &impl Serialize) -> PyResult<String> {
@@ -110,47 +91,36 @@ fn json(data: &impl Serialize) -> PyResult<String> {
 /// Steps and passes.
 #[pyfunction]
 pub(crate) fn passes(py: Python<'_>, input: Input<'_>, look: Look, measured: Vec<i64>) -> PyResult<Answer> {
-    let (source, wanted) = (input.open(py)?, Wanted::of(look)?);
-    let trace = recording(&source, "passes")?;
-    let options = flopgap_timings::passes::Options {
-        ranges: wanted.ranges,
-        warm_up: wanted.warm_up,
-        attribution: wanted.attribution,
-        measured,
-        no_instances: false,
-        pool: wanted.pool,
-    };
-    let found =
-        py.detach(|| flopgap_timings::passes::passes(trace, &options)).map_err(|error| of_timings(&error))?;
-    let tables = vec![Table(answers::passes(source.path(), &found))];
-    Ok((json(&found)?, tables, sentences::passes(&found), warnings(&[&source])))
+    let (trace, part) = (opened(py, input, "passes")?, part(look)?);
+    let found = py.detach(|| ask::passes(&trace, &part, measured)).map_err(|error| of_hint(&error))?;
+    let tables = vec![Table(answers::passes(trace.path(), &found.data))];
+    Ok((json(&found.data)?, tables, found.sentences, warnings(&[&trace])))
 }
 
 /// Kernels by the time that they take.
 #[pyfunction]
 pub(crate) fn kernels(py: Python<'_>, input: Input<'_>, look: Look) -> PyResult<Answer> {
-    let (source, wanted) = (input.open(py)?, Wanted::of(look)?);
-    let trace = recording(&source, "kernels by time")?;
-    let scope = wanted.named().unwrap_or_else(|| wanted.scope(Ranges::All));
+    let (trace, scope) = (opened(py, input, "kernels by time")?, part(look)?.scope());
     let found = py
-        .detach(|| flopgap_timings::kernels::kernels(trace, &scope, &Classifier::new()))
-        .map_err(|error| of_timings(&error))?;
-    let tables = vec![Table(answers::kernels(source.path(), &found))];
-    Ok((json(&found)?, tables, sentences::kernels(&found), warnings(&[&source])))
+        .detach(|| flopgap_timings::kernels::kernels(trace.recording(), &scope, &Classifier::new()))
+        .map_err(|error| of_hint(&error))?;
+    let tables = vec![Table(answers::kernels(trace.path(), &found))];
+    Ok((json(&found)?, tables, sentences::kernels(&found), warnings(&[&trace])))
 }
 
 /// Two traces by kind of work.
 #[pyfunction]
 pub(crate) fn compare(py: Python<'_>, a: Input<'_>, b: Input<'_>, look: Look, all: bool) -> PyResult<Answer> {
-    let (a, b, wanted) = (a.open(py)?, b.open(py)?, Wanted::of(look)?);
-    let traces = (recording(&a, "comparisons")?, recording(&b, "comparisons")?);
+    let (a, b) = (opened(py, a, "comparisons")?, opened(py, b, "comparisons")?);
+    let part = part(look)?;
     let found = py.detach(|| {
-        let scope = wanted.of_both(traces.0, traces.1, all)?;
-        flopgap_timings::compare::compare((traces.0, &scope), (traces.1, &scope), &Classifier::new())
+        let (one, other) = (a.recording(), b.recording());
+        let scope = if all { part.scope() } else { part.of_both(one, other)? };
+        ask::compare([&a, &b], [&scope, &scope])
     });
-    let found = found.map_err(|error| of_timings(&error))?;
-    let tables = vec![Table(answers::comparison(a.path(), &found))];
-    Ok((json(&found)?, tables, sentences::compare(&found), warnings(&[&a, &b])))
+    let found = found.map_err(|error| of_hint(&error))?;
+    let tables = vec![Table(answers::comparison(a.path(), &found.data))];
+    Ok((json(&found.data)?, tables, found.sentences, warnings(&[&a, &b])))
 }
 
 /// Two traces before and after a change.
@@ -170,15 +140,15 @@ pub(crate) fn diff(
         same_work: bool,
         verdict: String,
     }
-    let (before, after, wanted) = (before.open(py)?, after.open(py)?, Wanted::of(look)?);
-    let traces = (recording(&before, "differences")?, recording(&after, "differences")?);
+    let (before, after) = (opened(py, before, "differences")?, opened(py, after, "differences")?);
+    let part = part(look)?;
     let options = flopgap_timings::diff::Options { keep_layers };
     let found = py.detach(|| {
-        let scope = wanted.of_both(traces.0, traces.1, all)?;
-        let classifier = Classifier::new();
-        flopgap_timings::diff::diff((traces.0, &scope), (traces.1, &scope), options, &classifier)
+        let (one, other) = (before.recording(), after.recording());
+        let scope = if all { part.scope() } else { part.of_both(one, other)? };
+        flopgap_timings::diff::diff((one, &scope), (other, &scope), options, &Classifier::new())
     });
-    let found = found.map_err(|error| of_timings(&error))?;
+    let found = found.map_err(|error| of_hint(&error))?;
     let path = after.path();
     let tables =
         vec![Table(answers::kernel_changes(path, &found)), Table(answers::range_changes(path, &found))];
@@ -195,24 +165,13 @@ pub(crate) fn summary(
     measured: Vec<i64>,
     top: usize,
 ) -> PyResult<(String, String, String)> {
-    let wanted = Wanted::of(look)?;
-    let options = nsys_analyze::PageOptions {
-        ranges: wanted.ranges,
-        top,
-        warm_up: wanted.warm_up,
-        attribute: wanted.attribution.by,
-        pool: wanted.pool,
-        measured,
-    };
+    let measured = vec![measured; paths.len()];
+    let options = PageOptions { part: part(look)?, top, measured, ..PageOptions::default() };
     let page = py.detach(|| {
-        // A compressed export is unpacked while it is read, and only so long.
-        let sources: Result<Vec<Source>, _> = paths.iter().map(Source::open).collect();
-        let sources = sources.map_err(|error| crate::errors::of_table(&error))?;
-        let mut files = Vec::new();
-        for source in &sources {
-            files.push(recording(source, "summaries")?.path().to_owned());
-        }
-        nsys_analyze::page(&files, &options).map_err(|failure| of_failure(&failure))
+        let read = |path: &PathBuf| File::read(path).map_err(|error| refused(path, &error, "summaries"));
+        let files = paths.iter().map(read).collect::<PyResult<Vec<File>>>()?;
+        let traces = open::together(files).map_err(|error| of_hint(&error))?;
+        page(&traces, &options).map_err(|error| of_hint(&error))
     })?;
     let other = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
     Ok((
@@ -220,12 +179,4 @@ pub(crate) fn summary(
         page.to_markdown(),
         page.to_json().map_err(|error| other(&error))?,
     ))
-}
-
-fn of_failure(failure: &Failure) -> PyErr {
-    let arguments = (failure.message(), (!failure.hints().is_empty()).then(|| failure.hints().join("; ")));
-    match failure.code() {
-        Exit::Absent => AbsentError::new_err(arguments),
-        _ => InputError::new_err(arguments),
-    }
 }

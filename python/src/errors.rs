@@ -7,7 +7,7 @@
 )]
 
 use arrow_schema::ArrowError;
-use flopgap_hint::{Hint as _, Text, chain};
+use flopgap_hint::{Hint, Text, chain};
 use pyo3::PyErr;
 
 pyo3::import_exception!(flopgap.errors, AbsentError);
@@ -36,8 +36,8 @@ pub(crate) fn of_arrow(error: &ArrowError) -> PyErr {
     own.map_or_else(|| InputError::new_err((error.to_string(), None::<String>)), of_table)
 }
 
-/// The exception of a question that has no answer.
-pub(crate) fn of_timings(error: &flopgap_timings::Error) -> PyErr {
+/// The exception of any other error, such as of a question that has no answer.
+pub(crate) fn of_hint(error: &impl Hint) -> PyErr {
     let arguments = (chain(error).to_string(), error.hint().map(Text::into_owned));
     if error.is_absence() { AbsentError::new_err(arguments) } else { InputError::new_err(arguments) }
 }

@@ -1,7 +1,7 @@
 //! Files and folders that were recorded.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
@@ -21,25 +21,12 @@ pub(crate) enum Input<'py> {
     Path(PathBuf),
 }
 
-impl Input<'_> {
-    /// The source, opened when a path was given.
-    pub(crate) fn open(self, py: Python<'_>) -> PyResult<flopgap_table::Source> {
-        match self {
-            Input::Source(source) => Ok(source.get().0.clone()),
-            Input::Path(path) => open(py, &path),
-        }
-    }
-}
-
-fn open(py: Python<'_>, path: &Path) -> PyResult<flopgap_table::Source> {
-    py.detach(|| flopgap_table::Source::open(path)).map_err(|error| of_table(&error))
-}
-
 /// Opens what a profiler recorded.
 #[pyfunction]
 #[pyo3(signature = (path, /))]
 pub(crate) fn read(py: Python<'_>, path: PathBuf) -> PyResult<Source> {
-    open(py, &path).map(Source)
+    let opened = py.detach(|| flopgap_table::Source::open(path));
+    opened.map(Source).map_err(|error| of_table(&error))
 }
 
 impl Source {

@@ -1,8 +1,8 @@
 //! Answers: tables, and what they say in sentences.
 
+use flopgap_answers::Answer;
 use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
-use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Format, Table};
+use flopgap_report::table::Format;
 use flopgap_timings::Error;
 use serde::Serialize;
 use serde_json::Value;
@@ -22,69 +22,31 @@ pub(crate) fn unanswered(error: &Error) -> Failure {
     }
 }
 
-/// An answer on its way to standard output.
-pub(crate) struct Answer {
-    /// What JSON prints: whole nanoseconds, unrounded.
-    data: Value,
-    tables: Vec<Table>,
-    sentences: Vec<String>,
-}
-
-impl Answer {
-    pub(crate) fn new(
-        data: &impl Serialize,
-        tables: Vec<Table>,
-        sentences: Vec<String>,
-    ) -> Result<Answer, Failure> {
-        let data = serde_json::to_value(data)
+/// Prints tables one below the other and then the sentences; for JSON the data, whole nanoseconds
+/// and unrounded, with the sentences; for CSV the tables alone.
+pub(crate) fn print(
+    answer: &Answer<impl Serialize>,
+    output: &OutputArgs,
+    console: Console,
+) -> Result<(), Failure> {
+    let format = output.format();
+    if format == FormatArg::Json {
+        let mut data = serde_json::to_value(&answer.data)
             .map_err(|error| Failure::new(format!("the answer does not fit into JSON: {error}")))?;
-        Ok(Answer { data, tables, sentences })
-    }
-
-    /// Prints tables one below the other and then the sentences; for JSON the data with the
-    /// sentences, for CSV the tables alone.
-    pub(crate) fn print(mut self, output: &OutputArgs, console: Console) -> Result<(), Failure> {
-        let format = output.format();
-        if format == FormatArg::Json {
-            if let Value::Object(fields) = &mut self.data {
-                fields.insert("sentences".to_owned(), self.sentences.into());
-            }
-            let text =
-                serde_json::to_string_pretty(&self.data).map_err(|error| Failure::from_error(&error))?;
-            return output.write(console, &text);
+        if let Value::Object(fields) = &mut data {
+            fields.insert("sentences".to_owned(), answer.sentences.as_slice().into());
         }
-        let mut parts = Vec::new();
-        for table in &self.tables {
-            let text = table.render(format.into(), &output.text()).map_err(|error| report(&error))?;
-            parts.push(text.trim_end().to_owned());
-        }
-        if !format.is_csv() && !self.sentences.is_empty() {
-            let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
-            parts.push(Format::from(format).sentences(&self.sentences.join(between), &output.text()));
-        }
-        output.write(console, &parts.join("\n\n"))
+        let text = serde_json::to_string_pretty(&data).map_err(|error| Failure::from_error(&error))?;
+        return output.write(console, &text);
     }
-}
-
-pub(crate) fn report(error: &ReportError) -> Failure {
-    Failure::from_error(error)
-}
-
-/// Nanoseconds as milliseconds to the microsecond.
-pub(crate) fn ms(ns: f64) -> Cell {
-    Cell::float(ns / 1e6, 3)
-}
-
-/// The name that distinguishes a trace from others.
-pub(crate) fn name_of(path: &std::path::Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    // `rank0.pt.trace.json.gz` has more endings than a path knows.
-    let mut stem = name.as_ref();
-    for ending in [".gz", ".zst", ".sqlite", ".json", ".trace", ".pt"] {
-        stem = stem.strip_suffix(ending).filter(|stem| !stem.is_empty()).unwrap_or(stem);
+    let mut parts = Vec::new();
+    for table in &answer.tables {
+        let text = table.render(format.into(), &output.text())?;
+        parts.push(text.trim_end().to_owned());
     }
-    if stem.len() < name.len() {
-        return stem.to_owned();
+    if !format.is_csv() && !answer.sentences.is_empty() {
+        let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
+        parts.push(Format::from(format).sentences(&answer.sentences.join(between), &output.text()));
     }
-    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    output.write(console, &parts.join("\n\n"))
 }

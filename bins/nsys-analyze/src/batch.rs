@@ -7,20 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use flopgap_answers::open::{name_of, not_taken};
+use flopgap_answers::page::{Overview, Skipped, TracePage};
+use flopgap_answers::tables::ms;
 use flopgap_cli::{Console, Exit, Failure};
 use flopgap_hint::Hint as _;
-use flopgap_kernels::Classifier;
 use flopgap_nsys::{Report, ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use flopgap_table::Kind;
 
-use crate::answer::{ms, name_of, report};
-use crate::opening::{Opener, not_taken};
+use crate::opening::{Opener, warn_all};
 use crate::output::{csv, in_a_file_name};
-use crate::summary::{Look, Overview, PageFormat, Skipped, join, of_trace};
-use crate::{PROGRAM, failure};
+use crate::summary::{Look, PageFormat};
+use crate::{PROGRAM, failure, of_nsys};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -116,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     for line in skipped.iter().chain(&found.unreadable) {
         flopgap_cli::note(PROGRAM, line);
     }
-    let index = index(arguments, &done, &skipped, &found.unreadable).map_err(|error| report(&error))?;
+    let index = index(arguments, &done, &skipped, &found.unreadable)?;
     let path = arguments.output.join(format!("index.{}", arguments.format.extension()));
     write(&path, &arguments.format.write(&index, &TextOptions::default())?)?;
     console.note(format_args!("wrote {}", path.display()));
@@ -242,37 +243,37 @@ fn analyze(
     name: &str,
     console: Console,
 ) -> Result<Written, Failure> {
-    // Dropped with the trace, and what it unpacked with it: no more is in the temporary directory
-    // than an export for each core.
-    let opener = Opener::new(None, console);
-    let mut answers = of_trace(path, &arguments.look, &[], &Classifier::new(), &opener)?;
+    // What it unpacked is dropped with it: no more is in the temporary directory than an export for
+    // each core.
+    let opened = Opener::new(None, console).open(path)?;
+    let options = arguments.look.options(Vec::new());
+    let mut answers = TracePage::of(&opened, &options, &[]).map_err(|error| failure(&error))?;
+    warn_all(&opened);
     name.clone_into(&mut answers.name);
     let base = arguments.output.join(trace);
     if let Some(folder) = base.parent() {
         flopgap_fs::create_folder(folder)?;
     }
-    let trace_again = opener.open_again(path)?;
     let reports = if arguments.report.is_empty() { REPORTS.as_slice() } else { arguments.report.as_slice() };
     // The reports are of exports of nsys alone.
-    let export = trace_again.nsys();
+    let export = opened.nsys();
     for (wanted, export) in reports.iter().filter_map(|wanted| Some((wanted, export?))) {
         let mut table = ReportTable::default();
         match export.report(*wanted, &mut table) {
-            Ok(()) if table.rows.is_empty() => answers.skip_report(*wanted, "recorded nothing of the kind"),
+            Ok(()) if table.rows.is_empty() => {
+                answers.skip(&wanted.to_string(), "recorded nothing of the kind");
+            }
             Ok(()) => {
                 let name = format!("{}_{}.csv", answers.name, in_a_file_name(&wanted.to_string()));
                 write(&base.with_file_name(name), &csv(&table, Units::default())?)?;
             }
-            Err(error) if error.is_absence() => answers.skip_report(*wanted, error),
-            Err(error) => return Err(failure(&error)),
+            Err(error) if error.is_absence() => answers.skip(&wanted.to_string(), error),
+            Err(error) => return Err(of_nsys(&error)),
         }
     }
     let (overview, skipped) = (answers.overview.clone(), answers.skipped.clone());
     let page = base.with_file_name(format!("{}_summary.{}", answers.name, arguments.format.extension()));
-    write(
-        &page,
-        &arguments.format.write(&join(vec![answers], Vec::new(), Vec::new()), &TextOptions::default())?,
-    )?;
+    write(&page, &arguments.format.write(&answers.into_document(), &TextOptions::default())?)?;
     let page = page.strip_prefix(&arguments.output).unwrap_or(&page).to_owned();
     Ok(Written { page, overview, skipped })
 }

@@ -3,18 +3,14 @@
 
 use std::path::PathBuf;
 
+use flopgap_answers::{ask, sentences};
 use flopgap_cli::{Failure, OutputArgs};
-use flopgap_kernels::Classifier;
-use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column, Table};
-use flopgap_timings::compare::{Comparison, compare, scopes};
-use flopgap_timings::shares::Shares;
-use flopgap_timings::{RangePattern, Ranges};
+use flopgap_timings::RangePattern;
 
-use crate::answer::{Answer, ms, name_of, report, unanswered};
-use crate::opening::Opener;
-use crate::scope::{ScopeArguments, named};
-use crate::sentences;
+use crate::answer::{print, unanswered};
+use crate::failure;
+use crate::opening::{Opener, warn_all};
+use crate::scope::ScopeArguments;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -47,107 +43,22 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
-    let classifier = Classifier::new();
     let (a, b) = (opener.open(&arguments.a)?, opener.open(&arguments.b)?);
-    let scope = |ranges: Ranges| arguments.scope.scope(ranges);
-    let of = |own: &[RangePattern]| named(own).or_else(|| named(&arguments.range));
-    let scopes = match (of(&arguments.range_a), of(&arguments.range_b)) {
-        (Some(a), Some(b)) => [scope(a), scope(b)],
-        _ if arguments.all => [scope(Ranges::All), scope(Ranges::All)],
+    let part = arguments.scope.part(&arguments.range);
+    let own = |ranges: &[RangePattern]| arguments.scope.part(ranges).named();
+    let scopes = match (own(&arguments.range_a), own(&arguments.range_b)) {
+        (Some(a), Some(b)) => [a, b],
+        _ if arguments.all => [part.scope(), part.scope()],
         _ => {
-            let both = scopes(a.recording(), b.recording(), &scope(Ranges::Steps))
-                .map_err(|error| unanswered(&error))?;
+            let both = part.of_both(a.recording(), b.recording()).map_err(|error| unanswered(&error))?;
             [both.clone(), both]
         }
     };
-    let found = compare((a.recording(), &scopes[0]), (b.recording(), &scopes[1]), &classifier)
-        .map_err(|error| unanswered(&error))?;
-    a.warn_all();
-    b.warn_all();
-    let tables = tables(&found).map_err(|error| report(&error))?;
-    let mut said = vec![format!(
-        "A is {} of {}, B {} of {}.",
-        sentences::of_scope(&found.a),
-        name_of(&arguments.a),
-        sentences::of_scope(&found.b),
-        name_of(&arguments.b)
-    )];
-    said.extend(sentences::compare(&found));
-    Answer::new(&found, tables, said)?.print(&arguments.output, opener.console())
-}
-
-/// The tables of a comparison: those of each process on each GPU, where there are several.
-pub(crate) fn tables(found: &Comparison) -> Result<Vec<Table>, ReportError> {
-    if found.places.is_empty() {
-        return [shares(found), busy(found)].into_iter().collect();
-    }
-    found.places.iter().flat_map(|own| [shares(own), busy(own)]).collect()
-}
-
-/// Which process on which GPU, to end a title.
-fn place(found: &Comparison) -> String {
-    match [found.a.place, found.b.place] {
-        [Some(a), Some(b)] if a == b => format!(", {a}"),
-        [Some(a), Some(b)] => format!(", A on {a}, B on {b}"),
-        _ => String::new(),
-    }
-}
-
-/// Each kind of work in both traces.
-fn shares(found: &Comparison) -> Result<Table, ReportError> {
-    let mut table = Table::new(
-        format!("GPU time by kind of work{}", place(found)),
-        [
-            Column::text("work", "work"),
-            Column::number("calls_a", "calls A").rank(3),
-            Column::number("calls_b", "calls B").rank(3),
-            Column::number("time_a_ms", "time A").unit("ms").rank(2),
-            Column::number("time_b_ms", "time B").unit("ms").rank(2),
-            Column::number("share_a", "share A"),
-            Column::number("share_b", "share B"),
-            Column::number("change_points", "change").unit("points").rank(0),
-        ],
-    )?;
-    for row in &found.rows {
-        table.push([
-            Cell::text(row.work.as_str()),
-            Cell::float(row.calls[0], 1),
-            Cell::float(row.calls[1], 1),
-            ms(row.total_ns[0]),
-            ms(row.total_ns[1]),
-            Cell::percent(row.share[0], 2),
-            Cell::percent(row.share[1], 2),
-            Cell::float(row.change() * 100.0, 2),
-        ])?;
-    }
-    Ok(table)
-}
-
-/// How long the GPU worked and rested in both traces.
-fn busy(found: &Comparison) -> Result<Table, ReportError> {
-    let mut table = Table::new(
-        format!("GPU busy and idle{}", place(found)),
-        [
-            Column::text("gpu", "GPU"),
-            Column::number("time_a_ms", "A").unit("ms"),
-            Column::number("time_b_ms", "B").unit("ms"),
-            Column::number("share_a", "share A").rank(0),
-            Column::number("share_b", "share B").rank(0),
-        ],
-    )?;
-    let mut row = |name: &str, of: &dyn Fn(&Shares) -> i128| {
-        let share = |side: &Shares| (side.clock_ns > 0).then(|| of(side) as f64 / side.clock_ns as f64);
-        table.push([
-            Cell::text(name),
-            ms(found.a.each(of(&found.a))),
-            ms(found.b.each(of(&found.b))),
-            Cell::optional(share(&found.a), |share| Cell::percent(share, 2)),
-            Cell::optional(share(&found.b), |share| Cell::percent(share, 2)),
-        ])
-    };
-    row("busy", &|side| side.gpu_busy_ns)?;
-    row("idle", &Shares::idle_ns)?;
-    let whole = found.a.instances.is_none() && found.b.instances.is_none();
-    row(if whole { "first to last operation" } else { "on the clock" }, &|side| side.clock_ns)?;
-    Ok(table)
+    let mut answer = ask::compare([&a, &b], [&scopes[0], &scopes[1]]).map_err(|error| failure(&error))?;
+    warn_all(&a);
+    warn_all(&b);
+    let (one, other) = (sentences::of_scope(&answer.data.a), sentences::of_scope(&answer.data.b));
+    let compared = format!("A is {one} of {}, B {other} of {}.", a.name(), b.name());
+    answer.sentences.insert(0, compared);
+    print(&answer, &arguments.output, opener.console())
 }

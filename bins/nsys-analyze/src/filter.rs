@@ -3,7 +3,7 @@
 use flopgap_cli::Failure;
 use flopgap_nsys::{Filter, Trace};
 
-use crate::failure;
+use crate::of_nsys;
 
 /// The part of a trace to analyze.
 #[derive(clap::Args)]
@@ -18,16 +18,16 @@ pub(crate) struct FilterArguments {
 }
 
 impl FilterArguments {
-    /// The trace with this filter applied.
+    /// The trace with this filter applied; nothing without a filter.
     ///
     /// # Errors
     /// When it has no such range.
-    pub(crate) fn apply(&self, trace: Trace) -> Result<Trace, Failure> {
+    pub(crate) fn apply(&self, trace: &Trace) -> Result<Option<Trace>, Failure> {
         let filter = match (&self.filter_nvtx, self.filter_time) {
-            (Some(range), _) => trace.filter_of_range(range).map_err(|error| failure(&error))?,
+            (Some(range), _) => trace.filter_of_range(range).map_err(|error| of_nsys(&error))?,
             (None, Some(filter)) => filter,
-            (None, None) => return Ok(trace),
+            (None, None) => return Ok(None),
         };
-        Ok(trace.filtered(filter))
+        Ok(Some(trace.filtered(filter)))
     }
 }

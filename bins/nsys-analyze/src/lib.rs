@@ -15,21 +15,18 @@ mod output;
 mod passes;
 mod rules;
 mod scope;
-pub mod sentences;
 mod stats;
 mod summary;
-mod unpacking;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use flopgap_answers::Error;
 use flopgap_cli::{Exit, Failure};
-use flopgap_nsys::{Error, Found, Trace};
+use flopgap_nsys::{Error as NsysError, Found};
 
 use opening::{ExportTo, Opener};
-
-pub use summary::{PageOptions, page};
 
 /// The prefix of errors and warnings.
 const PROGRAM: &str = "nsys-analyze";
@@ -118,19 +115,26 @@ pub fn command() -> clap::Command {
 const NO_RANGE: &str = "`flopgap nsys stats TRACE --report nvtx_sum` lists the ranges as DOMAIN:RANGE; give that, or RANGE alone \
                         in the default domain (for --filter-nvtx, RANGE@DOMAIN)";
 
-/// The exit code and message for an error of the library, with the options that help.
+/// The exit code and message for an error, with the options that help.
 fn failure(error: &Error) -> Failure {
-    let failure = Failure::of(error);
     match error {
-        Error::NoRange { .. } => failure.hint(NO_RANGE),
-        Error::NotADatabase { found: Found::ComputeReport, .. } => failure.hint("read it with `flopgap ncu`"),
-        _ => failure,
+        Error::Nsys(error) => of_nsys(error),
+        Error::Timings(error) => answer::unanswered(error),
+        Error::NoRanges { .. } => {
+            Failure::of(error).hint("without --range, the summary lists the ranges of the trace")
+        }
+        _ => Failure::of(error),
     }
 }
 
-/// Prints the warnings of a trace.
-fn warn_all(trace: &Trace) {
-    for warning in trace.warnings() {
-        flopgap_cli::warn(PROGRAM, format!("{}: {warning}", trace.path().display()));
+/// [`failure`] of the reader of exports.
+fn of_nsys(error: &NsysError) -> Failure {
+    let failure = Failure::of(error);
+    match error {
+        NsysError::NoRange { .. } => failure.hint(NO_RANGE),
+        NsysError::NotADatabase { found: Found::ComputeReport, .. } => {
+            failure.hint("read it with `flopgap ncu`")
+        }
+        _ => failure,
     }
 }

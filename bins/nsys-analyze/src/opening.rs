@@ -1,23 +1,21 @@
-//! Opening a trace: an export of nsys, which may be compressed, with `--export` a recording that
-//! nsys exports first, or traces of `torch.profiler`.
+//! Opening a trace, or with `--export` a recording that nsys exports first, with messages.
 
-use std::borrow::Cow;
 use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use clap::ValueEnum;
+use flopgap_answers::open::{self, Directory, File};
+use flopgap_answers::{Error, Opened};
 use flopgap_cli::{Console, Exit, Failure};
-use flopgap_kineto::{Job, Trace};
-use flopgap_nsys::{Error, Trace as Export};
-use flopgap_table::Kind;
-use flopgap_trace::Recording;
+use flopgap_nsys::Error as NsysError;
+use flopgap_table::{Kind, Trace};
 use tempfile::TempDir;
 
 use crate::capture::find;
-use crate::unpacking::{Unpacked, unpack};
 use crate::{PROGRAM, failure};
 
 /// Where the export of a recording goes.
@@ -36,13 +34,11 @@ pub(crate) struct Opener {
     /// What `--export` said.
     export: Option<ExportTo>,
     temporary: Mutex<Vec<TempDir>>,
-    /// The compressed exports that were unpacked: each once, although it may be opened twice.
-    unpacked: Mutex<Vec<Unpacked>>,
 }
 
 impl Opener {
     pub(crate) fn new(export: Option<ExportTo>, console: Console) -> Self {
-        Opener { console, export, temporary: Mutex::default(), unpacked: Mutex::default() }
+        Opener { console, export, temporary: Mutex::default() }
     }
 
     /// Where messages go.
@@ -53,127 +49,79 @@ impl Opener {
     /// Opens a trace, and shows what nsys itself reported about its recording, before any answer or
     /// guess. A folder of `torch.profiler` traces is one job.
     pub(crate) fn open(&self, path: &Path) -> Result<Opened, Failure> {
-        let opened = self.open_again(path)?;
-        if let Opened::Nsys(trace) = &opened {
-            show_problems(trace)?;
-        }
-        Ok(opened)
-    }
-
-    /// Opens a trace that [`Opener::open`] has opened before: what nsys reported was shown then.
-    pub(crate) fn open_again(&self, path: &Path) -> Result<Opened, Failure> {
-        if path.is_dir() {
-            let what = format!("{}: directory of traces of torch.profiler, opened", path.display());
-            return self.console.timed(what, || job_of(path, self.console)).map(Opened::Kineto);
-        }
-        if is_kineto(path) {
-            let what = format!("{}: trace of torch.profiler, read", path.display());
-            let job = self.console.timed(what, || Job::open(&[path])).map_err(|error| Failure::of(&error))?;
-            return Ok(Opened::Kineto(job));
-        }
-        self.open_export(path).map(Opened::Nsys)
+        self.read(path)?.alone().map_err(|error| failure(&error))
     }
 
     /// Opens some traces. Those of `torch.profiler` that are of several ranks of one job are one.
-    pub(crate) fn open_jobs(&self, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Opened)>, Failure> {
-        self.open_each(paths, Opener::open)
-    }
-
-    fn open_each(
-        &self,
-        paths: &[PathBuf],
-        open: fn(&Opener, &Path) -> Result<Opened, Failure>,
-    ) -> Result<Vec<(PathBuf, Opened)>, Failure> {
-        let mut found: Vec<(PathBuf, Opened)> = Vec::new();
-        let mut ranks: Vec<(PathBuf, Trace)> = Vec::new();
-        for path in paths {
-            if path.is_dir() || !is_kineto(path) {
-                found.push((path.clone(), open(self, path)?));
-                continue;
-            }
-            let what = format!("{}: trace of torch.profiler, read", path.display());
-            let trace = self.console.timed(what, || Trace::options().without_shapes(true).open(path));
-            ranks.push((path.clone(), trace.map_err(|error| Failure::of(&error))?));
-        }
-        let (given, traces): (Vec<PathBuf>, Vec<Trace>) = ranks.into_iter().unzip();
-        if traces.len() > 1 && Job::require_one(&traces).is_ok() {
-            let path = given.first().cloned().unwrap_or_default();
-            found.push((path, Opened::Kineto(Job::of(traces).map_err(|error| Failure::of(&error))?)));
-        } else {
-            for (path, trace) in given.into_iter().zip(traces) {
-                found
-                    .push((path, Opened::Kineto(Job::of(vec![trace]).map_err(|error| Failure::of(&error))?)));
-            }
-        }
-        // In the order in which they were given.
-        found.sort_by_key(|(path, _)| paths.iter().position(|given| given == path));
-        Ok(found)
-    }
-
-    /// [`Opener::open_jobs`] without messages.
-    pub(crate) fn open_quietly(&self, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Opened)>, Failure> {
-        self.open_each(paths, Opener::open_again)
+    pub(crate) fn open_jobs(&self, paths: &[PathBuf]) -> Result<Vec<Opened>, Failure> {
+        let files: Result<Vec<File>, Failure> = paths.iter().map(|path| self.read(path)).collect();
+        open::together(files?).map_err(|error| failure(&error))
     }
 
     /// Opens an export of nsys for what only such an export answers.
-    pub(crate) fn open_nsys(&self, path: &Path, what: &str) -> Result<Export, Failure> {
-        if path.is_dir() || is_kineto(path) {
+    pub(crate) fn open_nsys(
+        &self,
+        path: &Path,
+        what: &str,
+    ) -> Result<(Arc<flopgap_nsys::Trace>, Opened), Failure> {
+        let refused = || {
             let message =
                 format!("{}: a trace of torch.profiler, and {what} are of exports of nsys", path.display());
-            return Err(Failure::new(message)
+            Failure::new(message)
                 .hint("`passes`, `kernels`, `compare`, `attention`, `diff`, `summary` and `batch` take such traces")
-                .exit(Exit::Absent));
+                .exit(Exit::Absent)
+        };
+        if path.is_dir() || is_kineto(path) {
+            return Err(refused());
         }
-        let trace = self.open_export(path)?;
-        show_problems(&trace)?;
-        Ok(trace)
-    }
-
-    fn open_export(&self, path: &Path) -> Result<Export, Failure> {
-        let file = self.unpack(path)?;
-        let what = format!("{}: export of Nsight Systems, opened", path.display());
-        let opened = self.console.timed(what, || Export::open_unpacked(&file, path));
-        match (opened, self.export) {
-            (Ok(trace), _) => Ok(trace),
-            (Err(Error::NotExported { .. }), Some(to)) => {
-                let exported = self.export(path, to)?;
-                Export::open(&exported).map_err(|error| failure(&error))
-            }
-            (Err(error @ Error::NotExported { .. }), None) => Err(Failure::from_error(&error).hint(
-                "add --export where nsys is installed, or export it first: \
-                 `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`",
-            )),
-            (Err(error), _) => Err(failure(&error)),
+        let opened = self.open(path)?;
+        match opened.trace() {
+            Trace::Nsys(trace) => Ok((trace.clone(), opened)),
+            Trace::Kineto(_) => Err(refused()),
         }
     }
 
-    /// Unpacks a compressed export; the file that holds it then. Other files are opened as they
-    /// are.
-    fn unpack<'a>(&self, path: &'a Path) -> Result<Cow<'a, Path>, Failure> {
-        let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(unpacked) = unpacked.iter().find(|unpacked| unpacked.packed == path) {
-            return Ok(Cow::Owned(unpacked.export.clone()));
+    fn read(&self, path: &Path) -> Result<File, Failure> {
+        let start = Instant::now();
+        let (file, what) = if path.is_dir() {
+            (self.directory(path).map(File::Trace)?, "directory of traces of torch.profiler, opened")
+        } else {
+            match self.file(path)? {
+                file @ File::Rank(..) => (file, "trace of torch.profiler, read"),
+                file @ File::Trace(_) => (file, "export of Nsight Systems, opened"),
+            }
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        self.console.detail(format_args!("{}: {what}: {seconds:.3} s", path.display()));
+        if let File::Trace(opened) = &file {
+            show_problems(opened)?;
         }
-        let what = format!("{}: looked for compression", path.display());
-        let found = self.console.timed(what, || unpack(path)).map_err(|error| {
-            let failure = Failure::new(format!(
-                "{}: cannot be unpacked in {}: {error}",
-                path.display(),
-                env::temp_dir().display()
-            ));
-            match error.kind() {
-                io::ErrorKind::FileTooLarge => failure.hint(flopgap_unpack::HINT),
-                _ => failure.hint("decompress the file yourself and pass the result"),
+        Ok(file)
+    }
+
+    /// The traces of `torch.profiler` in a folder as one job. What else is in it is named.
+    fn directory(&self, path: &Path) -> Result<Opened, Failure> {
+        let directory = Directory::read(path).map_err(|error| failure(&error))?;
+        for (path, why) in &directory.others {
+            self.console.note(format_args!("SKIPPED: {}: {why}", path.display()));
+        }
+        directory.open().map_err(|error| failure(&error))
+    }
+
+    fn file(&self, path: &Path) -> Result<File, Failure> {
+        match (File::read(path), self.export) {
+            (Err(Error::Nsys(NsysError::NotExported { .. })), Some(to)) => {
+                let exported = open::open(self.export(path, to)?).map_err(|error| failure(&error))?;
+                Ok(File::Trace(exported.called(path)))
             }
-        })?;
-        Ok(match found {
-            Some(found) => {
-                let export = found.export.clone();
-                unpacked.push(found);
-                Cow::Owned(export)
+            (Err(Error::Nsys(error @ NsysError::NotExported { .. })), None) => {
+                Err(Failure::from_error(&error).hint(
+                    "add --export where nsys is installed, or export it first: \
+                     `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`",
+                ))
             }
-            None => Cow::Borrowed(path),
-        })
+            (read, _) => read.map_err(|error| failure(&error)),
+        }
     }
 
     /// Exports a recording; the file that holds it then.
@@ -221,61 +169,17 @@ impl Opener {
     }
 }
 
-/// A trace, by whichever profiler.
-pub(crate) enum Opened {
-    /// An export of nsys.
-    Nsys(Export),
-    /// A trace of `torch.profiler`, or those of all ranks of a job.
-    Kineto(Job),
-}
-
-impl Opened {
-    /// What all traces answer.
-    pub(crate) fn recording(&self) -> &dyn Recording {
-        match self {
-            Opened::Nsys(trace) => trace,
-            Opened::Kineto(job) => job,
-        }
-    }
-
-    /// The export, for what only that holds.
-    pub(crate) fn nsys(&self) -> Option<&Export> {
-        match self {
-            Opened::Nsys(trace) => Some(trace),
-            Opened::Kineto(_) => None,
-        }
-    }
-
-    /// What was odd in it, each with the name of its file.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        match self {
-            Opened::Nsys(trace) => {
-                let of = |warning| format!("{}: {warning}", trace.path().display());
-                trace.warnings().iter().map(of).collect()
-            }
-            Opened::Kineto(job) => {
-                let processes = job.processes().iter().flat_map(|process| {
-                    process.warnings.iter().map(|warning| format!("{}: {warning}", process.path.display()))
-                });
-                processes.collect()
-            }
-        }
-    }
-
-    /// Shows what was odd in it.
-    pub(crate) fn warn_all(&self) {
-        for warning in self.warnings() {
-            flopgap_cli::warn(PROGRAM, warning);
-        }
+/// Shows what was odd in what was read of a trace.
+pub(crate) fn warn_all(trace: &Opened) {
+    for warning in trace.warnings() {
+        flopgap_cli::warn(PROGRAM, warning);
     }
 }
 
-fn show_problems(trace: &Export) -> Result<(), Failure> {
+fn show_problems(trace: &Opened) -> Result<(), Failure> {
     let problems = trace.problems().map_err(|error| failure(&error))?;
-    flopgap_cli::warn_all(
-        PROGRAM,
-        problems.iter().map(|problem| format!("{}: {problem}", trace.path().display())),
-    );
+    let path = trace.nsys().map_or(trace.path(), flopgap_nsys::Trace::path);
+    flopgap_cli::warn_all(PROGRAM, problems.iter().map(|problem| format!("{}: {problem}", path.display())));
     Ok(())
 }
 
@@ -283,48 +187,4 @@ fn show_problems(trace: &Export) -> Result<(), Failure> {
 /// nor an export is reported by the reader of exports.
 pub(crate) fn is_kineto(path: &Path) -> bool {
     path.is_file() && matches!(Kind::of(path), Ok(Kind::Kineto))
-}
-
-/// The traces of `torch.profiler` in a folder as one job. What else is in it is named.
-fn job_of(folder: &Path, console: Console) -> Result<Job, Failure> {
-    let io = |error: io::Error| Failure::new(format!("{}: {error}", folder.display()));
-    let entries = std::fs::read_dir(folder).map_err(io)?;
-    let mut entries: Vec<PathBuf> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(io)?;
-    entries.sort();
-    let mut paths = Vec::new();
-    for path in entries {
-        let why = match Kind::of(&path) {
-            Ok(Kind::Kineto) => {
-                paths.push(path);
-                continue;
-            }
-            _ if path.is_dir() => "a directory, which is not searched".to_owned(),
-            found => not_taken(found),
-        };
-        console.note(format_args!("SKIPPED: {}: {why}", path.display()));
-    }
-    let each = "`flopgap nsys batch` takes a directory of traces, each for itself";
-    if paths.is_empty() {
-        let message = format!("{}: no trace of torch.profiler is in this directory", folder.display());
-        return Err(Failure::new(message).hint(each).exit(Exit::Absent));
-    }
-    Job::open(&paths).map_err(|error| match error {
-        error @ flopgap_kineto::Error::NotOneJob { .. } => {
-            let message =
-                format!("{}: {} traces, and not those of one job: {error}", folder.display(), paths.len());
-            Failure::new(message).hint(each).exit(Exit::Usage)
-        }
-        error => Failure::of(&error),
-    })
-}
-
-/// Why a file is none of the traces of a folder.
-pub(crate) fn not_taken(found: Result<Kind, flopgap_table::Error>) -> String {
-    match found {
-        Ok(kind) => format!("{}, which is no trace", kind.in_words()),
-        Err(flopgap_table::Error::Unrecognized { what, .. }) => format!("not recognized: {what}"),
-        Err(flopgap_table::Error::Io { source, .. }) => source.to_string(),
-        Err(error) => error.to_string(),
-    }
 }

@@ -4,14 +4,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use flopgap_answers::open::name_of;
+use flopgap_answers::tables;
 use flopgap_cli::{Console, Exit, Failure, FormatArg};
 use flopgap_hint::Hint as _;
-use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Unit, Units, Value};
+use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Units, Value};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column as Heading, Table, TextOptions, WithoutFormulas};
+use flopgap_report::table::{Table, TextOptions, WithoutFormulas};
 
-use crate::answer::name_of;
-use crate::{PROGRAM, failure};
+use crate::{PROGRAM, of_nsys};
 
 /// The options of every command that prints reports.
 #[derive(clap::Args)]
@@ -192,7 +193,7 @@ impl<'a> Output<'a> {
     /// Prints or writes a whole report.
     fn finished(&mut self, trace: &Trace, name: &str, report: &ReportTable) -> Result<(), Failure> {
         let error = |error: ReportError| Failure::from_error(&error);
-        let table = table(name, report, self.units).map_err(error)?;
+        let table = tables::report(name, report, self.units).map_err(error)?;
         let format = self.arguments.format;
         if let Some(folder) = &self.arguments.output {
             let (extension, text) = match format {
@@ -248,48 +249,6 @@ impl<'a> Output<'a> {
     }
 }
 
-/// A report as a table.
-/// Columns of numbers that are names.
-const IDS: [&str; 14] = [
-    "PID",
-    "TID",
-    "Pid",
-    "Tid",
-    "DevId",
-    "CorrId",
-    "CorrID",
-    "RangeId",
-    "ParentId",
-    "Ctx",
-    "Strm",
-    "Device ID",
-    "Context ID",
-    "Stream ID",
-];
-
-pub(crate) fn table(title: &str, report: &ReportTable, units: Units) -> Result<Table, ReportError> {
-    let headings = report.columns.iter().enumerate().map(|(at, column)| {
-        let heading = column.heading(units);
-        let words = report.rows.iter().any(|row| matches!(row[at], Value::Text(_)));
-        if words {
-            Heading::text(heading.clone(), heading)
-        } else {
-            Heading::number(heading.clone(), heading)
-        }
-    });
-    let mut table = Table::new(title, headings)?;
-    for row in &report.rows {
-        let cells = report.columns.iter().zip(row);
-        table.push(cells.map(|(column, value)| match value {
-            Value::Int(value) if IDS.contains(&column.title) => {
-                i64::try_from(*value).map_or_else(|_| Cell::from(*value), Cell::Id)
-            }
-            value => cell(units, column.unit, value),
-        }))?;
-    }
-    Ok(table)
-}
-
 /// A failure, or nothing if the report was skipped.
 trait OrSkip {
     fn or_skip(self, skip: impl FnOnce(&str)) -> Option<Failure>;
@@ -304,7 +263,7 @@ impl OrSkip for Error {
         match self {
             // Standard output that was closed is no error of the trace.
             Error::Output { source } => Some(Failure::output(source)),
-            error => Some(failure(&error)),
+            error => Some(of_nsys(&error)),
         }
     }
 }
@@ -352,14 +311,4 @@ pub(crate) fn in_a_file_name(name: &str) -> String {
 
 fn stem(trace: &Trace) -> String {
     name_of(trace.path())
-}
-
-fn cell(units: Units, unit: Unit, value: &Value) -> Cell {
-    match (value, units.number(unit, value)) {
-        (Value::Absent, _) => Cell::Absent,
-        (Value::Text(text), _) => Cell::text(text.as_ref()),
-        (_, Some((number, decimals))) => Cell::float(number, decimals),
-        (Value::Int(value), None) => Cell::from(*value),
-        (Value::Real(value), None) => Cell::float(*value, 1),
-    }
 }

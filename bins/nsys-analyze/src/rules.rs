@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use flopgap_answers::sentences;
 use flopgap_cli::Failure;
 use flopgap_nsys::{AppliedRule, Rule};
 
 use crate::filter::FilterArguments;
-use crate::opening::Opener;
+use crate::opening::{Opener, warn_all};
 use crate::output::{Nothing, Output, OutputArguments};
-use crate::{sentences, warn_all};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -36,17 +36,19 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     };
     let mut output = Output::new(&arguments.output, rules.len() * arguments.traces.len(), opener.console())?;
     for path in &arguments.traces {
-        let trace = arguments.filter.apply(opener.open_nsys(path, "expert rules of nsys")?)?;
+        let (export, file) = opener.open_nsys(path, "expert rules of nsys")?;
+        let filtered = arguments.filter.apply(&export)?;
+        let trace = filtered.as_ref().unwrap_or(&export);
         for applied in &rules {
             let rule = applied.rule;
-            let found = output.report(&trace, &applied.to_string(), Nothing::IsAnswer, |sink| {
+            let found = output.report(trace, &applied.to_string(), Nothing::IsAnswer, |sink| {
                 trace.rule(applied.clone(), sink)
             })?;
             if let Some(advice) = sentences::advice(rule).filter(|_| found) {
                 opener.console().note(format_args!("{rule}: {advice}"));
             }
         }
-        warn_all(&trace);
+        warn_all(&file);
     }
     output.end()
 }

@@ -1,7 +1,8 @@
 //! The options that say which ranges count and what belongs to them.
 
-use flopgap_nsys::{AttributeBy, Attribution};
-use flopgap_timings::{RangePattern, Ranges, Scope, WarmUp};
+use flopgap_answers::Part;
+use flopgap_timings::{RangePattern, WarmUp};
+use flopgap_trace::Attribution;
 
 use crate::attribution::AttributeArg;
 
@@ -32,14 +33,6 @@ struct OwnerArguments {
     attribute: AttributeArg,
 }
 
-impl OwnerArguments {
-    fn attribution(self) -> Attribution {
-        // Graphs that were traced as a whole are work like any other; an answer without them would
-        // be wrong.
-        Attribution { by: self.attribute.into(), whole_graphs: true }
-    }
-}
-
 /// The warm-up, for every command that measures.
 #[derive(Clone, Debug, clap::Args)]
 struct WarmUpArguments {
@@ -56,17 +49,6 @@ struct WarmUpArguments {
     with_warmup: bool,
 }
 
-impl WarmUpArguments {
-    fn warm_up(&self) -> WarmUp {
-        WarmUp { names: self.warmup_range.clone(), skip: self.warmup, keep: self.with_warmup }
-    }
-}
-
-/// The requested ranges; nothing if there are none.
-pub(crate) fn named(patterns: &[RangePattern]) -> Option<Ranges> {
-    (!patterns.is_empty()).then(|| Ranges::Named(patterns.to_vec()))
-}
-
 /// The options that every command for ranges takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ScopeArguments {
@@ -80,41 +62,16 @@ pub(crate) struct ScopeArguments {
 }
 
 impl ScopeArguments {
-    /// The effective options: by default, GPU work belongs to ranges by process.
-    pub(crate) fn new(warm_up: WarmUp, attribute: AttributeBy, pool: bool) -> ScopeArguments {
-        let WarmUp { names, skip, keep } = warm_up;
-        let attribute = match attribute {
-            AttributeBy::Process => AttributeArg::Process,
-            AttributeBy::Thread => AttributeArg::Thread,
-        };
-        ScopeArguments {
-            warm_up: WarmUpArguments { warmup: skip, warmup_range: names, with_warmup: keep },
-            owner: OwnerArguments { attribute },
-            pool,
-        }
-    }
-
-    pub(crate) fn warm_up(&self) -> WarmUp {
-        self.warm_up.warm_up()
-    }
-
-    pub(crate) fn attribution(&self) -> Attribution {
-        self.owner.attribution()
-    }
-
-    /// Whether what the ranges of its own thread do not contain belongs to those of the main
-    /// thread.
-    pub(crate) fn by_process(&self) -> bool {
-        self.owner.attribute == AttributeArg::Process
-    }
-
-    /// Whether all processes and GPUs are combined.
-    pub(crate) fn pool(&self) -> bool {
-        self.pool
-    }
-
     /// These ranges with these options.
-    pub(crate) fn scope(&self, ranges: Ranges) -> Scope {
-        Scope { ranges, warm_up: self.warm_up(), attribution: self.attribution(), pool: self.pool }
+    pub(crate) fn part(&self, ranges: &[RangePattern]) -> Part {
+        let WarmUpArguments { warmup, warmup_range, with_warmup } = self.warm_up.clone();
+        Part {
+            ranges: ranges.to_vec(),
+            warm_up: WarmUp { names: warmup_range, skip: warmup, keep: with_warmup },
+            // Graphs that were traced as a whole are work like any other; an answer without them
+            // would be wrong.
+            attribution: Attribution { by: self.owner.attribute.into(), whole_graphs: true },
+            pool: self.pool,
+        }
     }
 }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use flopgap_cli::Failure;
 use flopgap_nsys::{Column, Error, Report, ReportOptions, ReportTable, Sink, Value};
 
+use crate::PROGRAM;
 use crate::attribution::AttributionArguments;
 use crate::filter::FilterArguments;
-use crate::opening::Opener;
+use crate::opening::{Opener, warn_all};
 use crate::output::{Nothing, Output, OutputArguments};
-use crate::{PROGRAM, warn_all};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -64,7 +64,9 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let mut output =
         Output::new(&arguments.output, reports.len() * arguments.traces.len(), opener.console())?;
     for path in &arguments.traces {
-        let trace = arguments.filter.apply(opener.open_nsys(path, "reports of `nsys stats`")?)?;
+        let (export, file) = opener.open_nsys(path, "reports of `nsys stats`")?;
+        let filtered = arguments.filter.apply(&export)?;
+        let trace = filtered.as_ref().unwrap_or(&export);
         // Summaries are made together and held; what has a row for every event is written as it is
         // read.
         let summaries = reports.iter().filter(|report| !report.kind.is_trace());
@@ -74,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         );
         let mut made: Vec<_> = made.into_iter().map(|(named, ended)| (named, Some(ended))).collect();
         for report in reports {
-            output.report(&trace, &options.title(*report), Nothing::IsAbsence, |sink| {
+            output.report(trace, &options.title(*report), Nothing::IsAbsence, |sink| {
                 let summary =
                     made.iter_mut().find(|(named, ended)| named.report == *report && ended.is_some());
                 let Some((Named { table, .. }, ended)) = summary else {
@@ -84,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
                 table.replay(sink).map_err(|source| Error::Output { source })
             })?;
         }
-        warn_all(&trace);
+        warn_all(&file);
     }
     output.end()
 }

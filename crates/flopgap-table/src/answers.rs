@@ -7,8 +7,8 @@
 //!
 //! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/nsys/small_forward.sqlite.zst");
 //! let source = Source::open(path)?;
-//! let trace = source.nsys().expect("an export of nsys");
-//! let found = kernels(trace, &Scope::all(), &Classifier::new())?;
+//! let trace = source.trace().expect("an export of nsys");
+//! let found = kernels(trace.recording(), &Scope::all(), &Classifier::new())?;
 //! let table = answers::kernels(source.path(), &found);
 //! assert_eq!(table.read()?.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), found.kernels.len());
 //! # Ok::<(), Box<dyn std::error::Error>>(())

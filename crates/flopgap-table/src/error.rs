@@ -22,6 +22,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A compressed database could not be unpacked into the directory of temporary files.
+    #[error("{}: cannot be unpacked in {}: {reason}", path.display(), std::env::temp_dir().display())]
+    Unpack {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the file, or with that directory.
+        reason: io::Error,
+    },
     /// The file has no format that this crate reads.
     #[error("{}: no report, trace or run that can be read as tables ({what})", path.display())]
     Unrecognized {
@@ -178,11 +186,14 @@ impl Hint for Error {
             Error::Calibration(error) => error.hint(),
             Error::Bench { .. } => Some("give the complete document that `flopgap bench --format json` printed".into()),
             Error::Flops { source, .. } => source.hint(),
-            Error::Io { source, .. } => match source.kind() {
-                io::ErrorKind::FileTooLarge => Some(flopgap_unpack::HINT.into()),
-                io::ErrorKind::StorageFull => Some("set TMPDIR to a directory with more space".into()),
-                _ => None,
-            },
+            Error::Io { source, .. } => {
+                (source.kind() == io::ErrorKind::FileTooLarge).then(|| flopgap_unpack::HINT.into())
+            }
+            Error::Unpack { reason, .. } => Some(match reason.kind() {
+                io::ErrorKind::FileTooLarge => flopgap_unpack::HINT.into(),
+                io::ErrorKind::StorageFull => "set TMPDIR to a directory with more space".into(),
+                _ => "decompress the file yourself and pass the result".into(),
+            }),
             Error::Write(error) => error.hint(),
             Error::Parquet { .. } => Some("copy the complete file again, or write it again from its source".into()),
             Error::ForeignParquet { .. } => {

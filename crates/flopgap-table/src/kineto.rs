@@ -24,7 +24,7 @@ pub(crate) struct Kineto {
     /// The process of its calls.
     pid: Option<i64>,
     classifier: Arc<Classifier>,
-    job: OnceLock<Option<Job>>,
+    job: OnceLock<Option<Arc<Job>>>,
 }
 
 /// A row of a list of a trace.
@@ -79,8 +79,8 @@ impl Kineto {
     }
 
     /// The trace as `flopgap-timings` asks it.
-    pub(crate) fn job(&self) -> Option<&Job> {
-        self.job.get_or_init(|| Job::of(vec![Trace::clone(&self.trace)]).ok()).as_ref()
+    pub(crate) fn job(&self) -> Option<&Arc<Job>> {
+        self.job.get_or_init(|| Job::of(vec![Trace::clone(&self.trace)]).ok().map(Arc::new)).as_ref()
     }
 
     pub(crate) fn tables(&self) -> Vec<Named> {

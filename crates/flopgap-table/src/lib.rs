@@ -25,7 +25,7 @@ mod unified;
 pub use error::Error;
 pub use info::TableInfo;
 pub use kind::Kind;
-pub use source::{Source, table_names};
+pub use source::{Source, Trace, table_names};
 pub use table::Table;
 
 /// The Arrow crates whose types are part of this crate's interface.

@@ -57,6 +57,33 @@ enum Content {
     Parquet(Arc<crate::parquet::Stored>),
 }
 
+/// A trace, by whichever profiler.
+#[derive(Clone, Debug)]
+pub enum Trace {
+    /// An export of Nsight Systems.
+    Nsys(Arc<flopgap_nsys::Trace>),
+    /// A trace of `torch.profiler`, or those of all ranks of a job.
+    Kineto(Arc<flopgap_kineto::Job>),
+}
+
+impl Trace {
+    /// What `flopgap-timings` answers questions of.
+    pub fn recording(&self) -> &dyn Recording {
+        match self {
+            Trace::Nsys(trace) => &**trace,
+            Trace::Kineto(job) => &**job,
+        }
+    }
+
+    /// The export of Nsight Systems, if it is one.
+    pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
+        match self {
+            Trace::Nsys(trace) => Some(trace),
+            Trace::Kineto(_) => None,
+        }
+    }
+}
+
 impl Source {
     /// Opens a file or directory of any name. The content decides what it is, also if it is
     /// compressed with gzip or Zstandard.
@@ -69,13 +96,12 @@ impl Source {
     /// it is damaged or holds nothing.
     pub fn open(path: impl AsRef<Path>) -> Result<Source, Error> {
         let path: Arc<Path> = path.as_ref().into();
-        let io = |source| Error::Io { path: path.to_path_buf(), source };
         let (kind, compression) = examine(&path)?;
         let content = match kind {
             Some(Kind::Run) => Content::Run(Arc::new(Run::open(&path)?)),
             Some(Kind::Nsys) => {
                 let unpacked = compression.map(|compression| Unpacked::new(&path, compression));
-                Content::Nsys(Arc::new(Nsys::open(&path, unpacked.transpose().map_err(io)?)?))
+                Content::Nsys(Arc::new(Nsys::open(&path, unpacked.transpose()?)?))
             }
             Some(Kind::Parquet) => stored(&path)?,
             Some(Kind::Calibration) if path.is_file() => calibration(&path)?,
@@ -238,20 +264,11 @@ impl Source {
         })
     }
 
-    /// What `flopgap-timings` answers questions of: an export of Nsight Systems or a trace of
-    /// `torch.profiler`.
-    pub fn recording(&self) -> Option<&dyn Recording> {
+    /// The trace, if it is one.
+    pub fn trace(&self) -> Option<Trace> {
         match &self.content {
-            Content::Nsys(nsys) => Some(&*nsys.trace),
-            Content::Kineto(kineto) => kineto.job().map(|job| -> &dyn Recording { job }),
-            _ => None,
-        }
-    }
-
-    /// The trace, if this is an export of Nsight Systems: the input of `flopgap-timings`.
-    pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
-        match &self.content {
-            Content::Nsys(nsys) => Some(&nsys.trace),
+            Content::Nsys(nsys) => Some(Trace::Nsys(nsys.trace.clone())),
+            Content::Kineto(kineto) => kineto.job().cloned().map(Trace::Kineto),
             _ => None,
         }
     }

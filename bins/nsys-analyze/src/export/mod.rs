@@ -11,8 +11,8 @@ use flopgap_fs::{WriteError, write_atomic_with};
 use flopgap_nsys::Error;
 use flopgap_nsys::export::{left_out, perfetto};
 
-use crate::opening::{Opener, is_kineto};
-use crate::{PROGRAM, failure, warn_all};
+use crate::opening::{Opener, is_kineto, warn_all};
+use crate::{PROGRAM, of_nsys};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -68,7 +68,7 @@ impl From<WriteError> for Either {
 impl From<Either> for Failure {
     fn from(error: Either) -> Self {
         match error {
-            Either::Read(error) => failure(&error),
+            Either::Read(error) => of_nsys(&error),
             Either::Write(error) => error.into(),
         }
     }
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
         return kineto(arguments, opener.console());
     }
-    let trace = opener.open_nsys(&arguments.trace, "these tables")?;
+    let (trace, file) = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.format, &arguments.output) {
         (To::Perfetto, Some(path)) => {
             write_atomic_with(path, |file| {
@@ -117,12 +117,15 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         }
         (To::Perfetto, None) => to_stdout(|out| match perfetto(&trace, out) {
             Err(Error::Output { source }) => Err(Failure::output(source)),
-            other => other.map(drop).map_err(|error| failure(&error)),
+            other => other.map(drop).map_err(|error| of_nsys(&error)),
         })?,
-        _ => tables::export(trace.path(), arguments, opener.console())?,
+        _ => {
+            let source = file.source().cloned().map_or_else(|| tables::open(trace.path()), Ok)?;
+            tables::export(&source, arguments, opener.console())?;
+        }
     }
     if arguments.table.is_none() {
-        for (table, rows) in left_out(&trace).map_err(|error| failure(&error))? {
+        for (table, rows) in left_out(&trace).map_err(|error| of_nsys(&error))? {
             if arguments.format == To::Perfetto || table != ONLY_IN_TABLES {
                 let rows = counted(rows);
                 flopgap_cli::note(
@@ -132,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             }
         }
     }
-    warn_all(&trace);
+    warn_all(&file);
     Ok(())
 }
 
@@ -141,7 +144,9 @@ fn kineto(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let path = arguments.trace.display();
     let (message, hint) = match arguments.format {
         To::Perfetto => ("is a timeline for Perfetto as it is", "open the file at ui.perfetto.dev"),
-        _ if arguments.trace.is_file() => return tables::export(&arguments.trace, arguments, console),
+        _ if arguments.trace.is_file() => {
+            return tables::export(&tables::open(&arguments.trace)?, arguments, console);
+        }
         _ => ("is a directory", "export each trace in it, into a directory of its own"),
     };
     Err(Failure::new(format!("{path} {message}")).hint(hint).exit(Exit::Absent))

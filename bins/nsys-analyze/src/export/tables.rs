@@ -14,9 +14,13 @@ use flopgap_table::{Error, Source, Table, csv};
 use super::{Arguments, To, counted, to_stdout};
 use crate::PROGRAM;
 
+/// The tables of a trace.
+pub(super) fn open(trace: &Path) -> Result<Source, Failure> {
+    Source::open(trace).map_err(|error| Failure::of(&error))
+}
+
 /// Writes one table, or all that the trace has, into a directory or to standard output.
-pub(super) fn export(trace: &Path, arguments: &Arguments, console: Console) -> Result<(), Failure> {
-    let source = Source::open(trace).map_err(|error| Failure::of(&error))?;
+pub(super) fn export(source: &Source, arguments: &Arguments, console: Console) -> Result<(), Failure> {
     match (&arguments.output, &arguments.table) {
         (None, Some(name)) => {
             let table = source.table(name).map_err(|error| Failure::of(&error))?;
@@ -26,7 +30,8 @@ pub(super) fn export(trace: &Path, arguments: &Arguments, console: Console) -> R
             })?;
         }
         (folder, name) => {
-            files(&source, arguments.format, name.as_deref(), folder.as_deref().unwrap_or(trace), console)?;
+            let folder = folder.as_deref().unwrap_or(source.path());
+            files(source, arguments.format, name.as_deref(), folder, console)?;
         }
     }
     flopgap_cli::warn_all(PROGRAM, source.warnings());

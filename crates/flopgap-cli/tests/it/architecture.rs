@@ -6,6 +6,19 @@ use std::process::Command;
 /// Which of our crates each library may depend on; `flopgap-hint`, which depends on nothing, is for
 /// all. Binaries and benches may depend on any library.
 const ALLOWED: &[(&str, &[&str])] = &[
+    (
+        "flopgap-answers",
+        &[
+            "flopgap-flops",
+            "flopgap-kernels",
+            "flopgap-kineto",
+            "flopgap-nsys",
+            "flopgap-report",
+            "flopgap-table",
+            "flopgap-timings",
+            "flopgap-trace",
+        ],
+    ),
     ("flopgap-browser", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),

@@ -64,7 +64,7 @@ pub(crate) fn all() -> impl Iterator<Item = Named> {
 impl Nsys {
     /// Opens an export, which may have been unpacked.
     pub(crate) fn open(path: &Path, unpacked: Option<Unpacked>) -> Result<Nsys, Error> {
-        let trace = Trace::open(unpacked.as_ref().map_or(path, |unpacked| &unpacked.path))?;
+        let trace = Trace::open_unpacked(unpacked.as_ref().map_or(path, |unpacked| &unpacked.path), path)?;
         let unpacked = unpacked.map(Arc::new);
         Ok(Nsys { trace: Arc::new(trace), classifier: Arc::new(Classifier::new()), unpacked })
     }

@@ -88,7 +88,7 @@ fn a_small_database_that_unpacks_without_end_is_refused() {
     fs::write(&path, [begin, frame.repeat(100)].concat()).unwrap();
     let error = refused(&path);
     assert!(
-        matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge),
+        matches!(&error, Error::Unpack { reason, .. } if reason.kind() == ErrorKind::FileTooLarge),
         "{error:?}"
     );
     assert_eq!(error.hint().as_deref(), Some(flopgap_unpack::HINT));

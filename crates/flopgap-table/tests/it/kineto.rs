@@ -80,5 +80,5 @@ fn tables_have_the_columns_of_an_export_of_nsys() {
     assert_eq!(rows(&kineto, "ranges"), 21);
     let durations: i64 = ints(&kineto.table("kernels").unwrap(), "duration_ns").iter().sum();
     assert_eq!(durations, 1_104_511);
-    assert!(kineto.recording().is_some() && nsys.recording().is_some());
+    assert!(kineto.trace().is_some() && nsys.trace().is_some());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use flopgap_nsys::{Report, ReportKind, ReportTable};
-use flopgap_table::Source;
+use flopgap_table::{Source, Trace};
 
 use crate::fixtures;
 
@@ -49,10 +49,12 @@ fn read(path: &Path) -> usize {
         let Ok(table) = source.table(&info.name) else { continue };
         rows += table.read().unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>();
     }
-    for kind in source.nsys().map_or(&[][..], |_| ReportKind::ALL) {
-        let mut table = ReportTable::default();
-        let _ = source.nsys().unwrap().report(Report::of(*kind), &mut table);
-        rows += table.rows.len();
+    if let Some(Trace::Nsys(trace)) = source.trace() {
+        for kind in ReportKind::ALL {
+            let mut table = ReportTable::default();
+            let _ = trace.report(Report::of(*kind), &mut table);
+            rows += table.rows.len();
+        }
     }
     rows
 }

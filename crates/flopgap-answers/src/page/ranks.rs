@@ -1,29 +1,29 @@
 //! Communication between GPUs, and the time of each rank.
 
-use flopgap_cli::Failure;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::communication::{Communication, communication};
 use flopgap_trace::{GpuActivity, Recording};
 
-use super::Look;
-use super::page::OfTrace;
-use crate::answer::ms;
+use super::PageOptions;
+use super::trace::TracePage;
+use crate::error::Error;
 use crate::sentences;
+use crate::tables::ms;
 
 /// Nothing where one process on one GPU did not communicate.
-pub(super) fn section(
-    page: &mut OfTrace,
+pub(crate) fn section(
+    page: &mut TracePage,
     trace: &dyn Recording,
     activity: &[GpuActivity],
-    look: &Look,
+    options: &PageOptions,
     classifier: &Classifier,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     // What is in memory says whether all operations have to be read once more.
     if activity.len() < 2 {
-        let times = trace.operation_times(None, look.scope.attribution());
-        let times = times.map_err(|error| Failure::of(&error))?;
+        let times = trace.operation_times(None, options.part.attribution);
+        let times = times?;
         let communicates = |name: &str| classifier.get(name).class == KernelClass::Communication;
         if !times.kernels.iter().any(|(name, _)| communicates(name)) {
             return Ok(());

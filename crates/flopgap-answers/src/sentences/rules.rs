@@ -3,7 +3,7 @@
 use flopgap_nsys::Rule;
 
 /// What the rows that a rule found mean, and what to do about them.
-pub(crate) fn advice(rule: Rule) -> Option<&'static str> {
+pub fn advice(rule: Rule) -> Option<&'static str> {
     Some(match rule {
         Rule::CudaMemcpyAsync => {
             "These asynchronous copies use pageable host memory, so the call waits for them; allocate the host side \

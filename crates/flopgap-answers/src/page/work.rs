@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use flopgap_cli::Failure;
-use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::chart::Color;
 use flopgap_timings::shares::Work as Kind;
 use flopgap_timings::{Gpus, Place};
 use flopgap_trace::{DeviceId, ProcessId, Recording, Work, WorkKind};
 
-use crate::answer::unanswered;
+use crate::error::{Error, present};
 
 /// The color of a kind of work, the same on every page.
-pub(super) fn color(work: Kind) -> Color {
+pub(crate) fn color(work: Kind) -> Color {
     match work {
         Kind::Kernels(KernelClass::Other) => Color::NEUTRAL,
         Kind::Kernels(class) => {
@@ -28,7 +26,7 @@ pub(super) fn color(work: Kind) -> Color {
 
 /// What ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(crate) enum What {
     /// A kernel, by the id of its name.
     Kernel(i64),
     Copy,
@@ -40,25 +38,25 @@ pub(super) enum What {
 /// A stream of a process: its numbers, cut off beyond 32 bits, which the millions of operations
 /// need not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Stream {
-    pub(super) process: u32,
-    pub(super) stream: i32,
+pub(crate) struct Stream {
+    pub(crate) process: u32,
+    pub(crate) stream: i32,
 }
 
 /// A kernel, copy, set or graph, in 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) start: i64,
-    pub(super) end: i64,
+pub(crate) struct Operation {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
     what: u32,
     stream: u32,
 }
 
 /// What ran on each device.
 #[derive(Debug, Default)]
-pub(super) struct Devices {
+pub(crate) struct Devices {
     /// The operations of each GPU of the machine, by start.
-    pub(super) operations: BTreeMap<Place, Vec<Operation>>,
+    pub(crate) operations: BTreeMap<Place, Vec<Operation>>,
     whats: Places<What>,
     streams: Places<Stream>,
     /// What kernels are called.
@@ -66,11 +64,11 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    pub(super) fn what(&self, operation: Operation) -> What {
+    pub(crate) fn what(&self, operation: Operation) -> What {
         self.whats.all[operation.what as usize]
     }
 
-    pub(super) fn stream(&self, operation: Operation) -> Stream {
+    pub(crate) fn stream(&self, operation: Operation) -> Stream {
         self.streams.all[operation.stream as usize]
     }
 }
@@ -107,23 +105,23 @@ impl<T: Copy + Ord> Places<T> {
 
 /// An interval in which a device did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gap {
-    pub(super) gpu: Place,
-    pub(super) start: i64,
-    pub(super) end: i64,
+pub(crate) struct Gap {
+    pub(crate) gpu: Place,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
     /// What ended before it, and what began after it.
-    pub(super) before: What,
-    pub(super) after: What,
+    pub(crate) before: What,
+    pub(crate) after: What,
 }
 
 impl Gap {
-    pub(super) fn length(&self) -> i64 {
+    pub(crate) fn length(&self) -> i64 {
         self.end.saturating_sub(self.start)
     }
 }
 
 /// Reads all operations, or those of an interval of time.
-pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result<Devices, Failure> {
+pub(crate) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result<Devices, Error> {
     let mut devices = Devices::default();
     let mut of_processes: BTreeMap<(Option<ProcessId>, DeviceId), Vec<Operation>> = BTreeMap::new();
     let read = trace.each_operation(true, &mut |operation| {
@@ -147,11 +145,8 @@ pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result
             of_processes.entry((process, device)).or_default().push(operation);
         }
     });
-    match read {
-        Err(error) if error.is_absence() => {}
-        read => read.map_err(|error| Failure::of(&error))?,
-    }
-    let gpus = Gpus::read(trace).map_err(|error| unanswered(&error))?;
+    present(read)?;
+    let gpus = Gpus::read(trace)?;
     let gpus = gpus.with_processes(of_processes.keys().map(|(process, _)| *process));
     for ((process, device), mut operations) in of_processes {
         devices.operations.entry(gpus.gpu(process, device)).or_default().append(&mut operations);
@@ -163,7 +158,7 @@ pub(super) fn read(trace: &dyn Recording, window: Option<&Range<i64>>) -> Result
 }
 
 /// The longest intervals in which a device did nothing, longest first.
-pub(super) fn gaps(devices: &Devices, count: usize) -> Vec<Gap> {
+pub(crate) fn gaps(devices: &Devices, count: usize) -> Vec<Gap> {
     let mut gaps = Vec::new();
     for (&gpu, operations) in &devices.operations {
         let Some(mut before) = operations.first().copied() else { continue };
@@ -191,14 +186,14 @@ fn longest(gaps: &mut Vec<Gap>, count: usize) {
 
 /// An interval in which a device did nothing, with the names of what ran around it.
 #[derive(Clone, Debug)]
-pub(super) struct Described {
-    pub(super) gap: Gap,
-    pub(super) before: String,
-    pub(super) after: String,
+pub(crate) struct Described {
+    pub(crate) gap: Gap,
+    pub(crate) before: String,
+    pub(crate) after: String,
 }
 
 /// Intervals with the names of what ran around them.
-pub(super) fn described(gaps: &[Gap], names: &Names<'_>) -> Vec<Described> {
+pub(crate) fn described(gaps: &[Gap], names: &Names<'_>) -> Vec<Described> {
     let of = |gap: &Gap| Described {
         gap: *gap,
         before: names.describe(gap.before).0,
@@ -208,18 +203,18 @@ pub(super) fn described(gaps: &[Gap], names: &Names<'_>) -> Vec<Described> {
 }
 
 /// Short names and kinds of operations.
-pub(super) struct Names<'a> {
+pub(crate) struct Names<'a> {
     devices: &'a Devices,
     classifier: &'a Classifier,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(devices: &'a Devices, classifier: &'a Classifier) -> Names<'a> {
+    pub(crate) fn new(devices: &'a Devices, classifier: &'a Classifier) -> Names<'a> {
         Names { devices, classifier }
     }
 
     /// A short name, and the kind of work.
-    pub(super) fn describe(&self, what: What) -> (String, Kind) {
+    pub(crate) fn describe(&self, what: What) -> (String, Kind) {
         let id = match what {
             What::Kernel(id) => id,
             What::Copy => return ("memcpy".to_owned(), Kind::Memcpy),

@@ -1,53 +1,71 @@
-//! The page of one trace while it is made.
+//! The page of one trace.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
+use flopgap_kernels::Classifier;
 use flopgap_nsys::Problem;
-use flopgap_report::html::Block;
-use flopgap_timings::Error;
+use flopgap_report::ReportError;
+use flopgap_report::html::{Block, Document};
+use flopgap_report::table::Table;
+use flopgap_table::Trace;
 
-use crate::answer::{name_of, report, unanswered};
+use super::{PageOptions, join, sections};
+use crate::error::Error;
+use crate::open::Opened;
 
-/// What one trace answers.
-pub(crate) struct OfTrace {
-    pub(crate) name: String,
+/// What one trace answers: sentences, figures and the sections of its page.
+///
+/// ```
+/// use flopgap_answers::open;
+/// use flopgap_answers::page::{PageOptions, TracePage};
+///
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/nsys/small_forward.sqlite.zst");
+/// let page = TracePage::of(&open::open(path)?, &PageOptions::default(), &[])?;
+/// let (kernel, share) = page.overview.top.as_ref().expect("a kernel");
+/// assert_eq!((kernel.as_str(), (share * 1000.0).round()), ("sm80_xmma_gemm fp32 tn 128x128x8", 524.0));
+/// # Ok::<(), flopgap_answers::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct TracePage {
+    /// What the page calls it: at first the name of its file, and of how many ranks it is.
+    pub name: String,
     path: PathBuf,
     /// Where and for how long it was recorded, in one line.
-    pub(super) machine: String,
+    pub(crate) machine: String,
     /// The problems that nsys itself reported about the recording.
-    pub(super) reported: Vec<Problem>,
+    pub(crate) reported: Vec<Problem>,
     /// In sentences.
     pub(crate) answers: Vec<String>,
     /// Why steps and passes, or the requested ranges, were not measured; nothing when
     /// they were.
-    pub(super) unmeasured: Option<String>,
+    pub(crate) unmeasured: Option<String>,
     /// What could not be answered, and why.
-    pub(crate) skipped: Vec<Skipped>,
+    pub skipped: Vec<Skipped>,
     /// What was strange in its rows.
     warnings: Vec<String>,
     blocks: Vec<Block>,
-    pub(crate) overview: Overview,
+    /// The figures that stand in an index of many.
+    pub overview: Overview,
     /// Whether anything was answered beyond what was recorded.
     answered: bool,
 }
 
 /// Something that could not be answered.
-#[derive(Debug, Clone)]
-pub(crate) struct Skipped {
+#[derive(Clone, Debug)]
+pub struct Skipped {
     what: String,
     why: String,
 }
 
 impl Skipped {
-    pub(super) fn why(&self) -> &str {
+    pub(crate) fn why(&self) -> &str {
         &self.why
     }
 
     /// As a line, which begins with `name` where it is given.
-    pub(crate) fn line(&self, name: Option<&str>) -> String {
+    pub fn line(&self, name: Option<&str>) -> String {
         let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
         format!("SKIPPED: {name}{}: {}", self.what, self.why)
     }
@@ -55,26 +73,37 @@ impl Skipped {
 
 /// The figures of a trace that stand in an index of many.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Overview {
+pub struct Overview {
     /// For how long it was recorded, in nanoseconds.
-    pub(crate) recorded_ns: Option<i64>,
+    pub recorded_ns: Option<i64>,
     /// How many kernels ran.
-    pub(crate) kernels: Option<u64>,
+    pub kernels: Option<u64>,
     /// The time in which a GPU was busy, and from its first work to its last.
-    pub(crate) gpu_ns: Option<(i128, i128)>,
+    pub gpu_ns: Option<(i128, i128)>,
     /// The kernel with the most time and its share.
-    pub(crate) top: Option<(String, f64)>,
+    pub top: Option<(String, f64)>,
     /// The share of matrix products in the work of the GPUs.
-    pub(crate) matmul: Option<f64>,
+    pub matmul: Option<f64>,
 }
 
-impl OfTrace {
-    pub(crate) fn new(path: &Path) -> OfTrace {
-        OfTrace {
-            name: name_of(path),
-            path: path.to_owned(),
+impl TracePage {
+    /// Asks all questions of a trace, and compares its passes with times that were measured
+    /// outside, in nanoseconds.
+    ///
+    /// # Errors
+    /// When the trace cannot be read. What it does not hold is skipped.
+    pub fn of(trace: &Opened, options: &PageOptions, measured: &[i64]) -> Result<TracePage, Error> {
+        let mut name = trace.name();
+        if let Trace::Kineto(job) = trace.trace()
+            && job.processes().len() > 1
+        {
+            name = format!("{name} ({} ranks)", job.processes().len());
+        }
+        let mut page = TracePage {
+            name,
+            path: trace.path().to_owned(),
             machine: String::new(),
-            reported: Vec::new(),
+            reported: trace.problems()?,
             answers: Vec::new(),
             unmeasured: None,
             skipped: Vec::new(),
@@ -82,72 +111,75 @@ impl OfTrace {
             blocks: Vec::new(),
             overview: Overview::default(),
             answered: false,
-        }
+        };
+        sections::all(&mut page, trace, options, measured, &Classifier::new())?;
+        let strip = format!("{}: ", trace.path().display());
+        let warnings = trace.warnings().into_iter();
+        page.warnings.extend(
+            warnings.map(|warning| warning.strip_prefix(&strip).map(str::to_owned).unwrap_or(warning)),
+        );
+        Ok(page)
+    }
+
+    /// The page of this trace alone.
+    pub fn into_document(self) -> Document {
+        join(vec![self], Vec::new(), Vec::new())
     }
 
     /// Begins a section.
-    pub(super) fn heading(&mut self, text: &str) {
+    pub(crate) fn heading(&mut self, text: &str) {
         self.blocks.push(Block::Heading(text.to_owned()));
     }
 
     /// Adds to the section.
-    pub(super) fn push(&mut self, block: Block) {
+    pub(crate) fn push(&mut self, block: Block) {
         self.answered |= !matches!(block, Block::Facts(_));
         self.blocks.push(block);
     }
 
     /// Adds a paragraph.
-    pub(super) fn text(&mut self, text: impl Into<String>) {
+    pub(crate) fn text(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Text(text.into()));
     }
 
-    /// Says that something could not be answered.
-    pub(super) fn skip(&mut self, what: &str, reason: impl fmt::Display) {
+    /// Says that something could not be answered, which the page lists.
+    pub fn skip(&mut self, what: &str, reason: impl fmt::Display) {
         let reason = reason.to_string();
         // The page is about one file: it need not be named again and again.
         let reason = reason.strip_prefix(&format!("{}: ", self.path.display())).unwrap_or(&reason);
         self.skipped.push(Skipped { what: what.to_owned(), why: reason.to_owned() });
     }
 
-    /// Says that a report could not be written.
-    pub(crate) fn skip_report(&mut self, report: flopgap_nsys::Report, reason: impl fmt::Display) {
-        self.skip(&report.to_string(), reason);
-    }
-
     /// The answer, or nothing when the trace does not hold it, which is then reported.
-    pub(super) fn answer<T>(&mut self, what: &str, found: Result<T, Error>) -> Result<Option<T>, Failure> {
+    pub(crate) fn answer<T>(
+        &mut self,
+        what: &str,
+        found: Result<T, flopgap_timings::Error>,
+    ) -> Result<Option<T>, Error> {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.is_absence() => {
                 self.skip(what, error);
                 Ok(None)
             }
-            Err(error) => Err(unanswered(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
     /// Adds a table.
-    pub(super) fn table(
-        &mut self,
-        table: Result<flopgap_report::table::Table, flopgap_report::ReportError>,
-    ) -> Result<(), Failure> {
-        let table = table.map_err(|error| report(&error))?;
-        self.push(Block::Table(table));
+    pub(crate) fn table(&mut self, table: Result<Table, ReportError>) -> Result<(), Error> {
+        self.push(Block::Table(table?));
         Ok(())
     }
 
-    pub(super) fn warnings(&mut self, warnings: impl Iterator<Item = String>) {
-        self.warnings.extend(warnings);
-    }
-
     /// Whether nothing was answered.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.answered
     }
 
     /// What was skipped and the sections; with the trace's name before each heading when there are
     /// several traces.
-    pub(super) fn into_blocks(self, several: bool) -> Vec<Block> {
+    pub(crate) fn into_blocks(self, several: bool) -> Vec<Block> {
         let mut blocks = Vec::new();
         let name = |text: String| if several { format!("{}: {text}", self.name) } else { text };
         // In JSON the problems of all traces are one list, without titles: there each names its

@@ -2,34 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flopgap_cli::Failure;
-use flopgap_hint::Hint as _;
 use flopgap_kineto::{Device, Job};
-use flopgap_nsys::{Error, Report, ReportKind, ReportOptions, ReportTable, Trace, Value};
+use flopgap_nsys::{Report, ReportKind, ReportOptions, ReportTable, Trace as Export, Value};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
+use flopgap_table::Trace;
 use flopgap_timings::occupancy::Occupancy;
 use flopgap_trace::{Attribution, GpuActivity, Recording as _};
 
-use super::page::OfTrace;
-use crate::failure;
-use crate::opening::Opened;
+use super::trace::TracePage;
+use crate::error::{Error, present};
+use crate::open::Opened;
 use crate::sentences::time;
 
 /// Tool, machine, duration and counts; `calls` is `cuda_api_sum`.
-pub(super) fn section(
-    page: &mut OfTrace,
+pub(crate) fn section(
+    page: &mut TracePage,
     opened: &Opened,
     activity: &[GpuActivity],
     occupancy: &Occupancy,
     calls: Option<i128>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let trace = opened.recording();
-    let recording = match opened {
-        Opened::Nsys(trace) => Recorded::of_export(trace).map_err(|error| failure(&error))?,
-        Opened::Kineto(job) => Recorded::of_job(job),
+    let recording = match opened.trace() {
+        Trace::Nsys(trace) => Recorded::of_export(trace)?,
+        Trace::Kineto(job) => Recorded::of_job(job),
     };
-    let duration = trace.span().map_err(|error| Failure::of(&error))?;
+    let duration = trace.span()?;
     let duration = duration.and_then(|(start, stop)| stop.checked_sub(start));
     let mut facts = vec![("file".to_owned(), recording.files)];
     let mut fact =
@@ -55,15 +54,11 @@ pub(super) fn section(
     fact("memory copies", sum(|gpu| gpu.copies).map(group_thousands));
     fact("memory sets", sum(|gpu| gpu.sets).map(group_thousands));
     fact("CUDA API calls", calls.map(group_thousands));
-    let ranges = match trace.ranges() {
-        Ok(nvtx) => Some(nvtx.ranges.len() as u64),
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(Failure::of(&error)),
-    };
-    fact("ranges", ranges.map(group_thousands));
-    let tool = match opened {
-        Opened::Nsys(_) => recording.product.map(|version| format!("exported by nsys {version}")),
-        Opened::Kineto(job) => {
+    let ranges = present(trace.ranges())?;
+    fact("ranges", ranges.map(|nvtx| group_thousands(nvtx.ranges.len() as u64)));
+    let tool = match opened.trace() {
+        Trace::Nsys(_) => recording.product.map(|version| format!("exported by nsys {version}")),
+        Trace::Kineto(job) => {
             job.processes().first().map(|process| format!("recorded by {}", process.profiler.name()))
         }
     };
@@ -96,14 +91,11 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn of_export(trace: &Trace) -> Result<Recorded, Error> {
+    fn of_export(trace: &Export) -> Result<Recorded, Error> {
         let session = trace.session()?;
-        let gpus = match trace.gpus() {
-            Err(error) if error.is_absence() => Vec::new(),
-            gpus => gpus?,
-        };
+        let gpus = present(trace.gpus())?.unwrap_or_default().into_iter();
         let gpus: BTreeMap<i64, String> =
-            gpus.into_iter().filter_map(|gpu| Some((gpu.id.0, gpu.name?.to_string()))).collect();
+            gpus.filter_map(|gpu| Some((gpu.id.0, gpu.name?.to_string()))).collect();
         let mut words: BTreeMap<u32, String> = BTreeMap::new();
         for entry in trace.capture_metadata()? {
             let word = entry.name.strip_prefix("PROCESS_0:");
@@ -162,7 +154,7 @@ impl Recorded {
 }
 
 /// How many CUDA API calls were made.
-pub(super) fn api_calls(table: &ReportTable) -> i128 {
+pub(crate) fn api_calls(table: &ReportTable) -> i128 {
     let at = table.columns.iter().position(|column| column.title == "Num Calls");
     let calls = table.rows.iter().filter_map(|row| match row.get(at?) {
         Some(Value::Int(calls)) => Some(*calls),
@@ -173,13 +165,9 @@ pub(super) fn api_calls(table: &ReportTable) -> i128 {
 
 /// A report of nsys, in which a call counts once however often it was recorded; nothing when the
 /// trace does not hold its data.
-pub(super) fn report(trace: &Trace, kind: ReportKind) -> Result<Option<ReportTable>, Failure> {
+pub(crate) fn report(trace: &Export, kind: ReportKind) -> Result<Option<ReportTable>, Error> {
     let mut table = ReportTable::default();
     let options = ReportOptions { calls_once: true, ..ReportOptions::default() };
-    match trace.report_with(Report::of(kind), options, &mut table) {
-        Ok(()) if table.rows.is_empty() => Ok(None),
-        Ok(()) => Ok(Some(table)),
-        Err(error) if error.is_absence() => Ok(None),
-        Err(error) => Err(failure(&error)),
-    }
+    let reported = present(trace.report_with(Report::of(kind), options, &mut table))?;
+    Ok(reported.map(|()| table).filter(|table| !table.rows.is_empty()))
 }

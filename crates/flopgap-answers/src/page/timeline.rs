@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use flopgap_cli::Failure;
-use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Color, NameId, Timeline};
@@ -15,9 +13,9 @@ use flopgap_timings::passes::{Pass, Passes};
 use flopgap_timings::shares::Work;
 use flopgap_trace::{Ranges, Recording, ThreadId, fold_name};
 
-use super::page::OfTrace;
+use super::trace::TracePage;
 use super::work::{self, Devices, Names, Operation, Stream, What, color};
-use crate::answer::report;
+use crate::error::{Error, present};
 use crate::sentences;
 
 /// What kernels of an optimizer are shown as.
@@ -32,12 +30,12 @@ fn within<'a>(operations: &'a [Operation], window: &'a Range<i64>) -> impl Itera
     operations[..before].iter().filter(|operation| operation.end > window.start)
 }
 
-pub(super) fn section(
-    page: &mut OfTrace,
+pub(crate) fn section(
+    page: &mut TracePage,
     trace: &dyn Recording,
     passes: Option<&Passes>,
     classifier: &Classifier,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let steps = passes.and_then(steps);
     // Only what is drawn is read.
     let devices = &work::read(trace, steps.as_ref().map(|(_, window)| window))?;
@@ -60,13 +58,9 @@ pub(super) fn section(
             page.skip("timeline", reason);
             return Ok(());
         }
-        Err(error) => return Err(report(&error)),
+        Err(error) => return Err(error.into()),
     };
-    let nvtx = match trace.ranges() {
-        Ok(nvtx) => Some(nvtx),
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(Failure::of(&error)),
-    };
+    let nvtx = present(trace.ranges())?;
     let ranges = nvtx.as_deref().map(|nvtx| host_ranges(nvtx, &window)).unwrap_or_default();
     if let Some(time) = kept_from(devices, &ranges, &window) {
         timeline = timeline.keep_from(time);

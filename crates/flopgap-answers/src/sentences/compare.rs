@@ -23,7 +23,7 @@ pub fn compare(found: &Comparison) -> Vec<String> {
 }
 
 /// What is compared: ``one `step_*` (mean of 2)``.
-pub(crate) fn of_scope(shares: &Shares) -> String {
+pub fn of_scope(shares: &Shares) -> String {
     match shares.mean_of() {
         Some(mean) => format!("one `{}` ({})", shares.scope, mean_of(mean)),
         None => "everything recorded".to_owned(),

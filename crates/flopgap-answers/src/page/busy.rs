@@ -1,27 +1,27 @@
 //! When each GPU was busy over the whole recording.
 
-use flopgap_cli::Failure;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::Place;
 use flopgap_timings::occupancy::{GpuOccupancy, Occupancy};
 use flopgap_trace::GpuActivity;
 
-use super::page::OfTrace;
+use super::trace::TracePage;
 use super::work;
-use crate::answer::{ms, report};
+use crate::error::Error;
 use crate::sentences::page as page_sentences;
+use crate::tables::ms;
 
 /// How many gaps are listed.
-pub(super) const GAPS: usize = 5;
+pub(crate) const GAPS: usize = 5;
 
 /// How busy each GPU was over the whole recording, and its longest gaps.
-pub(super) fn section(
-    page: &mut OfTrace,
+pub(crate) fn section(
+    page: &mut TracePage,
     activity: &[GpuActivity],
     occupancy: &Occupancy,
     gaps: &[work::Described],
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let gpus = occupancy.gpus();
     let extent = |gpu: &GpuOccupancy| i128::from(gpu.end_ns) - i128::from(gpu.start_ns);
     page.overview.gpu_ns =
@@ -44,8 +44,7 @@ pub(super) fn section(
             Column::text("after", "after"),
             Column::text("before", "before").rank(0),
         ],
-    )
-    .map_err(|error| report(&error))?;
+    )?;
     for work::Described { gap, before, after } in gaps {
         let row = [
             gpu_cell(&gap.gpu),
@@ -54,7 +53,7 @@ pub(super) fn section(
             Cell::text(before),
             Cell::text(after),
         ];
-        table.push(row).map_err(|error| report(&error))?;
+        table.push(row)?;
     }
     page.table(Ok(table))
 }

@@ -16,14 +16,14 @@ pub fn kernels(found: &Kernels) -> Vec<String> {
 }
 
 /// [`kernels`] of kernels from which some were taken away.
-pub(crate) fn other_kernels(found: &Kernels) -> Vec<String> {
+pub fn other_kernels(found: &Kernels) -> Vec<String> {
     let mut sentences = of_times(found, Some(sum(found)));
     sentences.extend(looked_at(found));
     sentences
 }
 
 /// The kernels of two traces.
-pub(crate) fn kernels_of_both(both: [&Kernels; 2]) -> Vec<String> {
+pub fn kernels_of_both(both: [&Kernels; 2]) -> Vec<String> {
     let mut sentences = Vec::new();
     for (letter, found) in ["A", "B"].iter().zip(both) {
         let own = of_times(found, top(found)).into_iter();

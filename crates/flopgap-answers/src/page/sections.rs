@@ -1,8 +1,5 @@
 //! The sections of a page, in order.
 
-use std::path::PathBuf;
-
-use flopgap_cli::Failure;
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::ReportKind;
@@ -10,36 +7,33 @@ use flopgap_report::chart::{Bar, Part, ShareBars, Slice};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_report::{ReportError, numbers};
-use flopgap_timings::attention::{self, Names, Options as AttentionOptions};
-use flopgap_timings::compare::{Comparison, compare, scopes};
+use flopgap_table::Trace;
+use flopgap_timings::attention::{self, Names};
+use flopgap_timings::compare::{Comparison, compare};
 use flopgap_timings::kernels::{Kernels, kernels};
 use flopgap_timings::occupancy::Occupancy;
-use flopgap_timings::passes::{self, Options, Pass, Passes};
+use flopgap_timings::passes::{self, Pass, Passes};
 use flopgap_timings::shares::{Shares, Work, shares};
 use flopgap_timings::{PassKind, RangePattern, Ranges, Scope};
 use flopgap_trace::Recording;
 
 use super::memory::Calls;
-use super::page::OfTrace;
+use super::trace::TracePage;
 use super::work::color;
-use super::{Look, busy, memory, ranks, recorded, timeline, work};
-use crate::answer::{ms, name_of, report, unanswered};
-use crate::opening::Opened;
-use crate::scope::named;
+use super::{PageOptions, busy, memory, ranks, recorded, timeline, work};
+use crate::error::{Error, present};
+use crate::open::Opened;
 use crate::sentences::{self, page as page_sentences, time};
-use crate::{
-    attention as attention_command, compare as compare_command, kernels as kernels_command,
-    passes as passes_command,
-};
+use crate::tables::{self, KernelNames, ms};
 
 /// Makes all sections of one trace.
-pub(super) fn all(
-    page: &mut OfTrace,
+pub(crate) fn all(
+    page: &mut TracePage,
     opened: &Opened,
-    look: &Look,
+    options: &PageOptions,
     measured: &[i64],
     classifier: &Classifier,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let trace = opened.recording();
     // First, so that no more than one list of all operations is held at a time.
     let devices = work::read(trace, None)?;
@@ -47,15 +41,15 @@ pub(super) fn all(
     let gaps = work::described(&gaps, &work::Names::new(&devices, classifier));
     drop(devices);
     // All sections are answered from it. Where it cannot be read, each says what it lacks.
-    let _kept = trace.launched(look.scope.attribution());
-    let activity = match trace.gpu_activity(look.scope.attribution()) {
+    let _kept = trace.launched(options.part.attribution);
+    let activity = match trace.gpu_activity(options.part.attribution) {
         Ok(activity) => activity,
         Err(error) if error.is_absence() => {
-            let why = match opened {
-                Opened::Nsys(_) => {
+            let why = match opened.trace() {
+                Trace::Nsys(_) => {
                     "; nothing of a GPU was recorded: a profile on WSL2 holds none, and neither does one without `-t cuda`"
                 }
-                Opened::Kineto(_) => "",
+                Trace::Kineto(_) => "",
             };
             page.skip(
                 "kernels, their shares, attention, memory, and when the GPU was busy",
@@ -63,87 +57,77 @@ pub(super) fn all(
             );
             Vec::new()
         }
-        Err(error) => return Err(Failure::of(&error)),
+        Err(error) => return Err(error.into()),
     };
-    let calls = match opened {
-        Opened::Nsys(trace) => Calls::Report(recorded::report(trace, ReportKind::CudaApiSum)?),
-        Opened::Kineto(job) => Calls::Times(job.call_times()),
+    let calls = match opened.trace() {
+        Trace::Nsys(trace) => Calls::Report(recorded::report(trace, ReportKind::CudaApiSum)?),
+        Trace::Kineto(job) => Calls::Times(job.call_times()),
     };
     let occupancy = if activity.is_empty() {
         Occupancy::default()
     } else {
-        Occupancy::read(trace, look.scope.attribution()).map_err(|error| unanswered(&error))?
+        Occupancy::read(trace, options.part.attribution)?
     };
     recorded::section(page, opened, &activity, &occupancy, calls.count())?;
-    let passes = passes_section(page, trace, look, measured)?;
+    let passes = passes_section(page, trace, options, measured)?;
     if passes.is_none() {
-        match flopgap_timings::blocked_longest(trace) {
-            Ok(blocked) => page.answers.extend(blocked.as_ref().map(page_sentences::blocked)),
-            Err(error) if error.is_absence() => {}
-            Err(error) => return Err(Failure::of(&error)),
-        }
+        let blocked = present(flopgap_timings::blocked_longest(trace))?.flatten();
+        page.answers.extend(blocked.as_ref().map(page_sentences::blocked));
     }
-    ranges_section(page, trace, look, passes.as_ref())?;
+    ranges_section(page, trace, options, passes.as_ref())?;
     if !activity.is_empty() {
-        kernels_section(page, trace, look, passes.as_ref(), classifier)?;
-        shares_section(page, trace, look, passes.as_ref(), classifier)?;
-        ranks::section(page, trace, &activity, look, classifier)?;
+        kernels_section(page, trace, options, passes.as_ref(), classifier)?;
+        shares_section(page, trace, options, passes.as_ref(), classifier)?;
+        ranks::section(page, trace, &activity, options, classifier)?;
     }
     timeline::section(page, trace, passes.as_ref(), classifier)?;
     if !activity.is_empty() {
-        attention_section(page, trace, look, classifier)?;
+        attention_section(page, trace, options, classifier)?;
         memory::section(page, opened)?;
     }
-    calls.section(page, look)?;
+    calls.section(page, options)?;
     if !activity.is_empty() {
         busy::section(page, &activity, &occupancy, &gaps)?;
     }
     Ok(())
 }
 
-impl Look {
+impl PageOptions {
     /// The requested ranges; else the steps of a trace, else its forward pass, else
     /// everything.
     fn whole(&self, passes: Option<&Passes>) -> Scope {
-        if let Some(ranges) = named(&self.range) {
-            return self.scope.scope(ranges);
+        if let Some(scope) = self.part.named() {
+            return scope;
         }
         let worked = passes.iter().flat_map(|passes| &passes.passes).filter(|pass| pass.gpu.is_some());
         let mut ranges = Ranges::All;
         for pass in worked {
             match pass.kind {
                 PassKind::Step | PassKind::Decode | PassKind::Prefill => {
-                    return self.scope.scope(Ranges::Steps);
+                    return self.part.of(Ranges::Steps);
                 }
                 PassKind::Forward => ranges = Ranges::Shown(pass.name.clone()),
                 _ => {}
             }
         }
-        self.scope.scope(ranges)
+        self.part.of(ranges)
     }
 }
 
 fn passes_section(
-    page: &mut OfTrace,
+    page: &mut TracePage,
     trace: &dyn Recording,
-    look: &Look,
+    options: &PageOptions,
     measured: &[i64],
-) -> Result<Option<Passes>, Failure> {
-    let options = Options {
-        ranges: look.range.clone(),
-        warm_up: look.scope.warm_up(),
-        attribution: look.scope.attribution(),
-        measured: measured.to_vec(),
-        no_instances: false,
-        pool: look.scope.pool(),
-    };
-    let Some(found) = page.answer("times of steps and passes", passes::passes(trace, &options))? else {
+) -> Result<Option<Passes>, Error> {
+    let found = passes::passes(trace, &options.part.passes(measured.to_vec()));
+    let Some(found) = page.answer("times of steps and passes", found)? else {
         page.unmeasured = page.skipped.last().map(|skipped| skipped.why().to_owned());
         return Ok(None);
     };
     page.answers.extend(page_sentences::passes(&found));
-    page.heading(if look.range.is_empty() { "Steps and passes" } else { "The requested ranges" });
-    for table in passes_command::tables_of(&page.name, &found).map_err(|error| report(&error))? {
+    page.heading(if options.part.ranges.is_empty() { "Steps and passes" } else { "The requested ranges" });
+    for table in tables::passes(&page.name, &found)? {
         page.push(Block::Table(table));
     }
     page.text(sentences::selection(&found.selection));
@@ -156,24 +140,19 @@ fn passes_section(
 
 /// All ranges of the trace, whatever their names say.
 fn ranges_section(
-    page: &mut OfTrace,
+    page: &mut TracePage,
     trace: &dyn Recording,
-    look: &Look,
+    options: &PageOptions,
     passes: Option<&Passes>,
-) -> Result<(), Failure> {
-    let all = Options {
+) -> Result<(), Error> {
+    let all = passes::Options {
         ranges: vec![RangePattern::any()],
-        warm_up: look.scope.warm_up(),
-        attribution: look.scope.attribution(),
-        measured: Vec::new(),
         no_instances: true,
-        pool: look.scope.pool(),
+        ..options.part.passes(Vec::new())
     };
-    let (mut found, selection) = match passes::passes(trace, &all) {
-        Ok(found) => (found.passes, found.selection),
-        // That there are no ranges is said of the passes.
-        Err(error) if error.is_absence() => return Ok(()),
-        Err(error) => return Err(unanswered(&error)),
+    // That there are no ranges is said of the passes.
+    let Some(Passes { passes: mut found, selection, .. }) = present(passes::passes(trace, &all))? else {
+        return Ok(());
     };
     // Without GPU work it is the host that takes the time, and a sum counts nothing twice.
     let worked = found.iter().any(|range| range.gpu.is_some());
@@ -181,8 +160,8 @@ fn ranges_section(
         let own = range.host_self_ns.filter(|_| !worked).map_or(0, i128::from);
         std::cmp::Reverse((own, range.host.total_ns))
     });
-    let more = found.len().saturating_sub(look.top);
-    found.truncate(look.top);
+    let more = found.len().saturating_sub(options.top);
+    found.truncate(options.top);
     page.heading("Ranges");
     page.table(ranges_table(&found))?;
     let rest = if more > 0 { format!(" {more} more are not shown.") } else { String::new() };
@@ -216,7 +195,7 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
     for range in ranges {
         let gpu = range.gpu.as_ref();
         let mut row = vec![Cell::text(&range.name)];
-        row.extend(by_process.then(|| passes_command::process_cell(range)));
+        row.extend(by_process.then(|| tables::process_cell(range)));
         row.extend([
             Cell::text(range.kind.as_str()),
             Cell::from(range.host.count),
@@ -236,26 +215,26 @@ fn ranges_table(ranges: &[Pass]) -> Result<Table, ReportError> {
 }
 
 fn kernels_section(
-    page: &mut OfTrace,
+    page: &mut TracePage,
     trace: &dyn Recording,
-    look: &Look,
+    options: &PageOptions,
     passes: Option<&Passes>,
     classifier: &Classifier,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let all = passes.iter().flat_map(|passes| &passes.passes);
     let worked: Vec<_> = all.filter(|pass| pass.gpu.is_some()).collect();
     // Passes of which each is worth a table: prompts and tokens are worked on by different kernels.
     let is_part = |kind| matches!(kind, PassKind::Forward | PassKind::Prefill | PassKind::Decode);
-    let parts = worked.iter().filter(|pass| look.range.is_empty() && is_part(pass.kind));
+    let parts = worked.iter().filter(|pass| options.part.ranges.is_empty() && is_part(pass.kind));
     let mut scopes: Vec<Scope> = Vec::new();
     for pass in parts {
         // A pass of several processes is there once for each of them.
-        let scope = look.scope.scope(Ranges::Shown(pass.name.clone()));
+        let scope = options.part.of(Ranges::Shown(pass.name.clone()));
         if !scopes.contains(&scope) {
             scopes.push(scope);
         }
     }
-    let whole = look.whole(passes);
+    let whole = options.whole(passes);
     // A step of nothing but the forward pass would say the same again.
     let more = worked.iter().any(|pass| matches!(pass.kind, PassKind::Backward | PassKind::Optimizer));
     if scopes.is_empty() || (more && !scopes.contains(&whole)) {
@@ -268,18 +247,18 @@ fn kernels_section(
             page.heading("Kernels");
             begun = true;
         }
-        let top = &found.kernels[..look.top.min(found.kernels.len())];
+        let top = &found.kernels[..options.top.min(found.kernels.len())];
         let title = match found.instances {
             Some(instances) => format!("Kernels launched within `{}` ({instances} instances)", found.scope),
             None => "Kernels".to_owned(),
         };
-        page.table(kernels_command::titled(&title, kernels_command::Names::Short, &found, top))?;
+        page.table(tables::kernels(&title, KernelNames::Short, &found, top))?;
         if found.kernels.len() > top.len() {
             page.text(format!("{} more kernels are not shown.", found.kernels.len() - top.len()));
         }
         page.answers.extend(page_sentences::top(&found));
         page.answers.extend(sentences::spread_of_kernels(&found));
-        others(page, &found, look)?;
+        others(page, &found, options)?;
         if page.overview.top.is_none() {
             page.overview.top = found.kernels.first().map(|kernel| (kernel.short.clone(), kernel.share));
         }
@@ -288,29 +267,29 @@ fn kernels_section(
 }
 
 /// The kernels that multiply no matrices.
-fn others(page: &mut OfTrace, found: &Kernels, look: &Look) -> Result<(), Failure> {
+fn others(page: &mut TracePage, found: &Kernels, options: &PageOptions) -> Result<(), Error> {
     let others: Vec<_> = found
         .kernels
         .iter()
         .filter(|kernel| !page_sentences::is_product(kernel.class))
-        .take(look.top)
+        .take(options.top)
         .cloned()
         .collect();
     let Some(sentence) = page_sentences::others(found) else { return Ok(()) };
     page.answers.push(sentence);
     let scope = if found.instances.is_some() { format!(" of `{}`", found.scope) } else { String::new() };
     let title = format!("Kernels{scope} other than matrix products");
-    page.table(kernels_command::titled(&title, kernels_command::Names::Short, found, &others))
+    page.table(tables::kernels(&title, KernelNames::Short, found, &others))
 }
 
 fn shares_section(
-    page: &mut OfTrace,
+    page: &mut TracePage,
     trace: &dyn Recording,
-    look: &Look,
+    options: &PageOptions,
     passes: Option<&Passes>,
     classifier: &Classifier,
-) -> Result<(), Failure> {
-    let scope = look.whole(passes);
+) -> Result<(), Error> {
+    let scope = options.whole(passes);
     let Some(found) = page.answer("shares by kind of work", shares(trace, &scope, classifier))? else {
         return Ok(());
     };
@@ -365,7 +344,7 @@ fn shares_table(found: &Shares) -> Result<Table, ReportError> {
 }
 
 /// A bar for each trace, over all kinds of work that any of them has.
-fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Failure> {
+fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Error> {
     let mut kinds: Vec<Work> = Vec::new();
     for share in traces.iter().flat_map(|(_, shares)| &shares.shares) {
         if !kinds.contains(&share.work) {
@@ -390,60 +369,41 @@ fn bars(title: &str, traces: &[(&str, &Shares)]) -> Result<Option<ShareBars>, Fa
     match ShareBars::new(title, kinds.iter().map(part).collect(), traces.iter().map(bar).collect()) {
         Ok(chart) => Ok(Some(chart)),
         Err(ReportError::NothingToDraw { .. }) => Ok(None),
-        Err(error) => Err(report(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
 fn attention_section(
-    page: &mut OfTrace,
+    page: &mut TracePage,
     trace: &dyn Recording,
-    look: &Look,
+    options: &PageOptions,
     classifier: &Classifier,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let names = Names::default();
-    if let Some(sizes) = look.sizes() {
-        let options = AttentionOptions {
-            sizes,
-            names,
-            warm_up: look.scope.warm_up(),
-            attribution: look.scope.attribution(),
-            pool: look.scope.pool(),
-        };
+    if let Some(sizes) = options.attention {
+        let options = options.part.attention(sizes, names);
         let Some(found) = page.answer("attention", attention::attention(trace, &options, classifier))? else {
             return Ok(());
         };
         page.answers.extend(sentences::attention_times(&found));
         page.heading("Attention");
-        for table in [
-            attention_command::parts(&found),
-            attention_command::ratios(&found),
-            attention_command::contents(&found),
-        ] {
-            page.table(table)?;
+        for table in tables::attention(&found)? {
+            page.push(Block::Table(table));
         }
         return Ok(());
     }
     // A program that marks none of these ranges lacks nothing.
     let guide = [names.scores, names.softmax, names.weighted_sum];
-    let nvtx = match trace.ranges() {
-        Ok(nvtx) => nvtx,
-        Err(error) if error.is_absence() => return Ok(()),
-        Err(error) => return Err(Failure::of(&error)),
-    };
+    let Some(nvtx) = present(trace.ranges())? else { return Ok(()) };
     let is_marked = |range: &RangePattern| nvtx.names.iter().any(|(_, name)| range.to_string() == *name.text);
     if !guide.iter().any(is_marked) {
         return Ok(());
     }
     let mut parts = Vec::new();
     for range in guide {
-        match shares(trace, &look.scope.scope(Ranges::Named(vec![range])), classifier) {
-            Ok(found) => parts.push(found),
-            Err(error) if error.is_absence() => {
-                page.skip("attention", error);
-                return Ok(());
-            }
-            Err(error) => return Err(unanswered(&error)),
-        }
+        let found = shares(trace, &options.part.of(Ranges::Named(vec![range])), classifier);
+        let Some(found) = page.answer("attention", found)? else { return Ok(()) };
+        parts.push(found);
     }
     let [scores, softmax, weighted] = parts.as_slice() else { return Ok(()) };
     page.answers.extend(page_sentences::attention([scores, softmax, weighted]));
@@ -477,18 +437,14 @@ fn attention_table(parts: &[Shares]) -> Result<Table, ReportError> {
 }
 
 /// Two traces against each other; what could not be compared is said in the sentences.
-pub(super) fn comparison(
-    traces: [&(PathBuf, Opened); 2],
-    look: &Look,
+pub(crate) fn comparison(
+    traces: [&Opened; 2],
+    options: &PageOptions,
     classifier: &Classifier,
     said: &mut Vec<String>,
-) -> Result<Vec<Block>, Failure> {
-    let [a, b] = traces.map(|(_, opened)| opened.recording());
-    let scope = match named(&look.range) {
-        Some(ranges) => Ok(look.scope.scope(ranges)),
-        None => scopes(a, b, &look.scope.scope(Ranges::Steps)),
-    };
-    let both = match scope.and_then(|scope| {
+) -> Result<Vec<Block>, Error> {
+    let [a, b] = traces.map(Opened::recording);
+    let both = match options.part.of_both(a, b).and_then(|scope| {
         let found = compare((a, &scope), (b, &scope), classifier)?;
         let tops = [kernels(a, &scope, classifier)?, kernels(b, &scope, classifier)?];
         Ok((found, tops))
@@ -498,18 +454,18 @@ pub(super) fn comparison(
             said.push(format!("SKIPPED: comparison: {error}"));
             return Ok(Vec::new());
         }
-        Err(error) => return Err(unanswered(&error)),
+        Err(error) => return Err(error.into()),
     };
     let (found, [top_a, top_b]) = both;
     said.extend(sentences::compare_times(&found));
     let same = sentences::same_top(&top_a, &top_b);
     said.extend(same.map(|text| format!("The kernel with the most time: {}", sentences::lower_first(&text))));
-    let names = traces.map(|(path, _)| name_of(path));
+    let names = traces.map(Opened::name);
     let mut blocks = vec![Block::Heading("A against B".to_owned()), Block::Text(compared(&found))];
     if let Some(chart) = bars("GPU time by kind of work", &[(&names[0], &found.a), (&names[1], &found.b)])? {
         blocks.push(Block::Shares(chart));
     }
-    let tables = compare_command::tables(&found).map_err(|error| report(&error))?;
+    let tables = tables::comparison(&found)?;
     blocks.extend(tables.into_iter().map(Block::Table));
     Ok(blocks)
 }

@@ -1,5 +1,17 @@
-//! What answers say, in sentences. The library returns numbers; every text about them is here, for
-//! the commands, the page and the Python package.
+//! Answers as sentences. `flopgap-timings` returns numbers; every text about them is here, for the
+//! command line, the page and the Python package.
+//!
+//! ```
+//! use flopgap_answers::{Part, open, sentences};
+//! use flopgap_kernels::Classifier;
+//! use flopgap_timings::kernels::kernels;
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/nsys/small_forward.sqlite.zst");
+//! let trace = open::open(path)?;
+//! let found = kernels(trace.recording(), &Part::default().scope(), &Classifier::new())?;
+//! assert!(sentences::kernels(&found)[0].starts_with("The kernel with the most cumulative GPU time is "));
+//! # Ok::<(), flopgap_answers::Error>(())
+//! ```
 
 mod attention;
 mod communication;
@@ -19,14 +31,13 @@ use flopgap_timings::{MeanOf, Spread, Unlaunched};
 pub use attention::attention;
 pub(crate) use attention::of_times as attention_times;
 pub use communication::communication;
-pub use compare::compare;
-pub(crate) use compare::{of_scope, of_times as compare_times};
-pub use diff::{diff, verdict};
-pub(crate) use diff::{open, other_gpus, scope as diff_scope, slower, undecided};
-pub use kernels::kernels;
-pub(crate) use kernels::{kernels_of_both, other_kernels, same_top, spread as spread_of_kernels, top};
+pub(crate) use compare::of_times as compare_times;
+pub use compare::{compare, of_scope};
+pub use diff::{diff, open, other_gpus, scope as diff_scope, slower, undecided, verdict};
+pub use kernels::{kernels, kernels_of_both, other_kernels};
+pub(crate) use kernels::{same_top, spread as spread_of_kernels, top};
 pub use passes::passes;
-pub(crate) use rules::advice;
+pub use rules::advice;
 pub(crate) use selection::{owner, selection};
 
 /// A share of a whole: `86.6%`.

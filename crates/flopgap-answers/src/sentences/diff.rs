@@ -15,7 +15,7 @@ pub fn diff(found: &Diff) -> Vec<String> {
 }
 
 /// What is compared, and means of what.
-pub(crate) fn scope(found: &Diff) -> String {
+pub fn scope(found: &Diff) -> String {
     let [before, after] = [0, 1].map(|at| match found.mean_of()[at] {
         Some(mean) => format!("one `{}` ({})", found.scope[at], mean_of(mean)),
         None => "everything recorded".to_owned(),
@@ -52,7 +52,7 @@ pub fn verdict(found: &Diff) -> String {
 }
 
 /// What got slower, a line each.
-pub(crate) fn slower(found: &Diff, slower: &[Judged], percent: f64) -> String {
+pub fn slower(found: &Diff, slower: &[Judged], percent: f64) -> String {
     let lines = slower.iter().map(|judged| {
         let [before, after] = judged.samples;
         // One unit for both.
@@ -69,7 +69,7 @@ pub(crate) fn slower(found: &Diff, slower: &[Judged], percent: f64) -> String {
 }
 
 /// What may be slower by some percentage without being seen; nothing where there is none.
-pub(crate) fn open(found: &Diff, open: &[Judged], percent: f64) -> Option<String> {
+pub fn open(found: &Diff, open: &[Judged], percent: f64) -> Option<String> {
     let steps = open.iter().filter(|judged| judged.pass.is_none());
     let lines: Vec<String> =
         steps.map(|judged| format!("\n  {} ({})", compared(found, judged), interval(judged))).collect();
@@ -78,7 +78,7 @@ pub(crate) fn open(found: &Diff, open: &[Judged], percent: f64) -> Option<String
 }
 
 /// Why nothing could be judged.
-pub(crate) fn undecided(found: &Diff, gate: &Verdict) -> String {
+pub fn undecided(found: &Diff, gate: &Verdict) -> String {
     if found.judged.is_empty() {
         let what = "everything recorded is there but once before and once after";
         return format!("cannot tell whether it is slower: {what}, so nothing shows how it scatters");
@@ -129,7 +129,7 @@ fn compared(found: &Diff, judged: &Judged) -> String {
 }
 
 /// That the traces are of other GPUs; nothing where they are of the same, or do not say it.
-pub(crate) fn other_gpus(found: &Diff) -> Option<String> {
+pub fn other_gpus(found: &Diff) -> Option<String> {
     let [before, after] = found.gpus.each_ref().map(|names| names.join(", "));
     found.other_gpus().then(|| {
         format!("The traces were recorded on other GPUs, {before} before and {after} after: a change may be theirs.")

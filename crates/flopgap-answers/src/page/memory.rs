@@ -3,34 +3,36 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flopgap_cli::Failure;
 use flopgap_kineto::Job;
 use flopgap_nsys::{ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
+use flopgap_table::Trace;
 use flopgap_timings::Times;
 use flopgap_trace::{Recording as _, Summary, WorkKind};
 
-use super::page::OfTrace;
-use super::{Look, recorded};
-use crate::opening::Opened;
+use super::trace::TracePage;
+use super::{PageOptions, recorded};
+use crate::error::Error;
+use crate::open::Opened;
+use crate::tables;
 
 /// Copies and sets.
-pub(super) fn section(page: &mut OfTrace, opened: &Opened) -> Result<(), Failure> {
+pub(crate) fn section(page: &mut TracePage, opened: &Opened) -> Result<(), Error> {
     let mut tables: Vec<Result<Table, ReportError>> = Vec::new();
-    match opened {
-        Opened::Nsys(trace) => {
+    match opened.trace() {
+        Trace::Nsys(trace) => {
             let reports = [
                 (ReportKind::CudaGpuMemTimeSum, "Time of memory operations (cuda_gpu_mem_time_sum)"),
                 (ReportKind::CudaGpuMemSizeSum, "Bytes of memory operations (cuda_gpu_mem_size_sum)"),
             ];
             for (kind, title) in reports {
                 if let Some(found) = recorded::report(trace, kind)? {
-                    tables.push(crate::output::table(title, &found, Units::default()));
+                    tables.push(tables::report(title, &found, Units::default()));
                 }
             }
         }
-        Opened::Kineto(job) => tables.extend(operations(job)?),
+        Trace::Kineto(job) => tables.extend(operations(job)?),
     }
     if tables.is_empty() {
         page.skip("memory operations", "no copies and no sets were recorded");
@@ -42,7 +44,7 @@ pub(super) fn section(page: &mut OfTrace, opened: &Opened) -> Result<(), Failure
 
 /// The copies and sets of a trace of `torch.profiler` by what it calls them; nothing where there
 /// are none.
-fn operations(job: &Job) -> Result<Option<Result<Table, ReportError>>, Failure> {
+fn operations(job: &Job) -> Result<Option<Result<Table, ReportError>>, Error> {
     let mut sums: BTreeMap<String, (Vec<i64>, Option<i64>)> = BTreeMap::new();
     let read = job.each_operation(false, &mut |operation| {
         if matches!(operation.work.kind, WorkKind::Copy | WorkKind::Set) {
@@ -51,7 +53,7 @@ fn operations(job: &Job) -> Result<Option<Result<Table, ReportError>>, Failure> 
             *bytes = bytes.zip(operation.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
         }
     });
-    read.map_err(|error| Failure::of(&error))?;
+    read?;
     let mut rows: Vec<(String, Times, Option<i64>)> = sums
         .into_iter()
         .filter_map(|(name, (durations, bytes))| Some((name, Times::of(durations)?, bytes)))
@@ -67,7 +69,7 @@ fn operations(job: &Job) -> Result<Option<Result<Table, ReportError>>, Failure> 
 }
 
 /// Calls of the CUDA APIs.
-pub(super) enum Calls {
+pub(crate) enum Calls {
     /// `cuda_api_sum`; nothing when none were recorded.
     Report(Option<ReportTable>),
     /// By name, largest total first.
@@ -76,7 +78,7 @@ pub(super) enum Calls {
 
 impl Calls {
     /// How many; nothing when none were recorded.
-    pub(super) fn count(&self) -> Option<i128> {
+    pub(crate) fn count(&self) -> Option<i128> {
         match self {
             Calls::Report(found) => found.as_ref().map(recorded::api_calls),
             Calls::Times(calls) => {
@@ -85,15 +87,15 @@ impl Calls {
         }
     }
 
-    pub(super) fn section(self, page: &mut OfTrace, look: &Look) -> Result<(), Failure> {
+    pub(crate) fn section(self, page: &mut TracePage, options: &PageOptions) -> Result<(), Error> {
         let (table, all) = match self {
             Calls::Report(Some(mut found)) => {
                 let all = found.rows.len();
-                found.rows.truncate(look.top);
-                (crate::output::table("Host time by call (cuda_api_sum)", &found, Units::default()), all)
+                found.rows.truncate(options.top);
+                (tables::report("Host time by call (cuda_api_sum)", &found, Units::default()), all)
             }
             Calls::Times(calls) if !calls.is_empty() => {
-                (calls_table(&calls[..look.top.min(calls.len())]), calls.len())
+                (calls_table(&calls[..options.top.min(calls.len())]), calls.len())
             }
             Calls::Report(None) | Calls::Times(_) => {
                 page.skip("CUDA API calls", "none were recorded");
@@ -102,8 +104,8 @@ impl Calls {
         };
         page.heading("CUDA API calls");
         page.table(table)?;
-        if all > look.top {
-            page.text(format!("{} more are not shown.", all - look.top));
+        if all > options.top {
+            page.text(format!("{} more are not shown.", all - options.top));
         }
         Ok(())
     }

@@ -1,0 +1,117 @@
+//! Why there is no answer.
+
+use std::path::PathBuf;
+
+use flopgap_hint::{ErrorKind, Hint, Text};
+
+/// Why a trace was not opened, or holds no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory could not be read or unpacked.
+    #[error(transparent)]
+    Table(flopgap_table::Error),
+    /// An export of Nsight Systems could not be read, or the file is something else.
+    #[error(transparent)]
+    Nsys(#[from] flopgap_nsys::Error),
+    /// A trace of `torch.profiler` could not be read.
+    #[error(transparent)]
+    Kineto(#[from] flopgap_kineto::Error),
+    /// An open trace could not be read on.
+    #[error(transparent)]
+    Trace(#[from] flopgap_trace::ReadError),
+    /// A question has no answer in the trace.
+    #[error(transparent)]
+    Timings(#[from] flopgap_timings::Error),
+    /// A table or chart could not be made.
+    #[error(transparent)]
+    Report(#[from] flopgap_report::ReportError),
+    /// A directory holds no trace of `torch.profiler`.
+    #[error("{}: no trace of torch.profiler is in this directory", path.display())]
+    NoTraces {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The traces of a directory are not the ranks of one job.
+    #[error("{}: {traces} traces, and not those of one job: {reason}", path.display())]
+    NotOneJob {
+        /// The directory.
+        path: PathBuf,
+        /// How many traces it holds.
+        traces: usize,
+        /// How they differ.
+        reason: flopgap_kineto::Error,
+    },
+    /// Traces hold nothing of what a page shows.
+    #[error("{}: none of what a summary answers is in the trace", listed(paths))]
+    NoAnswers {
+        /// The traces.
+        paths: Vec<PathBuf>,
+    },
+    /// No trace has the requested ranges.
+    #[error("{}", reasons.join("; "))]
+    NoRanges {
+        /// Why they were not measured, for each trace.
+        reasons: Vec<String>,
+    },
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl From<flopgap_table::Error> for Error {
+    fn from(error: flopgap_table::Error) -> Error {
+        match error {
+            flopgap_table::Error::Nsys(error) => Error::Nsys(error),
+            flopgap_table::Error::Kineto(error) => Error::Kineto(error),
+            error => Error::Table(error),
+        }
+    }
+}
+
+/// What was found; nothing where the trace does not hold it.
+pub(crate) fn present<T, E: Hint + Into<Error>>(found: Result<T, E>) -> Result<Option<T>, Error> {
+    match found {
+        Err(error) if error.is_absence() => Ok(None),
+        found => found.map(Some).map_err(Into::into),
+    }
+}
+
+impl Error {
+    /// The error of a reader or a question, of which this one is made.
+    fn inner(&self) -> Option<&dyn Hint> {
+        Some(match self {
+            Error::Table(error) => error,
+            Error::Nsys(error) => error,
+            Error::Kineto(error) => error,
+            Error::Trace(error) => error,
+            Error::Timings(error) => error,
+            Error::Report(error) => error,
+            _ => return None,
+        })
+    }
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<Text<'_>> {
+        match self {
+            Error::NoTraces { .. } | Error::NotOneJob { .. } => {
+                Some("`flopgap nsys batch` takes a directory of traces, each for itself".into())
+            }
+            Error::NoAnswers { .. } => Some(
+                "record with `nsys profile -t cuda,nvtx`, or torch.profiler with ProfilerActivity.CUDA; \
+                 `flopgap nsys stats TRACE` shows other reports of nsys"
+                    .into(),
+            ),
+            _ => self.inner()?.hint(),
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Error::NotOneJob { .. } => ErrorKind::Usage,
+            _ => self.inner().map_or(ErrorKind::Absent, Hint::kind),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+
+pub mod ask;
+mod error;
+pub mod open;
+pub mod page;
+mod part;
+pub mod sentences;
+pub mod tables;
+
+pub use ask::Answer;
+pub use error::Error;
+pub use open::Opened;
+pub use part::Part;

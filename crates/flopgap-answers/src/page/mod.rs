@@ -1,0 +1,123 @@
+//! All answers on one page: passes, kernels, kinds of work, attention, memory, and when the GPU was
+//! busy; two traces are compared.
+//!
+//! ```
+//! use flopgap_answers::open;
+//! use flopgap_answers::page::{PageOptions, page};
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/nsys/small_forward.sqlite.zst");
+//! let traces = open::open_all(&[path])?;
+//! let page = page(&traces, &PageOptions::default())?;
+//! assert!(page.to_markdown().starts_with("# small_forward\n"));
+//! # Ok::<(), flopgap_answers::Error>(())
+//! ```
+
+mod busy;
+mod memory;
+mod ranks;
+mod recorded;
+mod sections;
+mod timeline;
+mod trace;
+mod work;
+
+use flopgap_flops::Attention;
+use flopgap_kernels::Classifier;
+use flopgap_report::html::{Block, Document};
+
+pub use trace::{Overview, Skipped, TracePage};
+
+use crate::error::Error;
+use crate::open::Opened;
+use crate::part::Part;
+
+/// What a page shows.
+#[derive(Clone, Debug)]
+pub struct PageOptions {
+    /// The ranges to measure instead of those that are steps or passes by their names, and what
+    /// belongs to them.
+    pub part: Part,
+    /// Rows of long tables.
+    pub top: usize,
+    /// The sizes of one attention layer, against whose FLOPs attention is measured.
+    pub attention: Option<Attention>,
+    /// For each trace the times that were measured outside, in nanoseconds; none where there are
+    /// fewer.
+    pub measured: Vec<Vec<i64>>,
+}
+
+impl Default for PageOptions {
+    fn default() -> PageOptions {
+        PageOptions { part: Part::default(), top: 10, attention: None, measured: Vec::new() }
+    }
+}
+
+/// Everything that some traces answer, on one page; two are compared. What was strange in them is
+/// on the page.
+///
+/// # Errors
+/// When a trace cannot be read; [`Error::NoAnswers`] and [`Error::NoRanges`] when none of them
+/// holds what was requested.
+pub fn page(traces: &[Opened], options: &PageOptions) -> Result<Document, Error> {
+    let measured = |at: usize| options.measured.get(at).map(Vec::as_slice).unwrap_or_default();
+    let pages = traces.iter().enumerate().map(|(at, trace)| TracePage::of(trace, options, measured(at)));
+    let pages: Vec<TracePage> = pages.collect::<Result<_, Error>>()?;
+    if pages.iter().all(TracePage::is_empty) {
+        let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();
+        return Err(Error::NoAnswers { paths });
+    }
+    // What was asked for by name is missed, not skipped.
+    if !options.part.ranges.is_empty() && pages.iter().all(|page| page.unmeasured.is_some()) {
+        let reasons = pages.iter().zip(traces).filter_map(|(page, trace)| {
+            Some(format!("{}: {}", trace.path().display(), page.unmeasured.as_ref()?))
+        });
+        return Err(Error::NoRanges { reasons: reasons.collect() });
+    }
+    let mut comparison = Vec::new();
+    let mut compared = Vec::new();
+    if let [one, other] = traces {
+        compared = sections::comparison([one, other], options, &Classifier::new(), &mut comparison)?;
+    }
+    Ok(join(pages, comparison, compared))
+}
+
+/// The comparison of two traces and the answers of all first, then what is missing, then the
+/// sections of each.
+fn join(pages: Vec<TracePage>, comparison: Vec<String>, compared: Vec<Block>) -> Document {
+    let several = pages.len() > 1;
+    let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+    let subtitle = match pages.as_slice() {
+        [one] => one.machine.clone(),
+        several => format!("{} traces", several.len()),
+    };
+    let mut document = Document { title: names.join(", "), subtitle, blocks: Vec::new() };
+    // First: an answer from a recording that lost events must be read with that in mind.
+    let reported = pages.iter().flat_map(|page| {
+        page.reported
+            .iter()
+            .map(|problem| if several { format!("{}: {problem}", page.name) } else { problem.to_string() })
+    });
+    let reported: Vec<String> = reported.collect();
+    if !reported.is_empty() {
+        document.blocks.push(Block::Problems("Problems that nsys reported".to_owned(), reported));
+    }
+    if !comparison.is_empty() && several {
+        document.blocks.push(Block::Text(format!("A ({}) against B ({})", names[0], names[1])));
+        document.blocks.push(Block::List(comparison));
+    }
+    for (at, page) in pages.iter().enumerate() {
+        // Two are compared, and called A and B there.
+        match (pages.len(), at) {
+            (1, _) => {}
+            (2, 0) => document.blocks.push(Block::Text(format!("A: {}", page.name))),
+            (2, _) => document.blocks.push(Block::Text(format!("B: {}", page.name))),
+            _ => document.blocks.push(Block::Text(page.name.clone())),
+        }
+        document.blocks.push(Block::List(page.answers.clone()));
+    }
+    document.blocks.extend(compared);
+    for page in pages {
+        document.blocks.extend(page.into_blocks(several));
+    }
+    document
+}
