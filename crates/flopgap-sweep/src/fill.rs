@@ -180,7 +180,7 @@ mod tests {
     use flopgap_hint::Hint as _;
 
     use super::*;
-    use crate::{Grid, Manifest, Meter, Origin, Quantity, Shard, Worker};
+    use crate::{Grid, Meter, Origin, Quantity, Shard, Worker};
     use flopgap_phases::Phase;
 
     /// FAKE counters: the function determines the outcome of each configuration.
@@ -251,36 +251,6 @@ mod tests {
         let filled = session.fill(&backend, &configs, &stop, |_| {}).unwrap();
         assert_eq!(filled, Filled { done: 3, left: 5, ..Filled::default() });
         assert_eq!(records(&run), (1..=3).collect());
-    }
-
-    #[test]
-    fn the_first_worker_says_what_counts_in_a_planned_run() {
-        let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join("run");
-        Session::plan(&run, &grid(4), "fake").unwrap();
-        assert!(Manifest::read(&run).unwrap().unwrap().is_without_origin());
-        assert!(matches!(Session::plan(&run, &grid(4), "fake"), Err(RunError::Occupied { .. })));
-
-        let backend = Fake(&|_, _| Ok(()));
-        let worker =
-            |device, index| Worker::new(&backend, "fake", &[device], Shard::new(index, 2).unwrap()).unwrap();
-        let first = Session::resume(&run, None, worker(0, 1), false).unwrap();
-        assert_eq!(first.manifest().origin.device.as_deref(), Some("FAKE"));
-        assert_eq!(Manifest::read(&run).unwrap().unwrap(), *first.manifest());
-        // A node with another device, at the same time.
-        let error = Session::resume(&run, None, worker(9, 2), false).unwrap_err();
-        assert!(matches!(error, RunError::OtherOrigin { .. }), "{error}");
-        let second = Session::resume(&run, None, worker(1, 2), false).unwrap();
-        assert_eq!(second.manifest(), first.manifest());
-        drop((first, second));
-
-        // Without locks, an unlike worker may have read the manifest before the first one wrote it.
-        fs::remove_file(run.join("manifest.json")).unwrap();
-        Manifest::new(grid(4), "fake", Origin::default()).write(&run).unwrap();
-        let error = Session::resume(&run, None, worker(9, 1), false).unwrap_err();
-        assert!(matches!(error, RunError::OtherOrigin { .. }), "{error}");
-        assert!(Manifest::read(&run).unwrap().unwrap().is_without_origin());
-        Session::resume(&run, None, worker(0, 1), false).unwrap();
     }
 
     fn records(run: &Path) -> BTreeSet<u64> {

@@ -158,11 +158,6 @@ impl Manifest {
         }
     }
 
-    /// Whether the run is planned, but no worker has started it: hardware and software are unknown.
-    pub fn is_without_origin(&self) -> bool {
-        self.backend.is_some() && self.origin == Origin::default()
-    }
-
     /// Every requested configuration.
     pub fn plan(&self) -> BTreeSet<Config> {
         self.extended.iter().chain([&self.grid]).flat_map(Grid::configs).collect()

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use flopgap_fs::{create_folder, write_new};
+use flopgap_fs::create_folder;
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
 use rayon::prelude::*;
@@ -121,29 +121,6 @@ impl Session {
         Ok(Session { created, ..Session::open(run, &guard, manifest, worker, false)? })
     }
 
-    /// Plans a run that workers fill later, on other machines: a run directory with a manifest that
-    /// does not say yet what counts. The first worker that resumes the run says it.
-    ///
-    /// # Errors
-    /// [`RunError::Occupied`] when there is a run already or something else; [`RunError::Plan`];
-    /// [`RunError::Write`].
-    pub fn plan(run: &Path, grid: &Grid, backend: &str) -> Result<(), RunError> {
-        grid.check()?;
-        create_folder(run)?;
-        let occupied = |occupant| RunError::Occupied { path: run.to_owned(), occupant };
-        let unused = is_unused(run)?;
-        match Manifest::read(run)? {
-            Some(_) => return Err(occupied(Occupant::Run)),
-            None if !unused => return Err(occupied(Occupant::Files)),
-            None => {}
-        }
-        let manifest = Manifest::new(grid.clone(), backend, Origin::default());
-        if !manifest.write_new(run)? {
-            return Err(occupied(Occupant::Run));
-        }
-        Ok(create_folder(&run.join("raw"))?)
-    }
-
     /// Removes what [`Session::create`] created, for a run that could not be started: manifest,
     /// locks, and the directory if it is new. A run that has a record, or that other workers may
     /// join, stays.
@@ -212,22 +189,15 @@ impl Session {
     fn open(
         run: &Path,
         _opening: &File,
-        mut manifest: Manifest,
+        manifest: Manifest,
         worker: Worker,
         accept_driver: bool,
     ) -> Result<Session, RunError> {
-        let is_first = manifest.is_without_origin();
-        if is_first {
-            manifest.origin = first_origin(run, &worker.origin)?;
-        }
         match worker.origin.difference(&manifest.origin) {
             Some(difference) if !(accept_driver && difference.part == OriginPart::Driver) => {
                 return Err(RunError::OtherOrigin { path: run.to_owned(), difference });
             }
             _ => {}
-        }
-        if is_first {
-            manifest.write(run)?;
         }
         create_folder(&run.join("raw"))?;
         let lock = lock::claim(run, worker.shard)?;
@@ -315,16 +285,4 @@ fn resumable(run: &Path) -> Result<Manifest, RunError> {
         return Err(RunError::RecordedElsewhere { path: run.to_owned() });
     }
     Ok(manifest)
-}
-
-/// The origin of a planned run: that of the first worker. A file that only one worker can create
-/// decides which one it is, since not every file system has locks.
-fn first_origin(run: &Path, ours: &Origin) -> Result<Origin, RunError> {
-    let path = run.join(lock::FOLDER).join("origin.json");
-    let json = serde_json::to_vec(ours).unwrap_or_else(|error| unreachable!("{error}"));
-    if write_new(&path, &json)? {
-        return Ok(ours.clone());
-    }
-    let bytes = fs::read(&path).map_err(|source| RunError::Io { path: path.clone(), source })?;
-    serde_json::from_slice(&bytes).map_err(|error| RunError::Manifest { path, source: error.into() })
 }
