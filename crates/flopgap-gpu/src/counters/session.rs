@@ -444,8 +444,8 @@ impl CounterSession {
         Ok((done, counts))
     }
 
-    /// Runs the work in all its passes, anew where more rows came in the first of them than were
-    /// expected.
+    /// Runs the work in all its passes, and again where more rows came in the first of them than
+    /// were expected.
     fn run(&mut self, rows: Rows, expected: usize, work: &mut Work<'_>) -> Result<(), CounterError> {
         match self.run_expecting(rows, expected, work) {
             Err(CounterError::TooMany { found, .. }) => self.run_expecting(rows, found, work),

@@ -1,5 +1,5 @@
 //! Rows of counts without a limit: CUPTI counts into an image with room for some rows, and where
-//! the image is full, the counts are read and the next rows go into it anew.
+//! the image is full, the counts are read and the next rows replace them.
 //!
 //! That is possible where all is counted in one pass. CUPTI finds the rows of a later pass in the
 //! image of the first by names, and it names launches by numbers that go on from image to image.
@@ -32,7 +32,7 @@ pub(super) struct Tally {
     first: usize,
     /// The counts of the rows that were read.
     counts: Vec<Vec<u64>>,
-    /// What was wrong where nobody could be told.
+    /// What was wrong where no error could be returned.
     error: Option<CounterError>,
     /// For which rows it was seen that they come in the order of their launches or regions. CUPTI
     /// does not promise it.
@@ -89,7 +89,7 @@ impl Tally {
         self.profiler.start()
     }
 
-    /// [`Tally::make_room`] where nobody can be told what is wrong: the end of the pass says it.
+    /// [`Tally::make_room`] where no error can be returned: the end of the pass does.
     pub(super) fn make_room_or_remember(&mut self, rows: usize) {
         if self.error.is_none() {
             self.error = self.make_room(rows).err();

@@ -36,8 +36,8 @@ fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError
     }
 }
 
-/// Samples up to which `mma.sync` has the backward pass in one kernel. At 1,024 samples `wgmma` takes
-/// 0.83 (small) and 0.49 (medium) of its time.
+/// Samples up to which `mma.sync` has the backward pass in one kernel. At 1,024 samples `wgmma`
+/// takes 0.83 (small) and 0.49 (medium) of its time.
 const FEW: u32 = 512;
 
 /// Which kernels compute the gradients.
