@@ -6,9 +6,7 @@
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use flopgap_gpu::counters::{
-    Checks, Chip, CounterError, CounterSession, Regions, Rows, SessionOptions,
-};
+use flopgap_gpu::counters::{Checks, Chip, CounterError, CounterSession, Regions, Rows, SessionOptions};
 use flopgap_gpu::library::{self, Library};
 use flopgap_gpu::{Context, GpuError};
 use flopgap_hint::{Hint as _, Text};
