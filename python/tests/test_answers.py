@@ -160,3 +160,10 @@ def test_answers_show_in_notebooks():
         assert page.count("<table>") >= 1
         assert page.count("<p>") >= len(found.sentences)
         assert str(found) == "\n".join(found.sentences)
+
+
+def test_a_directory_of_all_ranks_is_one_trace(fixtures, tmp_path):
+    for rank in (0, 1):
+        name = f"ddp_rank{rank}.json.gz"
+        (tmp_path / name).write_bytes((fixtures / "kineto" / name).read_bytes())
+    assert "(2 ranks)" in str(flopgap.summary(tmp_path)).splitlines()[0]
