@@ -75,12 +75,11 @@ pub trait CounterSource {
     /// Runs `work` and returns the counts of every launch, in order. Launches run one after the
     /// other, each alone.
     ///
-    /// `expected` is how many launches room is made for, which is no limit: in one pass, room is
-    /// made again for every 128 of them, and of several passes, the first counts the launches. Room
-    /// costs time and the GPU's memory and is kept for the next call, so give the number of
-    /// launches if it is known. Regions that `work` enters
-    /// name the launches in them, and may be nested. Launches may come from any thread; those of
-    /// several threads wait for each other.
+    /// `expected` is how many launches room is made for, at most 512. That is no limit: in one
+    /// pass, room is made again for as many, and of several passes, the first counts the launches.
+    /// Room costs time and the GPU's memory and is kept for the next call, so give the number of
+    /// launches if it is known. Regions that `work` enters name the launches in them, and may be
+    /// nested. Launches may come from any thread; those of several threads wait for each other.
     ///
     /// # Errors
     /// What `work` returns, as [`CounterError::Work`]; launches that cannot be distinguished,

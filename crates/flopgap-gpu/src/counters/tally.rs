@@ -11,8 +11,8 @@ use super::{CounterError, MetricPlan};
 use crate::context::Context;
 
 /// Rows that an image has room for at most. On an H200, CUPTI takes some 1.1 MB of the GPU's memory
-/// for each.
-const MOST: usize = 128;
+/// for each. Reading an image and beginning again takes some 20 ms.
+const MOST: usize = 512;
 
 /// The rows of a measurement, counted in as many images as they need.
 #[derive(Debug)]
