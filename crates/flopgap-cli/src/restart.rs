@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::Failure;
 
-/// How a program starts itself again, as a worker process, below a profiler or as a job: an
+/// How a program starts itself again, as a worker process or below a profiler: an
 /// executable, and the arguments that come before the program's own.
 ///
 /// By default it is the executable of this process, without such arguments. A program that runs as
@@ -37,7 +37,7 @@ impl Restart {
         restart
     }
 
-    /// The executable, under the path that it has here and must have on the nodes of a cluster.
+    /// The executable.
     ///
     /// # Errors
     /// When the system does not tell it.

@@ -36,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-square", &["flopgap-flops", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
-    ("flopgap-cluster", &["flopgap-fs"]),
+    ("flopgap-cluster", &[]),
     (
         "flopgap-sweep",
         &["flopgap-cluster", "flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"],
