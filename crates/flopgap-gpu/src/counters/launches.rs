@@ -46,8 +46,8 @@ pub(super) struct Recording {
     pub(super) graphs: usize,
 }
 
-/// Called before a launch on the thread that makes it, with how many were made before, all of which
-/// have returned. It must not panic.
+/// Called before a launch, on the launching thread, with the number of earlier launches, all of
+/// which have returned. It must not panic.
 pub(super) type Before = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// The context that is watched.

@@ -75,7 +75,7 @@ pub trait CounterSource {
     /// Runs `work` and returns the counts of every launch, in order. Launches run one after the
     /// other, each alone.
     ///
-    /// `expected` is how many launches room is made for, at most 512. That is no limit: in one
+    /// `expected` is how many launches room is made for, at most 512. There is no limit: in one
     /// pass, room is made again for as many, and of several passes, the first counts the launches.
     /// Room costs time and the GPU's memory and is kept for the next call, so give the number of
     /// launches if it is known. Regions that `work` enters name the launches in them, and may be

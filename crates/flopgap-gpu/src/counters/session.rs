@@ -315,8 +315,9 @@ impl CounterSession {
     ///
     /// # Errors
     /// A region that is still open; launches that cannot be distinguished; a pass that did
-    /// something else than the first; of several passes, more rows than were expected. The
-    /// measurement is given up then, and another can begin.
+    /// something else than the first; of several passes, more rows than were expected; counts that
+    /// are wrong ([`CounterError::Traced`]). The measurement is given up then, and another can
+    /// begin.
     pub fn end_pass(&mut self) -> Result<bool, CounterError> {
         let ended = self.ended(Ok(()));
         if ended.is_err() {
@@ -373,7 +374,7 @@ impl CounterSession {
         if let Some(first) = &measurement.first {
             first.same_as(&done, measurement.passes)?;
         }
-        tally.end_pass(done.rows(measurement.mode))?;
+        tally.end_pass(done.rows(measurement.mode), complete)?;
         measurement.first.get_or_insert(done);
         measurement.complete = complete;
         if !complete && measurement.passes == self.passes {
@@ -399,7 +400,8 @@ impl CounterSession {
     /// The counts of every launch of the measurement that was just completed, in order.
     ///
     /// # Errors
-    /// No such measurement is complete; something else traces kernels ([`CounterError::Traced`]).
+    /// No such measurement is complete; a check afterwards finds wrong counts
+    /// ([`CounterError::Traced`]).
     pub fn launches(&mut self) -> Result<Vec<LaunchCounts>, CounterError> {
         let (done, counts) = self.rows(Mode::Launch)?;
         let mut marks = done.marks.into_iter().peekable();

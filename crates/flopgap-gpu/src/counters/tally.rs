@@ -26,8 +26,6 @@ pub(super) struct Tally {
     mode: Mode,
     /// Rows of the image that are for the work.
     room: usize,
-    /// Passes that have ended.
-    passes: usize,
     /// The first row in the image.
     first: usize,
     /// The counts of the rows that were read.
@@ -48,7 +46,6 @@ impl Tally {
             is_checked,
             mode: Mode::Launch,
             room: 0,
-            passes: 0,
             first: 0,
             counts: Vec::new(),
             error: None,
@@ -60,7 +57,7 @@ impl Tally {
     pub(super) fn begin(&mut self, mode: Mode, expected: usize) -> Result<(), CounterError> {
         self.mode = mode;
         self.room = if self.is_read_at_once() { expected.clamp(1, MOST) } else { expected.max(1) };
-        (self.passes, self.first, self.counts) = (0, 0, Vec::new());
+        (self.first, self.counts) = (0, Vec::new());
         let room = self.room + usize::from(self.is_checked);
         self.profiler.prepare(mode, room, &self.plan, &self.context)?;
         self.profiler.clear(&self.plan)
@@ -77,9 +74,14 @@ impl Tally {
         self.profiler.start()
     }
 
+    /// Whether so many rows of this pass leave no room for another one, where room can be made.
+    fn is_full(&self, rows: usize) -> bool {
+        rows >= self.first + self.room && self.is_read_at_once()
+    }
+
     /// Makes room for the row that follows so many of this pass. All of them have ended.
-    pub(super) fn make_room(&mut self, rows: usize) -> Result<(), CounterError> {
-        if rows < self.first + self.room || !self.is_read_at_once() {
+    fn make_room(&mut self, rows: usize) -> Result<(), CounterError> {
+        if !self.is_full(rows) {
             return Ok(());
         }
         self.profiler.stop()?;
@@ -97,7 +99,7 @@ impl Tally {
     }
 
     pub(super) fn push(&mut self, row: usize) -> Result<(), CounterError> {
-        if row >= self.first + self.room && self.is_read_at_once() {
+        if self.is_full(row) {
             // Kernels of regions that have ended may still run.
             self.context.synchronize()?;
             self.make_room(row)?;
@@ -125,13 +127,12 @@ impl Tally {
 
     /// After a pass that ended well and had so many rows: reads what is in the image, if the pass
     /// was the last.
-    pub(super) fn end_pass(&mut self, rows: usize) -> Result<(), CounterError> {
-        self.passes += 1;
+    pub(super) fn end_pass(&mut self, rows: usize, was_last: bool) -> Result<(), CounterError> {
         let rows = rows.saturating_sub(self.first);
         if rows > self.room {
             return Err(CounterError::TooMany { expected: self.room, found: rows });
         }
-        if self.passes < self.plan.passes() { Ok(()) } else { self.read(rows, true) }
+        if was_last { self.read(rows, true) } else { Ok(()) }
     }
 
     /// The counts of all rows, of a measurement whose passes have all ended.
