@@ -192,7 +192,7 @@ impl Session {
         self.with(py, |session| Ok(session.metrics().to_vec()))
     }
 
-    /// Begins a measurement of "launches" or "regions", of which so many are expected.
+    /// Begins a measurement of "launches" or "regions"; `expected` is their likely number.
     fn begin(&self, py: Python<'_>, rows: &str, expected: usize) -> PyResult<()> {
         let rows = match rows {
             "launches" => Rows::Launches,

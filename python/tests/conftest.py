@@ -4,9 +4,9 @@ import os
 import pathlib
 import re
 
+import flopgap
 import pytest
 from fake import FakeGpu
-
 from flopgap import counter
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -45,6 +45,32 @@ def missing(name: str):
     if name in os.environ.get("FLOPGAP_REQUIRE", "").split(","):
         return __import__(name)
     return pytest.importorskip(name)
+
+
+def needs_counters():
+    """Skips where counters cannot be read."""
+    try:
+        flopgap.count(lambda: None)
+    except flopgap.AbsentError as error:
+        pytest.skip(f"counters cannot be read here: {error}")
+
+
+def encoder_layer(batch: int):
+    """A step of training of an encoder layer on the GPU, which ran before; its model is ``step.model``."""
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, dropout=0.0).cuda().bfloat16()
+    x = torch.randn(batch, 512, 1024, device="cuda", dtype=torch.bfloat16)
+
+    def step():
+        model.zero_grad(set_to_none=True)
+        model(x).float().square().mean().backward()
+
+    for _ in range(3):
+        step()
+    step.model = model
+    return step
 
 
 @pytest.fixture

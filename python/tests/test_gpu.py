@@ -1,9 +1,8 @@
 """Counting on a real GPU with PyTorch: against what follows from the sizes, against FlopCounterMode, and beside torch.profiler."""
 
-
-import pytest
-
 import flopgap
+import pytest
+from conftest import encoder_layer, needs_counters
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -15,26 +14,12 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 @pytest.fixture(scope="module", autouse=True)
 def permission():
-    try:
-        flopgap.count(lambda: None)
-    except flopgap.AbsentError as error:
-        pytest.skip(f"counters cannot be read here: {error}")
+    needs_counters()
 
 
 @pytest.fixture
 def layer():
-    torch.manual_seed(0)
-    model = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, dropout=0.0).cuda().bfloat16()
-    x = torch.randn(8, 512, 1024, device="cuda", dtype=torch.bfloat16)
-
-    def step():
-        model.zero_grad(set_to_none=True)
-        model(x).float().square().mean().backward()
-
-    for _ in range(3):
-        step()
-    step.model = model
-    return step
+    return encoder_layer(8)
 
 
 def formulas(step):

@@ -11,9 +11,9 @@ import sys
 import time
 import warnings
 
-import pytest
-
 import flopgap
+import pytest
+from conftest import encoder_layer, needs_counters
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -29,10 +29,7 @@ DRAWS = int(os.environ.get("FLOPGAP_DRAWS", "4"))
 
 @pytest.fixture(scope="module", autouse=True)
 def settings():
-    try:
-        flopgap.count(lambda: None)
-    except flopgap.AbsentError as error:
-        pytest.skip(f"counters cannot be read here: {error}")
+    needs_counters()
     deterministic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -198,7 +195,7 @@ def test_what_else_runs_does_the_same_while_it_is_counted(kind):
         counts = flopgap.Counter(by=by, what="all").count(step)
         assert same(expected, counts.value), by
         assert counts.launches == launched, by
-        # There is no counter of products of integers that takes one pass.
+        # No one-pass preset counts integer products.
         assert counts.counted > 0 or (kind == "int8" and counts.total is None), by
     print(f"{kind}: {launched} launches, {counts.counted:,} operations, theory {counts.theory.products:,}; {counts.no_mfu}")
 
@@ -257,17 +254,7 @@ def test_launches_and_flops_are_those_of_ncu(seed):
 
 @pytest.fixture
 def layer():
-    torch.manual_seed(0)
-    model = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, dropout=0.0).cuda().bfloat16()
-    x = torch.randn(64, 512, 1024, device="cuda", dtype=torch.bfloat16)
-
-    def step():
-        model.zero_grad(set_to_none=True)
-        model(x).float().square().mean().backward()
-
-    for _ in range(3):
-        step()
-    return step
+    return encoder_layer(64)
 
 
 def times(step):
