@@ -1,4 +1,4 @@
-//! Why there is no answer.
+//! Errors of opening traces and of questions.
 
 use std::path::PathBuf;
 
@@ -79,7 +79,7 @@ pub(crate) fn present<T, E: Hint + Into<Error>>(found: Result<T, E>) -> Result<O
 }
 
 impl Error {
-    /// The error of a reader or a question, of which this one is made.
+    /// The error of the reader or of the question.
     fn inner(&self) -> Option<&dyn Hint> {
         Some(match self {
             Error::Table(error) => error,

@@ -22,16 +22,15 @@ pub(super) fn open(trace: &Path) -> Result<Source, Failure> {
 /// Writes one table, or all that the trace has, into a directory or to standard output.
 pub(super) fn export(source: &Source, arguments: &Arguments, console: Console) -> Result<(), Failure> {
     match (&arguments.output, &arguments.table) {
+        (Some(folder), name) => files(source, arguments.format, name.as_deref(), folder, console)?,
+        // Both are absent where `run` has refused.
+        (None, None) => {}
         (None, Some(name)) => {
             let table = source.table(name).map_err(|error| Failure::of(&error))?;
             to_stdout(|out| match text(&table, arguments.format, out) {
                 Err(Error::Output { source }) => Err(Failure::output(source)),
                 other => other.map(drop).map_err(|error| Failure::of(&error)),
             })?;
-        }
-        (folder, name) => {
-            let folder = folder.as_deref().unwrap_or(source.path());
-            files(source, arguments.format, name.as_deref(), folder, console)?;
         }
     }
     flopgap_cli::warn_all(PROGRAM, source.warnings());
