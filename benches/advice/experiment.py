@@ -7,7 +7,7 @@ LIMITS = ["launch", "host", "sync", "input", "allocation", "copies", "communicat
 ADVICE = [
     "cuda-graphs", "blocking-call", "input-pipeline", "pageable-copies", "unoverlapped-copies", "tensor-cores",
     "fused-attention", "fuse-elementwise", "fused-optimizer", "channels-last", "tile-padding", "allocations",
-    "serialized-streams", "communication-overlap", "small-buckets", "straggler", "recomputation", "clocks",
+    "serialized-streams", "communication-overlap", "small-buckets", "straggler", "recomputation", "host-code", "clocks",
 ]  # fmt: skip
 
 

@@ -152,7 +152,8 @@ class Decoder(nn.Module):
             x = x + self.out[layer](heads.transpose(1, 2).reshape(samples, 1, width))
             x = x + self.down[layer](functional.silu(self.up[layer](self.norms[2 * layer + 1](x))))
         logits = self.head(x)
-        self.token.copy_(logits.argmax(-1))
+        # What is sampled is not read back: every step embeds the same token, and costs the same.
+        logits.argmax(-1)
         # The cache is a ring: a loop that runs longer than it overwrites the oldest tokens.
         self.position.add_(1).remainder_(self.length)
         return logits

@@ -101,7 +101,7 @@ def generate(setup, after):
 
 def observed(setup, attach):
     """Training of a network to whose layers `attach` may add hooks."""
-    width, samples = setup.size(1024, 16), setup.size(8192, 8)
+    width, samples = setup.size(2048, 16), setup.size(32768, 8)
     model = Perceptron(width, 6).to(setup.device, torch.bfloat16)
     for layer in model.layers:
         attach(layer)
@@ -172,7 +172,7 @@ def layer_timers(setup, after):
     advice="blocking-call",
 )
 def stream_synchronize(setup, after):
-    width, samples = setup.size(1024, 16), setup.size(8192, 8)
+    width, samples = setup.size(2048, 16), setup.size(16384, 8)
     model = Perceptron(width, 6).to(setup.device, torch.bfloat16)
     optimizer = adam(model.parameters(), fused=True)
     x, y = setup.randn(samples, width, dtype=torch.bfloat16), setup.classes(samples)
@@ -199,6 +199,7 @@ def stream_synchronize(setup, after):
     cause="the loop computes a metric in Python between two steps, while the GPU is idle",
     change="the metric is computed after the loop",
     limit="host",
+    advice="host-code",
 )
 def python_metric(setup, after):
     width, samples = setup.size(1024, 16), setup.size(8192, 8)
@@ -228,8 +229,8 @@ def python_metric(setup, after):
     also=("blocking-call",),
 )
 def empty_cache(setup, after):
-    width, samples = setup.size(4096, 16), setup.size(2048, 8)
-    model = Perceptron(width, 6).to(setup.device, torch.bfloat16)
+    width, samples = setup.size(2048, 16), setup.size(4096, 8)
+    model = Perceptron(width, setup.size(24, 2)).to(setup.device, torch.bfloat16)
     x, y = setup.randn(samples, width, dtype=torch.bfloat16), setup.classes(samples)
     step = training(model, adam(model.parameters(), fused=True), lambda: (x, y))
 
