@@ -2,7 +2,7 @@
 
 import torch
 from experiment import experiment
-from networks import Decoder, Perceptron, Transformer
+from networks import Perceptron, Transformer
 
 from .training import adam, training
 
@@ -43,28 +43,6 @@ def launch_inference(setup, after):
             return model(x)
 
     return step
-
-
-@experiment(
-    "decode",
-    cause="a decoder with a static cache runs its kernels one by one for each token",
-    change="the token's step is replayed as a CUDA graph",
-    limit="launch",
-    advice="cuda-graphs",
-    also=("fuse-elementwise",),
-)
-def decode(setup, after):
-    model = Decoder(setup.size(1024, 16), 8, setup.size(4, 1), 4, setup.size(256, 64), setup.size(4096, 32))
-    model = model.to(setup.device)
-    for module in (model.embedding, model.norms, model.qkv, model.out, model.up, model.down, model.head):
-        module.to(torch.bfloat16)
-    model.cache = model.cache.to(torch.bfloat16)
-
-    def step():
-        with torch.no_grad():
-            return model()
-
-    return setup.captured(step) if after else step
 
 
 @experiment(
@@ -113,7 +91,7 @@ def observed(setup, attach):
     "item-per-layer",
     cause="a hook logs four statistics of every layer's output with .item()",
     change="the hook keeps the numbers on the GPU",
-    limit="sync",
+    limit="gpu",
     advice="blocking-call",
 )
 def item_per_layer(setup, after):
@@ -125,26 +103,6 @@ def item_per_layer(setup, after):
         kept[layer] = statistics if after else [number.item() for number in statistics]
 
     return observed(setup, lambda layer: layer.register_forward_hook(observe))
-
-
-@experiment(
-    "item-per-step",
-    cause="the loop adds up loss.item(), so that the GPU runs dry once a step: a small loss",
-    change="the loss is added up on the GPU",
-    limit="gpu",
-    advice="blocking-call",
-)
-def item_per_step(setup, after):
-    step = observed(setup, lambda _: None)
-    total = torch.zeros((), device=setup.device) if after else 0.0
-
-    def loop():
-        nonlocal total
-        value = step()
-        total += value if after else value.item()
-        return value
-
-    return loop
 
 
 @experiment(
@@ -168,7 +126,7 @@ def layer_timers(setup, after):
     "stream-synchronize",
     cause="the loop waits for its stream after forward, backward and optimizer: a small loss",
     change="the loop does not wait",
-    limit="gpu",
+    limit="sync",
     advice="blocking-call",
 )
 def stream_synchronize(setup, after):
