@@ -168,8 +168,8 @@ fn alone(content: Content, path: &Path) -> Vec<Question> {
         Content::Calibration => vec![question(CALIBRATE, &["report", "--empirical"])],
         Content::DataSet => vec![question(TABLE, &["query"])],
         Content::Bench => vec![question(BENCH, &["show"])],
-        Content::Trace => vec![question(NSYS, &["summary"])],
-        Content::Recording => vec![question(NSYS, &["summary", "--export"])],
+        Content::Trace => vec![question(NSYS, &["gap"])],
+        Content::Recording => vec![question(NSYS, &["gap", "--export"])],
         Content::Report | Content::Record => vec![question(NCU, &["kernels"])],
     }
 }
