@@ -59,6 +59,9 @@ struct Arguments {
     /// Files and directories of any kind
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Print everything about a trace instead of one screen (`flopgap nsys summary`)
+    #[arg(long)]
+    all: bool,
     /// Print answers and errors only, without the equivalent commands
     #[arg(short, long)]
     quiet: bool,
@@ -148,7 +151,7 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
     ended(|| match &arguments.command {
         Some(Own::Completions(arguments)) => completions::run(arguments).map(|()| Exit::Done),
         Some(Own::Man(arguments)) => man::run(arguments).map(|()| Exit::Done),
-        None => answer::run(&arguments.files, arguments.quiet, restart),
+        None => answer::run(&arguments.files, arguments.all, arguments.quiet, restart),
     })
 }
 

@@ -191,7 +191,7 @@ impl Cause {
             Cause::Input => "waiting for the next batch",
             Cause::HostOperators => "the host in long operators",
             Cause::HostCode => "the host in its own code",
-            Cause::Outside => "the host outside everything recorded",
+            Cause::Outside => "the host outside what is recorded",
             Cause::DependentKernels => "between dependent kernels",
             Cause::OtherStream => "behind another stream",
             Cause::GraphNodes => "between nodes of a graph",

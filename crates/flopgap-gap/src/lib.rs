@@ -65,6 +65,10 @@ pub struct Gap {
     pub captures: bool,
     /// How many steps are measured: those that do not warm up, on each GPU.
     pub measured: u64,
+    /// On how many GPUs of processes.
+    pub places: u64,
+    /// The pauses between measured steps that are left out: far longer than a step.
+    pub pauses: Pauses,
     /// The mean length of a measured step with the time until the next, in nanoseconds.
     pub step_ns: i64,
     /// How the measured time divides by what would have to change.
@@ -77,6 +81,15 @@ pub struct Gap {
     pub steps: Vec<Step>,
     /// The time between steps, and after the last.
     pub between: Vec<Step>,
+}
+
+/// Time between steps that is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// How many.
+    pub count: u64,
+    /// How long, together.
+    pub ns: i64,
 }
 
 /// The nanoseconds of a group of causes.
@@ -102,6 +115,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let mut folded = Folded::new();
     let (mut total, mut patterns) = (Total::default(), Patterns::default());
     let (mut steps, mut between) = (Vec::new(), Vec::new());
+    let (mut places, mut pauses) = (0, Pauses::default());
     for lane in &timeline.lanes {
         let whole = whole(lane);
         let mut threads: BTreeMap<Option<ThreadId>, Vec<&HostStep>> = BTreeMap::new();
@@ -124,6 +138,9 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
                 measured.map(|step| (step.start_ns, step.start_ns + step.wall_ns)).collect();
             measured.sort_unstable();
             patterns.add(&timeline, &host, lane, &measured);
+            places += u64::from(apart.total.steps > 0);
+            pauses.count += apart.pauses.count;
+            pauses.ns += apart.pauses.ns;
             total.add(apart.total);
             steps.extend(apart.steps);
             between.extend(apart.between);
@@ -140,6 +157,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         gpus: trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect(),
         captures,
         measured: total.steps,
+        places,
+        pauses,
         step_ns: total.wall_ns / i64::try_from(total.steps.max(1)).unwrap_or(i64::MAX),
         advice: facts.advice(),
         parts: context.details(&total.sums, &folded),

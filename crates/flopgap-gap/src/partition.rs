@@ -14,7 +14,7 @@ use crate::late::{Explain, What};
 use crate::steps::{HostStep, Window, windows};
 use crate::sweep::{Found, sweep};
 use crate::timeline::{Lane, Timeline};
-use crate::{Clock, Place};
+use crate::{Clock, Pauses, Place};
 
 /// A step of one process on one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,6 +168,7 @@ pub(crate) struct Apart {
     pub(crate) steps: Vec<Step>,
     pub(crate) between: Vec<Step>,
     pub(crate) total: Total,
+    pub(crate) pauses: Pauses,
 }
 
 /// What steps are taken apart with.
@@ -183,7 +184,12 @@ impl Context<'_> {
         let mut sums: Vec<FxHashMap<Key, Sum>> = vec![FxHashMap::default(); windows.len()];
         let mut late = vec![Late::default(); windows.len()];
         self.sum(lane, steps, &windows, &mut sums, &mut late, folded);
-        let mut apart = Apart { steps: Vec::new(), between: Vec::new(), total: Total::default() };
+        let mut apart = Apart {
+            steps: Vec::new(),
+            between: Vec::new(),
+            total: Total::default(),
+            pauses: Pauses::default(),
+        };
         let launching = self.launching(lane);
         for (at, window) in windows.iter().enumerate() {
             let wall_ns = window.end - window.start;
@@ -206,6 +212,13 @@ impl Context<'_> {
                     all.ns += sum.ns;
                     all.pieces += sum.pieces;
                 }
+            }
+            // Beside steps that are measured, only a pause is left out.
+            let beside =
+                |at: Option<usize>| at.and_then(|at| windows.get(at)).is_none_or(|window| !window.warm_up);
+            if window.step.is_none() && window.warm_up && beside(at.checked_sub(1)) && beside(Some(at + 1)) {
+                apart.pauses.count += 1;
+                apart.pauses.ns += wall_ns;
             }
             let name = |step: usize| steps[step].name.clone();
             let (name, list) = match window.step {

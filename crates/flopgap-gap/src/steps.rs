@@ -121,7 +121,7 @@ fn instances(host: &Host, is: impl Fn(&str) -> bool) -> Option<(ThreadId, Vec<(i
     let (thread, mut all) = found.into_iter().max_by_key(|(_, all)| all.len())?;
     all.sort_unstable();
     all.dedup_by(|next, last| next.0 < last.1);
-    (all.len() > 2).then_some((thread, all))
+    (all.len() > 1).then_some((thread, all))
 }
 
 /// Steps from one time to the next.
@@ -241,7 +241,7 @@ pub(crate) struct Window {
     pub(crate) end: i64,
     /// A place among the steps of the process; none between steps.
     pub(crate) step: Option<usize>,
-    /// What it launched began at its end or later, or it lies beside the measured steps.
+    /// It is a step that warms up, or lies beside one, or is a pause between steps.
     pub(crate) warm_up: bool,
 }
 
@@ -284,5 +284,26 @@ pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, 
         let until = next.map_or(last[at], |next| next.start);
         push(step.end, until, None, step.warm_up || next.is_some_and(|next| next.warm_up));
     }
+    leave_pauses(&mut windows);
     (Clock::Host, windows)
+}
+
+/// So many times the median step is no part of the loop: the program did something else meanwhile,
+/// such as a check or a checkpoint.
+const PAUSE: i64 = 5;
+
+/// Leaves out the time between two steps where it is far longer than steps and than the time between
+/// others.
+fn leave_pauses(windows: &mut [Window]) {
+    let median = |is_step: bool, windows: &[Window]| {
+        let of_kind = windows.iter().filter(|window| window.step.is_some() == is_step && !window.warm_up);
+        let mut lengths: Vec<i64> = of_kind.map(|window| window.end - window.start).collect();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() / 2).copied()
+    };
+    let (Some(step), Some(between)) = (median(true, windows), median(false, windows)) else { return };
+    let longest = step.max(between).saturating_mul(PAUSE);
+    for window in windows.iter_mut().filter(|window| window.step.is_none()) {
+        window.warm_up |= window.end - window.start > longest;
+    }
 }

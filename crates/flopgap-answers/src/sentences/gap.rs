@@ -42,7 +42,7 @@ pub(crate) fn named(detail: &Detail) -> String {
         (Some(what), Some(by)) => format!("`{what}` in `{by}`"),
         (Some(what), None) => format!("`{what}`"),
         (None, Some(by)) => format!("`{by}`"),
-        (None, None) => "code outside everything recorded".to_owned(),
+        (None, None) => "code outside what is recorded".to_owned(),
     }
 }
 
@@ -118,16 +118,21 @@ pub(crate) fn steps(found: &Gap) -> String {
             );
         }
     };
-    let count = match found.measured {
-        1 => "One step is measured".to_owned(),
-        several => format!("{several} steps are measured"),
+    let count = match (found.measured, found.places) {
+        (1, _) => "One step is measured".to_owned(),
+        (all, ..2) => format!("{all} steps are measured"),
+        (all, places) if all == places => format!("One step is measured on each of {places} GPUs"),
+        (all, places) if all % places == 0 => {
+            format!("{} steps are measured on each of {places} GPUs", all / places)
+        }
+        (all, places) => format!("{all} steps are measured on {places} GPUs"),
     };
     let clock = if gpu_clock {
         " Most work runs after the range that launched it, so a step lasts from its first work on the GPU to that of the next."
     } else {
         ""
     };
-    let warm = found.steps.iter().filter(|step| step.warm_up).count();
+    let warm = found.steps.iter().filter(|step| step.warm_up).count() as u64 / found.places.max(1);
     let warm = match warm {
         0 => String::new(),
         1 => ", one is left out as warm-up".to_owned(),
@@ -139,6 +144,11 @@ pub(crate) fn steps(found: &Gap) -> String {
 /// What the reader must know about the recording.
 pub(crate) fn caveats(found: &Gap) -> Vec<String> {
     let mut said = Vec::new();
+    if found.pauses.count > 0 {
+        let (count, all) = (found.pauses.count, time(found.pauses.ns as f64));
+        let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
+        said.push(format!("{pauses} between steps, {all} in all, left out: far longer than a step."));
+    }
     if found.captures {
         said.push("CUDA graphs are captured in this time: what is captured runs later, and idle time says nothing about it.".to_owned());
     } else if matches!(found.limit, Limit::Launch | Limit::Host) {
