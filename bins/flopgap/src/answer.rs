@@ -30,10 +30,10 @@ struct Answer {
 
 /// Answers. Every file is recognized before the first answer: if one of two reports is missing, the
 /// question was not about the other.
-pub(crate) fn run(files: &[PathBuf], quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
+pub(crate) fn run(files: &[PathBuf], all: bool, quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
     let recognized: Vec<(PathBuf, Content)> =
         files.iter().map(|path| Ok((path.clone(), content::of(path)?))).collect::<Result<_, Failure>>()?;
-    let answers = answers(&recognized);
+    let answers = answers(&recognized, all);
     let several = answers.len() > 1;
     let mut exit = Exit::Done;
     for (at, answer) in answers.iter().enumerate() {
@@ -104,7 +104,7 @@ fn in_shell(word: &str) -> String {
 /// What is asked about which files, in the order of the first of each. Traces are one question: the
 /// ranks of a job, or two to compare. Two reports are compared, and so are two results of
 /// `mlp-bench`; of everything else each is its own.
-fn answers(files: &[(PathBuf, Content)]) -> Vec<Answer> {
+fn answers(files: &[(PathBuf, Content)], everything: bool) -> Vec<Answer> {
     let mut answers = Vec::new();
     for (at, (path, content)) in files.iter().enumerate() {
         let kind = Together::of(*content);
@@ -117,7 +117,8 @@ fn answers(files: &[(PathBuf, Content)]) -> Vec<Answer> {
                 let files = all.into_iter().map(|(path, _)| path.clone()).collect();
                 answers.push(Answer { files, questions: vec![question] });
             }
-            None => answers.push(Answer { files: vec![path.clone()], questions: alone(*content, path) }),
+            None => answers
+                .push(Answer { files: vec![path.clone()], questions: alone(*content, path, everything) }),
         }
     }
     answers
@@ -158,7 +159,7 @@ impl Together {
 }
 
 /// The questions about a file for itself.
-fn alone(content: Content, path: &Path) -> Vec<Question> {
+fn alone(content: Content, path: &Path, everything: bool) -> Vec<Question> {
     let question = |program: Program, command: &[&str]| Question::new(program, command, [path]);
     match content {
         Content::Run => vec![question(PROFILE, &["analyze", "--no-files"])],
@@ -168,8 +169,10 @@ fn alone(content: Content, path: &Path) -> Vec<Question> {
         Content::Calibration => vec![question(CALIBRATE, &["report", "--empirical"])],
         Content::DataSet => vec![question(TABLE, &["query"])],
         Content::Bench => vec![question(BENCH, &["show"])],
-        Content::Trace => vec![question(NSYS, &["summary"])],
-        Content::Recording => vec![question(NSYS, &["summary", "--export"])],
+        Content::Trace => vec![question(NSYS, &[if everything { "summary" } else { "gap" }])],
+        Content::Recording => {
+            vec![question(NSYS, &[if everything { "summary" } else { "gap" }, "--export"])]
+        }
         Content::Report | Content::Record => vec![question(NCU, &["kernels"])],
     }
 }
@@ -181,7 +184,7 @@ mod tests {
     fn asked(files: &[(&str, Content)]) -> Vec<String> {
         let files: Vec<(PathBuf, Content)> =
             files.iter().map(|(path, content)| (PathBuf::from(path), *content)).collect();
-        let questions = answers(&files).into_iter().flat_map(|answer| answer.questions);
+        let questions = answers(&files, false).into_iter().flat_map(|answer| answer.questions);
         questions.map(|question| question.written()).collect()
     }
 

@@ -19,11 +19,14 @@ use elsewhere::Then;
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "flopgap";
 
+/// The command of `nsys-analyze` that is one of flopgap's own, too.
+const GAP: &str = "gap";
+
 /// What the help says about files, after the options.
 const ANSWERS: &str = "\
 FILE → answer:
-  export of nsys (.sqlite), recording (.nsys-rep)   flopgap nsys summary
-  trace of torch.profiler, of several ranks, too    flopgap nsys summary
+  export of nsys (.sqlite), recording (.nsys-rep)   flopgap gap; of several: flopgap nsys summary
+  trace of torch.profiler                           flopgap gap; of several: flopgap nsys summary
   report of ncu (.ncu-rep, CSV), directory of such  flopgap ncu kernels; of two: flopgap ncu diff
   run directory of hyper-profile                    flopgap profile analyze --no-files
   model (.onnx, .pt2 of torch.export)               flopgap calibrate flops, then estimate
@@ -56,6 +59,9 @@ struct Arguments {
     /// Files and directories of any kind
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Print everything about a trace instead of one screen (`flopgap nsys summary`)
+    #[arg(long)]
+    all: bool,
     /// Print answers and errors only, without the equivalent commands
     #[arg(short, long)]
     quiet: bool,
@@ -101,7 +107,8 @@ pub fn run_program(restart: &Restart, arguments: Vec<OsString>) -> Option<Exit> 
 /// The program's commands and options with those of all its programs: for completions and man
 /// pages.
 pub fn command() -> clap::Command {
-    let programs = programs::ALL.iter().map(programs::Program::as_subcommand);
+    let gap = nsys_analyze::command().find_subcommand(GAP).cloned();
+    let programs = gap.into_iter().chain(programs::ALL.iter().map(programs::Program::as_subcommand));
     let own = Arguments::command();
     // The programs first: they are what the command is used for.
     let (names, rest): (Vec<_>, Vec<_>) = (programs.collect(), own.get_subcommands().cloned().collect());
@@ -127,6 +134,10 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
         arguments.splice(..2, [program.within().into()]);
         return program.run(&restart.by(program.subcommand), then, arguments);
     }
+    if arguments.get(1).is_some_and(|first| *first == *GAP) {
+        arguments.splice(..1, [PROGRAM.into()]);
+        return programs::NSYS.run(restart, then, arguments);
+    }
     let parsed =
         command().try_get_matches_from(arguments).and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
@@ -140,7 +151,7 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
     ended(|| match &arguments.command {
         Some(Own::Completions(arguments)) => completions::run(arguments).map(|()| Exit::Done),
         Some(Own::Man(arguments)) => man::run(arguments).map(|()| Exit::Done),
-        None => answer::run(&arguments.files, arguments.quiet, restart),
+        None => answer::run(&arguments.files, arguments.all, arguments.quiet, restart),
     })
 }
 

@@ -9,6 +9,7 @@ mod compare;
 mod diff;
 mod export;
 mod filter;
+mod gap;
 mod kernels;
 mod opening;
 mod output;
@@ -67,6 +68,8 @@ enum Command {
     Attention(attention::Arguments),
     /// What became slower or faster between two traces; for CI with --fail-if-slower.
     Diff(diff::Arguments),
+    /// What a step consists of, why the GPU does nothing, and what to change first.
+    Gap(gap::Arguments),
     /// Everything on one page: passes, kernels, shares, attention, memory, idle times.
     Summary(summary::Arguments),
     /// A summary page and CSV reports of every trace below a directory, with an index.
@@ -98,6 +101,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Compare(arguments) => compare::run(&arguments, &opener),
             Command::Attention(arguments) => attention::run(&arguments, &opener),
             Command::Diff(arguments) => diff::run(&arguments, &opener),
+            Command::Gap(arguments) => gap::run(&arguments, &opener),
             Command::Summary(arguments) => summary::run(&arguments, &opener),
             Command::Batch(arguments) => batch::run(&arguments, console),
             Command::Capture(arguments) => capture::run(&arguments, &opener),

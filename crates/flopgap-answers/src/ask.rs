@@ -15,12 +15,13 @@
 //! ```
 
 use flopgap_flops::Attention;
+use flopgap_gap::{Gap, gap as taken_apart};
 use flopgap_kernels::Classifier;
 use flopgap_report::table::Table;
-use flopgap_timings::Scope;
 use flopgap_timings::attention::{AttentionTimes, Names, attention as attention_times};
 use flopgap_timings::compare::{Comparison, compare as comparison};
 use flopgap_timings::passes::{Passes, passes as times_of_passes};
+use flopgap_timings::{Ranges, Scope};
 
 use crate::error::Error;
 use crate::open::Opened;
@@ -61,6 +62,16 @@ pub fn attention(
 ) -> Result<Answer<AttentionTimes>, Error> {
     let data = attention_times(trace.recording(), &part.attention(sizes, names), &Classifier::new())?;
     Ok(Answer { tables: tables::attention(&data)?, sentences: sentences::attention(&data), data })
+}
+
+/// What the steps consist of, why the GPU does nothing, and what to change first.
+///
+/// # Errors
+/// When the trace has no GPU work or no such ranges, or cannot be read.
+pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
+    let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
+    let data = taken_apart(trace.recording(), &flopgap_gap::Options { steps })?;
+    Ok(Answer { tables: tables::gap(&trace.name(), &data)?, sentences: sentences::gap(&data), data })
 }
 
 /// How the GPU time of two traces differs by kind of work, of a scope of each.

@@ -23,6 +23,9 @@ pub enum Error {
     /// A question has no answer in the trace.
     #[error(transparent)]
     Timings(#[from] flopgap_timings::Error),
+    /// A trace could not be taken apart.
+    #[error(transparent)]
+    Gap(#[from] flopgap_gap::Error),
     /// A table or chart could not be made.
     #[error(transparent)]
     Report(#[from] flopgap_report::ReportError),
@@ -87,6 +90,7 @@ impl Error {
             Error::Kineto(error) => error,
             Error::Trace(error) => error,
             Error::Timings(error) => error,
+            Error::Gap(error) => error,
             Error::Report(error) => error,
             _ => return None,
         })

@@ -5,6 +5,7 @@ mod error;
 pub mod open;
 pub mod page;
 mod part;
+pub mod screen;
 pub mod sentences;
 pub mod tables;
 

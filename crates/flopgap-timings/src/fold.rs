@@ -41,7 +41,12 @@ pub(crate) fn fold_instances(text: &str) -> Cow<'_, str> {
 }
 
 /// The name under which a range is shown: numbers of instances and of layers are folded.
-pub(crate) fn fold_range(text: &str) -> String {
+///
+/// ```
+/// assert_eq!(flopgap_timings::fold_range("ProfilerStep#12"), "ProfilerStep#*");
+/// assert_eq!(flopgap_timings::fold_range("blocks.21.attn"), "blocks.*.attn");
+/// ```
+pub fn fold_range(text: &str) -> String {
     fold_layers(&fold_instances(text)).into_owned()
 }
 

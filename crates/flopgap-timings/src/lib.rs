@@ -27,14 +27,15 @@ mod unlaunched;
 mod waits;
 
 pub use error::Error;
+pub use fold::fold_range;
 pub use kind::PassKind;
 pub use pattern::{InvalidPattern, RangePattern};
 pub use period::{Outlier, Period};
 pub use place::{Gpus, MeanOf, Place, Spread};
-pub use scope::{Ranges, Scope};
+pub use scope::{Chosen, Ranges, Scope};
 pub use select::{LeftOut, WarmUp};
 pub use selection::{ChosenSteps, LeftOutFirst, OtherSteps, Owner, Selection};
 pub use statistics::{OUTSIDE, Shift, Test};
 pub use times::Times;
 pub use unlaunched::Unlaunched;
-pub use waits::{BlockedThread, Blocking, WaitingFor, blocked_longest};
+pub use waits::{BlockedThread, Blocking, BlockingCalls, WaitingFor, blocked_longest};

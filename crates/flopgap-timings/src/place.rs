@@ -72,7 +72,8 @@ impl Gpus {
         if is_known || !self.several { Place { rank: None, process: None, ..own } } else { own }
     }
 
-    pub(crate) fn place(&self, process: Option<ProcessId>, device: DeviceId) -> Place {
+    /// A process on a GPU.
+    pub fn place(&self, process: Option<ProcessId>, device: DeviceId) -> Place {
         let pid = process.map(ProcessId::pid);
         let known = self.numbers.iter().find(|known| Some(known.pid) == pid && known.device == device);
         let gpu = Some(known.map_or(GpuId(device.0), |known| known.gpu));

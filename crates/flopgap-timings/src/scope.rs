@@ -132,11 +132,14 @@ impl Part {
 }
 
 /// The ranges of a scope.
-struct Selected {
-    name: String,
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Their folded names.
+    pub name: String,
     /// Places in [`NvtxRanges::ranges`], by time, none within another.
-    instances: Vec<usize>,
-    selection: Selection,
+    pub instances: Vec<usize>,
+    /// Which of them were left out.
+    pub selection: Selection,
 }
 
 /// Leaves those out that lie within others of them on their thread, or are there twice, and orders
@@ -179,12 +182,20 @@ impl Scope {
             return Ok(None);
         }
         let nvtx = trace.ranges()?;
-        let Selected { name, instances, .. } = self.select(trace, &nvtx)?;
+        let Chosen { name, instances, .. } = self.select(trace, &nvtx)?;
         Ok(Some((name, instances.len() as u64)))
     }
 
+    /// The instances of the ranges; none for a whole trace.
+    ///
+    /// # Errors
+    /// As [`Scope::instances`].
+    pub fn chosen(&self, trace: &dyn Recording) -> Result<Chosen, Error> {
+        self.select(trace, &*trace.ranges()?)
+    }
+
     /// The instances of the ranges.
-    fn select(&self, trace: &dyn Recording, nvtx: &NvtxRanges) -> Result<Selected, Error> {
+    fn select(&self, trace: &dyn Recording, nvtx: &NvtxRanges) -> Result<Chosen, Error> {
         let named = Named::new(nvtx);
         let mut steps_chosen = None;
         let groups: Vec<Group> = match &self.ranges {
@@ -226,7 +237,7 @@ impl Scope {
         let all = instances.len();
         outermost(nvtx, &mut instances);
         selection.nested = (all - instances.len()) as u64;
-        Ok(Selected { name: shown.join(", "), instances, selection })
+        Ok(Chosen { name: shown.join(", "), instances, selection })
     }
 
     /// The GPU work of the scope.
@@ -245,7 +256,7 @@ impl Scope {
         }
         let launched = trace.launched(self.attribution)?;
         let nvtx = launched.nvtx();
-        let Selected { name: scope, instances, selection } = self.select(trace, nvtx)?;
+        let Chosen { name: scope, instances, selection } = self.select(trace, nvtx)?;
         let mut times = trace.operation_times(Some(&instances), self.attribution)?;
         if times.kernels.is_empty() && times.copies.is_none() && times.sets.is_none() {
             let path = trace.path().to_owned();

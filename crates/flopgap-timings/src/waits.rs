@@ -177,31 +177,56 @@ impl Waited {
     }
 }
 
-impl Waits {
-    /// Reads all calls, and the copies that decide about some of them.
-    pub(crate) fn read(trace: &dyn Recording) -> Result<Waits, ReadError> {
-        let mut copies: FxHashMap<(Option<ProcessId>, CorrelationId), Copied> = FxHashMap::default();
+/// Which calls block: by their names, and for copies by what they copied.
+#[derive(Debug, Default)]
+pub struct BlockingCalls(FxHashMap<(Option<ProcessId>, CorrelationId), Copied>);
+
+impl BlockingCalls {
+    /// Reads the copies that decide about some calls.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    pub fn read(trace: &dyn Recording) -> Result<BlockingCalls, ReadError> {
+        let mut copies = FxHashMap::default();
         trace.each_copy(&mut |copied| {
             if let Some(correlation) = copied.work.correlation {
                 copies.insert((copied.work.process, correlation), *copied);
             }
         })?;
+        Ok(BlockingCalls(copies))
+    }
+
+    /// Whether a call of this name may block.
+    pub fn may_block(name: &str) -> bool {
+        said(name) != Said::No
+    }
+
+    /// What a call blocks its thread by; nothing where it returns before the GPU is done.
+    pub fn blocks(&self, call: &ApiCall<'_>) -> Option<Blocking> {
+        match said(call.name) {
+            Said::No => None,
+            Said::Blocks(by) => Some(by),
+            said => blocks(said, call, self.copied(call)).then_some(Blocking::Copy),
+        }
+    }
+
+    /// What a call copied, where it copied something.
+    pub fn copied(&self, call: &ApiCall<'_>) -> Option<&Copied> {
+        let correlation = call.correlation?;
+        let process = Some(call.thread.process());
+        self.0.get(&(process, correlation)).or_else(|| self.0.get(&(None, correlation)))
+    }
+}
+
+impl Waits {
+    /// Reads all calls, and the copies that decide about some of them.
+    pub(crate) fn read(trace: &dyn Recording) -> Result<Waits, ReadError> {
+        let blocking = BlockingCalls::read(trace)?;
         let mut waits = Waits::default();
-        trace.each_call(&|name| said(name) != Said::No, &mut |call| {
-            let by = match said(call.name) {
-                Said::Blocks(by) => by,
-                said => {
-                    let process = call.thread.process();
-                    let own = call.correlation.and_then(|correlation| {
-                        copies.get(&(Some(process), correlation)).or_else(|| copies.get(&(None, correlation)))
-                    });
-                    if !blocks(said, call, own) {
-                        return;
-                    }
-                    Blocking::Copy
-                }
-            };
-            waits.add(call.thread, call.start, call.end, by);
+        trace.each_call(&BlockingCalls::may_block, &mut |call| {
+            if let Some(by) = blocking.blocks(call) {
+                waits.add(call.thread, call.start, call.end, by);
+            }
         })?;
         waits.join();
         Ok(waits)

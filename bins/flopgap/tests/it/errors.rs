@@ -58,7 +58,7 @@ fn a_recording_needs_nsys() {
     fs::write(&path, "NVIDIA Tegra Profiler").unwrap();
     let answer = ended(command(&[path.to_str().unwrap()]).env("PATH", folder.path()));
     assert_ne!(answer.code, Some(0));
-    assert!(answer.stderr.contains("`flopgap nsys summary --export "), "{}", answer.stderr);
+    assert!(answer.stderr.contains("`flopgap nsys gap --export "), "{}", answer.stderr);
     assert!(answer.stderr.contains("nsys is not on this machine"), "{}", answer.stderr);
 }
 

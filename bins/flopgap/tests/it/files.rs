@@ -25,9 +25,15 @@ fn is(files: &[&str], within: &[&str]) -> Ended {
 }
 
 #[test]
-fn traces_are_summarized() {
+fn traces_are_taken_apart_or_summarized() {
     let file = "fixtures/nsys/two_gpus.sqlite.zst";
-    let answer = is(&[file], &["nsys", "summary", file]);
+    let answer = is(&[file], &["nsys", "gap", file]);
+    assert!(answer.stdout.starts_with("two_gpus on NVIDIA H200\n\n"), "{}", answer.stdout);
+    assert_eq!(flopgap(&["gap", file]).stdout, answer.stdout);
+    // One screen of a terminal.
+    let lines: Vec<&str> = answer.stdout.lines().collect();
+    assert!(lines.len() <= 40 && lines.iter().all(|line| line.chars().count() <= 100), "{}", answer.stdout);
+    let answer = is(&["--all", file], &["nsys", "summary", file]);
     assert!(answer.stdout.starts_with("two_gpus\n════════\n"), "{}", answer.stdout);
     let ranks = ["fixtures/kineto/ddp_rank0.json.gz", "fixtures/kineto/ddp_rank1.json.gz"];
     let answer = is(&ranks, &["nsys", "summary", ranks[0], ranks[1]]);
@@ -144,7 +150,7 @@ fn a_directory_of_traces_of_torch_profiler_is_one_job() {
     }
     fs::write(folder.path().join("notes.txt"), "two ranks").unwrap();
     let answer = flopgap(&[folder.path().to_str().unwrap()]);
-    answer.expect(0, &["(2 ranks)"], &["`flopgap nsys summary "]);
+    answer.expect(0, &["2 steps are measured on each of 2 GPUs"], &["`flopgap nsys gap "]);
 }
 
 /// Whatever stands before the events: nothing looks at the first bytes alone.
@@ -156,5 +162,5 @@ fn a_trace_is_recognized_behind_a_first_key_of_any_length() {
     let text = format!("{{\"note\": \"{}\", \"traceEvents\": {events}}}", "]".repeat(100_000));
     fs::write(&path, text).unwrap();
     let answer = flopgap(&[path.to_str().unwrap()]);
-    answer.expect(0, &["gemm"], &["`flopgap nsys summary "]);
+    answer.expect(0, &["matrix"], &["`flopgap nsys gap "]);
 }

@@ -10,6 +10,7 @@ use super::programs::SUBCOMMANDS;
 /// is another executable, has a test of its own.
 const HEADS: &[(&str, &str)] = &[
     ("flopgap", "Answer the likeliest question about any trace, report, run or model"),
+    ("gap", "What a step consists of, why the GPU does nothing, and what to change first"),
     (
         "nsys",
         "Answers from Nsight Systems exports (`nsys export --type sqlite`), also compressed (.gz, .zst)",
@@ -27,6 +28,7 @@ const HEADS: &[(&str, &str)] = &[
     ("nsys compare", "GPU time of two traces by kind of work, for example inference and training"),
     ("nsys attention", "Attention: times and FLOPs of its products and its softmax"),
     ("nsys diff", "What became slower or faster between two traces; for CI with --fail-if-slower"),
+    ("nsys gap", "What a step consists of, why the GPU does nothing, and what to change first"),
     ("nsys summary", "Everything on one page: passes, kernels, shares, attention, memory, idle times"),
     ("nsys batch", "A summary page and CSV reports of every trace below a directory, with an index"),
     ("nsys capture", "Record a program with nsys, export the trace and summarize it"),

@@ -17,6 +17,7 @@
 mod attention;
 mod comparison;
 mod diff;
+mod gap;
 mod kernels;
 mod passes;
 mod report;
@@ -26,6 +27,7 @@ use flopgap_report::table::Cell;
 pub use attention::attention;
 pub use comparison::comparison;
 pub use diff::diff;
+pub use gap::gap;
 pub use kernels::{KernelNames, kernel_pairs, kernels};
 pub use passes::passes;
 pub(crate) use passes::process_cell;

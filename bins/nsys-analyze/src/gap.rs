@@ -1,0 +1,47 @@
+//! `flopgap gap TRACE`: what a step consists of, why the GPU does nothing, what to change first.
+
+use std::path::PathBuf;
+
+use flopgap_answers::{ask, screen};
+use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
+use flopgap_timings::RangePattern;
+
+use crate::answer::print;
+use crate::failure;
+use crate::opening::{Opener, warn_all};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  flopgap gap fixtures/kineto/layer.json.gz
+  flopgap gap fixtures/nsys/small_training_step.sqlite.zst --format json")]
+pub(crate) struct Arguments {
+    /// A trace: an export of `nsys export --type sqlite` or a trace of `torch.profiler`; or those of
+    /// all ranks of one job, or a directory with them.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Take these ranges apart, such as `forward` or `step_*`, instead of those that are steps by
+    /// their names. Can be repeated; `flopgap nsys --help` says how ranges are written.
+    #[arg(long, value_name = "RANGE")]
+    range: Vec<RangePattern>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
+    let jobs = opener.open_jobs(&arguments.traces)?;
+    let [trace] = jobs.as_slice() else {
+        let message = format!("{} traces, which are not the ranks of one job", jobs.len());
+        return Err(Failure::new(message)
+            .hint("ask for each alone; `flopgap nsys diff A B` compares two")
+            .exit(Exit::Usage));
+    };
+    let part = flopgap_answers::Part { ranges: arguments.range.clone(), ..flopgap_answers::Part::default() };
+    let answer = ask::gap(trace, &part).map_err(|error| failure(&error))?;
+    warn_all(trace);
+    if arguments.output.format() == FormatArg::Table {
+        let text = screen::screen(&trace.name(), &answer.data);
+        return arguments.output.write(opener.console(), text.trim_end());
+    }
+    print(&answer, &arguments.output, opener.console())
+}

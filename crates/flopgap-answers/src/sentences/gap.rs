@@ -1,0 +1,220 @@
+//! What a step taken apart says: a verdict, and what to change first.
+
+use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, Limit, Part};
+
+use super::{percent, time};
+
+/// How many advices are said.
+pub(crate) const ADVICES: usize = 3;
+
+/// The verdict, how the steps were found, and what to change, largest bound first.
+pub fn gap(found: &Gap) -> Vec<String> {
+    let mut said = vec![verdict(found), steps(found)];
+    said.extend(caveats(found));
+    said.extend(found.advice.iter().take(ADVICES).map(|advice| {
+        let (what, evidence) = (what(advice.kind), evidence(advice));
+        format!(
+            "{}: at most {} of a step ({}). {evidence}",
+            what,
+            time(advice.bound_ns as f64),
+            percent(advice.share)
+        )
+    }));
+    said
+}
+
+/// The share of a group of the measured time.
+fn share(found: &Gap, limit: Limit) -> f64 {
+    let all: i64 = found.limits.iter().map(|group| group.ns).sum();
+    let own = found.limits.iter().find(|group| group.limit == limit).map_or(0, |group| group.ns);
+    own as f64 / all.max(1) as f64
+}
+
+/// The largest detail of a cause.
+fn largest(found: &Gap, is: impl Fn(Cause) -> bool) -> Option<&Detail> {
+    let parts = found.parts.iter().filter(|part| is(part.cause));
+    parts.flat_map(|part| &part.details).max_by_key(|detail| detail.ns)
+}
+
+/// `cudaStreamSynchronize` in `aten::item`.
+pub(crate) fn named(detail: &Detail) -> String {
+    match (&detail.what, &detail.by) {
+        (Some(what), Some(by)) => format!("`{what}` in `{by}`"),
+        (Some(what), None) => format!("`{what}`"),
+        (None, Some(by)) => format!("`{by}`"),
+        (None, None) => "code outside what is recorded".to_owned(),
+    }
+}
+
+/// What limits a step, in one sentence.
+pub(crate) fn verdict(found: &Gap) -> String {
+    let own = percent(share(found, found.limit));
+    let most = |is: &dyn Fn(Cause) -> bool| {
+        largest(found, is).map(|detail| format!(", most in {}", named(detail))).unwrap_or_default()
+    };
+    let of = |limit: Limit| move |cause: Cause| cause.limit() == limit;
+    match found.limit {
+        Limit::Gpu => {
+            let busy = found.parts.iter().filter(|part| part.part == Part::Busy);
+            let most = busy.max_by_key(|part| part.ns);
+            let most = most.map(|part| {
+                let all: i64 = found.parts.iter().map(|part| part.ns).sum();
+                let own = percent(part.ns as f64 / all.max(1) as f64);
+                format!(", {own} of it with {}", part.cause.in_words())
+            });
+            format!(
+                "The GPU's own work is the limit: it fills {own} of the time{}.",
+                most.unwrap_or_default()
+            )
+        }
+        Limit::Launch => format!(
+            "Launches are the limit: for {own} of the time the GPU has nothing to do because the host takes longer to launch work than the GPU to do it."
+        ),
+        Limit::Host => format!(
+            "The host is the limit: for {own} of the time the GPU has nothing to do because the host does something else for long{}.",
+            most(&of(Limit::Host))
+        ),
+        Limit::Sync => format!(
+            "Waiting for the GPU is the limit: the host waits in blocking calls, and the GPU then for the host, {own} of the time{}.",
+            most(&|cause| cause == Cause::BlockingCall)
+        ),
+        Limit::Input => format!(
+            "The input is the limit: for {own} of the time the GPU waits for the next batch{}.",
+            most(&of(Limit::Input))
+        ),
+        Limit::Allocation => format!(
+            "Memory is the limit: for {own} of the time the GPU waits while the host allocates and frees{}.",
+            most(&of(Limit::Allocation))
+        ),
+        Limit::Copies => format!(
+            "Copies are the limit: for {own} of the time the GPU copies and computes nothing{}.",
+            most(&of(Limit::Copies))
+        ),
+        Limit::Communication => format!(
+            "Communication is the limit: for {own} of the time the GPU communicates and computes nothing{}.",
+            most(&of(Limit::Communication))
+        ),
+        Limit::Skew => format!("A late rank is the limit: the others wait for it {own} of the time."),
+        Limit::Unknown => format!(
+            "What limits the step cannot be told: for {own} of the time the recording does not say what the GPU waits for."
+        ),
+    }
+}
+
+/// What was taken apart.
+pub(crate) fn steps(found: &Gap) -> String {
+    let length = time(found.step_ns as f64);
+    let gpu_clock = found.steps.iter().any(|step| !step.warm_up && step.clock == Clock::Gpu);
+    let name = &found.step;
+    let by = match found.found_by {
+        FoundBy::Marked => format!("ranges named `{name}` mark them"),
+        FoundBy::DataLoader => "each begins with a fetch by the DataLoader".to_owned(),
+        FoundBy::Optimizer => "each ends with a step of the optimizer".to_owned(),
+        FoundBy::GraphReplays => "each begins with the launch of a CUDA graph".to_owned(),
+        FoundBy::RepeatedKernels => "the same kernels run in the same order".to_owned(),
+        FoundBy::None => {
+            return format!(
+                "Nothing in the recording marks steps or repeats itself, so all {length} are taken apart as one."
+            );
+        }
+    };
+    let count = match (found.measured, found.places) {
+        (1, _) => "One step is measured".to_owned(),
+        (all, ..2) => format!("{all} steps are measured"),
+        (all, places) if all == places => format!("One step is measured on each of {places} GPUs"),
+        (all, places) if all % places == 0 => {
+            format!("{} steps are measured on each of {places} GPUs", all / places)
+        }
+        (all, places) => format!("{all} steps are measured on {places} GPUs"),
+    };
+    let clock = if gpu_clock {
+        " Most work runs after the range that launched it, so a step lasts from its first work on the GPU to that of the next."
+    } else {
+        ""
+    };
+    let warm = found.steps.iter().filter(|step| step.warm_up).count() as u64 / found.places.max(1);
+    let warm = match warm {
+        0 => String::new(),
+        1 => ", one is left out as warm-up".to_owned(),
+        several => format!(", {several} are left out as warm-up"),
+    };
+    format!("{count}{warm}: {by}. On average {length} pass from one to the next.{clock}")
+}
+
+/// What the reader must know about the recording.
+pub(crate) fn caveats(found: &Gap) -> Vec<String> {
+    let mut said = Vec::new();
+    if found.pauses.count > 0 {
+        let (count, all) = (found.pauses.count, time(found.pauses.ns as f64));
+        let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
+        said.push(format!("{pauses} between steps, {all} in all, left out: far longer than a step."));
+    }
+    if found.captures {
+        said.push("CUDA graphs are captured in this time: what is captured runs later, and idle time says nothing about it.".to_owned());
+    } else if matches!(found.limit, Limit::Launch | Limit::Host) {
+        said.push(
+            "The profiler itself makes calls and operators on the host slower: without it this share is smaller, so compare with the time of a step without a profiler."
+                .to_owned(),
+        );
+    }
+    let all: i64 = found.parts.iter().map(|part| part.ns).sum();
+    let whole = found.parts.iter().find(|part| part.cause == Cause::WholeGraph);
+    if let Some(whole) = whole.filter(|whole| 20 * whole.ns > all) {
+        said.push(format!(
+            "{} of the time are CUDA graphs that were recorded as a whole: what they do inside, idle time too, is not known.",
+            percent(whole.ns as f64 / all.max(1) as f64)
+        ));
+    }
+    said
+}
+
+/// What to change, as an imperative.
+pub(crate) fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::CudaGraphs => {
+            "Replay the step as a CUDA graph: torch.compile(mode=\"reduce-overhead\"), or torch.cuda.graph"
+        }
+        Kind::HostCode => "Do less on the host between launches, or do it while the GPU works",
+        Kind::BlockingCall => {
+            "Do not wait for the GPU within the step: keep numbers on it, and read them seldom"
+        }
+        Kind::InputPipeline => {
+            "Prepare batches ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…)"
+        }
+        Kind::PageableCopies => "Copy from pinned memory: pin_memory=True and .to(device, non_blocking=True)",
+        Kind::UnoverlappedCopies => "Copy the next batch on a stream of its own while kernels run",
+        Kind::TensorCores => {
+            "Let products use tensor cores: torch.set_float32_matmul_precision(\"high\"), or bfloat16"
+        }
+        Kind::FusedAttention => {
+            "Compute attention in one kernel: torch.nn.functional.scaled_dot_product_attention"
+        }
+        Kind::FuseElementwise => "Fuse chains of element-wise kernels: torch.compile",
+        Kind::FusedOptimizer => "Update all parameters in few kernels: the optimizer's option fused=True",
+        Kind::ChannelsLast => {
+            "Store images with channels last: model and input .to(memory_format=torch.channels_last)"
+        }
+        Kind::TilePadding => "Pad the odd dimension of these products to a multiple of 8, better of 64",
+        Kind::Allocations => {
+            "Keep memory: no torch.cuda.empty_cache() in the loop, no sizes that change with each step"
+        }
+        Kind::SerializedStreams => {
+            "Let the streams wait for each other less often: none of their kernels run at the same time"
+        }
+        Kind::Recomputation => {
+            "Keep what the forward pass computed where memory allows: no checkpointing there"
+        }
+        Kind::CommunicationOverlap => {
+            "Communicate while kernels run: start earlier, or in buckets during the backward pass"
+        }
+        Kind::SmallBuckets => "Communicate in fewer, larger pieces: DistributedDataParallel(bucket_cap_mb=…)",
+    }
+}
+
+/// What shows it.
+pub(crate) fn evidence(advice: &Advice) -> String {
+    let shown =
+        advice.evidence.iter().take(2).map(|detail| format!("{} {}", named(detail), time(detail.ns as f64)));
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() { String::new() } else { format!("Seen in a step: {}.", shown.join(", ")) }
+}

@@ -1,0 +1,357 @@
+//! What to change first: rules with a precondition, evidence and an upper bound of the gain.
+
+use std::cmp::Reverse;
+
+use flopgap_kernels::{KernelClass, Precision};
+use flopgap_trace::Memory;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{Cause, Limit, Part};
+use crate::partition::{Context, Detail, Folded, Key, Sum, Thing, Total};
+use crate::patterns::Patterns;
+
+/// What to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Launch less often: CUDA graphs, or a compiler that makes them.
+    CudaGraphs,
+    /// Do less on the host between launches, or do it while the GPU works.
+    HostCode,
+    /// Do not wait for the GPU within the loop.
+    BlockingCall,
+    /// Prepare batches in other processes, ahead of time.
+    InputPipeline,
+    /// Pin the memory that is copied from and to.
+    PageableCopies,
+    /// Copy on another stream, while kernels run.
+    UnoverlappedCopies,
+    /// Let 32-bit products use tensor cores.
+    TensorCores,
+    /// Compute attention in one kernel.
+    FusedAttention,
+    /// Compute chains of operations by element in one kernel.
+    FuseElementwise,
+    /// Update all parameters in few kernels.
+    FusedOptimizer,
+    /// Store images with their channels last.
+    ChannelsLast,
+    /// Pad a dimension to a multiple of 8.
+    TilePadding,
+    /// Keep memory instead of freeing and allocating it.
+    Allocations,
+    /// Let streams run at the same time, or use one.
+    SerializedStreams,
+    /// Keep what the forward pass computed.
+    Recomputation,
+    /// Communicate while kernels run.
+    CommunicationOverlap,
+    /// Communicate in fewer, larger pieces.
+    SmallBuckets,
+}
+
+impl Kind {
+    /// As serde writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::CudaGraphs => "cuda-graphs",
+            Kind::HostCode => "host-code",
+            Kind::BlockingCall => "blocking-call",
+            Kind::InputPipeline => "input-pipeline",
+            Kind::PageableCopies => "pageable-copies",
+            Kind::UnoverlappedCopies => "unoverlapped-copies",
+            Kind::TensorCores => "tensor-cores",
+            Kind::FusedAttention => "fused-attention",
+            Kind::FuseElementwise => "fuse-elementwise",
+            Kind::FusedOptimizer => "fused-optimizer",
+            Kind::ChannelsLast => "channels-last",
+            Kind::TilePadding => "tile-padding",
+            Kind::Allocations => "allocations",
+            Kind::SerializedStreams => "serialized-streams",
+            Kind::Recomputation => "recomputation",
+            Kind::CommunicationOverlap => "communication-overlap",
+            Kind::SmallBuckets => "small-buckets",
+        }
+    }
+}
+
+/// An advice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// What to change.
+    pub kind: Kind,
+    /// By how much a step becomes shorter at most, in nanoseconds: the mean over the measured
+    /// steps and the time between them.
+    pub bound_ns: i64,
+    /// The same as a fraction of the step.
+    pub share: f64,
+    /// What shows it, largest first: nanoseconds of a step, and pieces of all measured ones.
+    pub evidence: Vec<Detail>,
+}
+
+/// Below this share of a step nothing is advised.
+const WORTH: f64 = 0.05;
+/// Launching in time costs little; below this share of a step it is not worth a graph.
+const WORTH_A_GRAPH: f64 = 0.10;
+/// No tensor core multiplies faster than this many times 32-bit products on CUDA cores.
+const TENSOR_CORES_AT_MOST: i64 = 16;
+/// What happens less often is no habit of the program.
+const OFTEN: u64 = 3;
+/// Fewer launches are not worth a graph.
+const LAUNCHES: u64 = 50;
+/// How many details are evidence.
+const EVIDENCE: usize = 5;
+
+/// All measured time together.
+pub(crate) struct Facts<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) total: &'a Total,
+    pub(crate) folded: &'a Folded,
+    pub(crate) patterns: &'a Patterns,
+    /// Whether CUDA graphs are captured meanwhile.
+    pub(crate) captures: bool,
+}
+
+impl Facts<'_> {
+    fn sum(&self, is: impl Fn(&Key) -> bool) -> i64 {
+        self.total.sums.iter().filter(|(key, _)| is(key)).map(|(_, sum)| sum.ns).sum()
+    }
+
+    fn pieces(&self, is: impl Fn(&Key) -> bool) -> u64 {
+        self.total.sums.iter().filter(|(key, _)| is(key)).map(|(_, sum)| sum.pieces).sum()
+    }
+
+    fn cause(&self, cause: Cause) -> i64 {
+        self.sum(|(own, _, _)| *own == cause)
+    }
+
+    fn of(&self, limit: Limit) -> i64 {
+        self.sum(|(cause, _, _)| cause.limit() == limit)
+    }
+
+    /// All time in which the GPU did nothing.
+    pub(crate) fn idle(&self) -> i64 {
+        self.sum(|(cause, _, _)| cause.part() == Part::Idle)
+    }
+
+    /// The time lost to waiting for the GPU: in the calls and after them, until the queue is full
+    /// again. Without the calls the host would be earlier by the time that it is blocked, and the
+    /// GPU cannot gain more than it idles.
+    pub(crate) fn lost_to_sync(&self) -> i64 {
+        let direct = self.cause(Cause::BlockingCall);
+        if direct == 0 { 0 } else { (direct + self.total.after_sync_ns).min(self.blocked_or_idle()) }
+    }
+
+    fn blocked_or_idle(&self) -> i64 {
+        self.total.blocked_ns.min(self.idle())
+    }
+
+    /// The time lost because launches are slow.
+    pub(crate) fn lost_to_launches(&self) -> i64 {
+        let late = self.of(Limit::Launch) + self.cause(Cause::BlockingCall);
+        late - self.lost_to_sync().min(late)
+    }
+
+    /// What a step is limited by, and the nanoseconds of each group.
+    pub(crate) fn limits(&self) -> Vec<(Limit, i64)> {
+        const LOST: [Limit; 6] = [
+            Limit::Host,
+            Limit::Input,
+            Limit::Allocation,
+            Limit::Copies,
+            Limit::Communication,
+            Limit::Unknown,
+        ];
+        let mut all: Vec<(Limit, i64)> = LOST.iter().map(|limit| (*limit, self.of(*limit))).collect();
+        all.push((Limit::Sync, self.lost_to_sync()));
+        all.push((Limit::Launch, self.lost_to_launches()));
+        all.push((Limit::Gpu, self.of(Limit::Gpu)));
+        all.retain(|(_, ns)| *ns > 0);
+        all.sort_by_key(|(limit, ns)| (Reverse(*ns), *limit));
+        all
+    }
+
+    /// The details of some keys, largest first.
+    fn evidence(&self, is: impl Fn(&Key) -> bool) -> Vec<Detail> {
+        let mut sums: FxHashMap<(Thing, u32), Sum> = FxHashMap::default();
+        for ((_, thing, by), own) in self.total.sums.iter().filter(|(key, _)| is(key)) {
+            let sum = sums.entry((*thing, *by)).or_default();
+            sum.ns += own.ns;
+            sum.pieces += own.pieces;
+        }
+        let mut sums: Vec<((Thing, u32), Sum)> = sums.into_iter().collect();
+        sums.sort_by_key(|(key, sum)| (Reverse(sum.ns), *key));
+        let detail = |((thing, by), sum): ((Thing, u32), Sum)| Detail {
+            what: self.context.name(thing),
+            by: self.folded.names.get(by as usize).cloned(),
+            ns: sum.ns / self.steps(),
+            pieces: sum.pieces,
+        };
+        sums.into_iter().take(EVIDENCE).map(detail).collect()
+    }
+
+    /// Whether a thing is a kernel, copy or memset that satisfies a condition.
+    fn is_kind(&self, thing: Thing, is: impl Fn(&crate::timeline::Kind) -> bool) -> bool {
+        matches!(thing, Thing::Kind(kind) if is(&self.context.timeline.kinds[kind as usize]))
+    }
+
+    /// How many steps are measured, at least one.
+    fn steps(&self) -> i64 {
+        i64::try_from(self.total.steps.max(1)).unwrap_or(i64::MAX)
+    }
+
+    /// All that is worth it, largest bound first.
+    pub(crate) fn advice(&self) -> Vec<Advice> {
+        let wall = self.total.wall_ns;
+        let steps = self.steps();
+        let mut all: Vec<Advice> = Vec::new();
+        let mut add = |kind: Kind, least: f64, reason: i64, bound: i64, evidence: Vec<Detail>| {
+            let share = bound as f64 / wall.max(1) as f64;
+            if reason as f64 >= least * wall as f64 && share >= WORTH {
+                all.push(Advice { kind, bound_ns: bound / steps, share, evidence });
+            }
+        };
+        let launches = self.lost_to_launches();
+        let between = self.cause(Cause::DependentKernels) + self.cause(Cause::OtherStream);
+        let is_launch = |(cause, _, _): &Key| cause.limit() == Limit::Launch;
+        // A graph of the whole step needs no operators of the host, and cannot wait within it.
+        let operators = self.cause(Cause::HostOperators);
+        let bound = launches + between + operators + self.lost_to_sync();
+        // What is captured runs later, and what is launched a few times is no step to be replayed.
+        if !self.captures && self.patterns.launched >= LAUNCHES {
+            add(Kind::CudaGraphs, WORTH_A_GRAPH, launches, bound, self.evidence(is_launch));
+        }
+
+        let is_sync = |(cause, _, _): &Key| *cause == Cause::BlockingCall;
+        let bound = if self.pieces(is_sync) < OFTEN { 0 } else { self.blocked_or_idle() };
+        add(Kind::BlockingCall, WORTH / 2.0, self.lost_to_sync(), bound, self.evidence(is_sync));
+
+        let is_host = |(cause, _, _): &Key| cause.limit() == Limit::Host;
+        add(Kind::HostCode, WORTH_A_GRAPH, self.sum(is_host), self.sum(is_host), self.evidence(is_host));
+
+        let is_input = |(cause, _, _): &Key| *cause == Cause::Input;
+        // Batches that are prepared ahead lie in pinned memory, and are copied meanwhile.
+        let bound = self.sum(is_input) + self.cause(Cause::HostToDevice);
+        add(Kind::InputPipeline, WORTH, self.sum(is_input), bound, self.evidence(is_input));
+
+        // As with blocking calls: what they take of the host's time, at most what the GPU idles.
+        let is_memory = |(cause, _, _): &Key| *cause == Cause::Allocation;
+        let lost = self.sum(is_memory) + self.total.after_sync_ns;
+        // The allocator of a framework works around these calls within its operators.
+        let bound = self.total.allocated_ns.max(lost) + self.cause(Cause::LaunchOperators);
+        let bound = if self.pieces(is_memory) < OFTEN { 0 } else { bound.min(self.idle()) };
+        add(Kind::Allocations, WORTH / 2.0, self.sum(is_memory), bound, self.evidence(is_memory));
+
+        let crosses = |cause: Cause| matches!(cause, Cause::HostToDevice | Cause::DeviceToHost);
+        let is_pageable = |kind: &crate::timeline::Kind| {
+            kind.memories.is_some_and(|memories| memories.contains(&Memory::Pageable))
+        };
+        let pageable = |key: &Key| crosses(key.0) && self.is_kind(key.1, is_pageable);
+        let other = |key: &Key| crosses(key.0) && !self.is_kind(key.1, is_pageable);
+        let ns = self.sum(pageable);
+        add(Kind::PageableCopies, WORTH, ns, ns + self.cause(Cause::BlockingCall), self.evidence(pageable));
+        let ns = self.sum(other);
+        add(Kind::UnoverlappedCopies, WORTH, ns, ns, self.evidence(other));
+
+        let is_single = |kind: &crate::timeline::Kind| {
+            kind.info.as_ref().is_some_and(|info| {
+                info.precision == Some(Precision::Fp32) && info.tensor_cores == Some(false)
+            })
+        };
+        let single = |key: &Key| key.0 == Cause::CudaCores && self.is_kind(key.1, is_single);
+        let ns = self.sum(single);
+        add(Kind::TensorCores, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(single));
+
+        let is_unfused = |kind: &crate::timeline::Kind| {
+            kind.info.as_ref().is_some_and(|info| info.class != KernelClass::Optimizer)
+        };
+        let unfused = |key: &Key| key.0 == Cause::Optimizer && self.is_kind(key.1, is_unfused);
+        let ns = self.sum(unfused);
+        if ns > self.cause(Cause::Optimizer) - ns {
+            let bound = ns + self.total.optimizer_idle_ns;
+            add(Kind::FusedOptimizer, WORTH, bound, bound, self.evidence(unfused));
+        }
+
+        let patterns = self.patterns;
+        let kinds = |of: &FxHashMap<u32, i64>| self.kinds(of);
+        let ns = patterns.attention_ns;
+        add(Kind::FusedAttention, WORTH, ns, ns, kinds(&patterns.attention));
+        let ns = patterns.chains_ns;
+        add(Kind::FuseElementwise, WORTH, ns, ns, kinds(&patterns.chains));
+
+        let ns = patterns.recomputed_ns;
+        add(Kind::Recomputation, WORTH, ns, ns, kinds(&patterns.recomputed));
+        let ns = patterns.serialized_ns;
+        // Without the waits, what lies between the kernels goes, too.
+        add(Kind::SerializedStreams, WORTH, ns, ns + between.min(ns), Vec::new());
+
+        let is_conversion = |kind: &crate::timeline::Kind| {
+            let name = kind.name.to_ascii_lowercase();
+            kind.cause == Cause::Layout && (name.contains("nchwtonhwc") || name.contains("nhwctonchw"))
+        };
+        let conversion = |key: &Key| self.is_kind(key.1, is_conversion);
+        // Normalization by channels reads memory in the other order, too.
+        let is_norm = |kind: &crate::timeline::Kind| {
+            kind.cause == Cause::Norm
+                && kind.name.contains("batch_norm")
+                && !kind.name.contains("channels_last")
+        };
+        let ns = self.sum(conversion);
+        let bound = ns + self.sum(|key| self.is_kind(key.1, is_norm));
+        add(Kind::ChannelsLast, WORTH, ns, bound, self.evidence(conversion));
+
+        let is_unaligned = |kind: &crate::timeline::Kind| {
+            kind.info.as_ref().is_some_and(|info| {
+                let half = matches!(info.precision, Some(Precision::Fp16 | Precision::Bf16));
+                let narrow = ["align1", "align2"]
+                    .iter()
+                    .any(|narrow| info.base.ends_with(narrow) || info.short.contains(&format!("_{narrow}")));
+                half && narrow && info.class == KernelClass::Matmul
+            })
+        };
+        let unaligned = |key: &Key| self.is_kind(key.1, is_unaligned);
+        let ns = self.sum(unaligned);
+        add(Kind::TilePadding, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(unaligned));
+
+        let is_communication = |(cause, _, _): &Key| *cause == Cause::Communication;
+        let ns = self.sum(is_communication);
+        let (count, sum) = patterns.collectives;
+        let small = count > 0 && sum / count < SMALL_COLLECTIVE_NS;
+        let kind = if small { Kind::SmallBuckets } else { Kind::CommunicationOverlap };
+        add(kind, WORTH, ns, ns, self.evidence(is_communication));
+
+        all.sort_by_key(|advice| (Reverse(advice.bound_ns), advice.kind));
+        all
+    }
+
+    /// Kernels as evidence.
+    fn kinds(&self, of: &FxHashMap<u32, i64>) -> Vec<Detail> {
+        let mut all: Vec<(u32, i64)> = of.iter().map(|(kind, ns)| (*kind, *ns)).collect();
+        all.sort_by_key(|(kind, ns)| (Reverse(*ns), *kind));
+        let detail = |(kind, ns): (u32, i64)| Detail {
+            what: self.context.name(Thing::Kind(kind)),
+            by: None,
+            ns: ns / self.steps(),
+            pieces: 0,
+        };
+        all.into_iter().take(EVIDENCE).map(detail).collect()
+    }
+}
+
+/// A collective that is shorter than this spends most of its time on latency.
+const SMALL_COLLECTIVE_NS: i64 = 50_000;
+
+/// Of a step, what is lost outside the GPU's own work must be more than this to limit it.
+const LOST: f64 = 0.25;
+
+/// What limits steps: the GPU, unless more is lost elsewhere.
+pub(crate) fn limit(limits: &[(Limit, i64)]) -> Limit {
+    let all: i64 = limits.iter().map(|(_, ns)| ns).sum();
+    let lost = limits.iter().filter(|(limit, _)| *limit != Limit::Gpu);
+    let sum: i64 = lost.clone().map(|(_, ns)| ns).sum();
+    match lost.max_by_key(|(limit, ns)| (*ns, Reverse(*limit))) {
+        Some((limit, _)) if sum as f64 > LOST * all as f64 => *limit,
+        _ => Limit::Gpu,
+    }
+}

@@ -1,0 +1,388 @@
+//! What each thread of the host did at any time: calls of the GPU's runtime, and ranges.
+
+use std::sync::Arc;
+
+use flopgap_hint::Hint as _;
+use flopgap_timings::{Blocking, BlockingCalls, PassKind};
+use flopgap_trace::{
+    CorrelationId, Correlations, Names, ProcessId, RangeStyle, Ranges, ReadError, Recording, ThreadId,
+};
+use rustc_hash::FxHashMap;
+
+/// No range, no call.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A call of the GPU's runtime or driver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    /// Its place among [`Host::call_names`].
+    pub(crate) name: u32,
+    /// Its thread's place.
+    pub(crate) thread: u16,
+    pub(crate) blocks: Option<Blocking>,
+}
+
+/// From here on this range is the innermost of its thread.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    start: i64,
+    range: u32,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    /// Its calls that lie in no other, by time; places in [`Host::calls`].
+    calls: Vec<u32>,
+    marks: Vec<Mark>,
+}
+
+/// What a thread did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Activity {
+    /// It was in a call.
+    Call(Call),
+    /// It was in a range, for so long without a call.
+    Range(u32, i64),
+    /// Nothing is recorded, for so long without a call.
+    Nothing(i64),
+}
+
+/// What a range says of the work and the waiting in it, itself or one around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meaning {
+    /// It fetches the next batch.
+    pub(crate) is_input: bool,
+    /// It is an optimizer's pass.
+    pub(crate) is_optimizer: bool,
+    /// It is an operator.
+    pub(crate) is_operator: bool,
+    /// It is within an operator that autograd runs backward and that has no Python of its own.
+    is_backward: bool,
+    /// It computes something forward within such an operator: what was not kept is computed again.
+    pub(crate) is_recomputed: bool,
+}
+
+/// Calls and ranges of all threads.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    pub(crate) calls: Vec<Call>,
+    pub(crate) call_names: Names,
+    launches: Correlations,
+    threads: Vec<Thread>,
+    places: FxHashMap<ThreadId, u16>,
+    pub(crate) ranges: Option<Arc<Ranges>>,
+    meanings: Vec<Meaning>,
+    /// Of each range, the outermost operator around it, or else the innermost range.
+    responsible: Vec<u32>,
+    has_calls: bool,
+}
+
+/// A call while it is collected.
+struct Collected {
+    call: Call,
+    process: ProcessId,
+    correlation: Option<CorrelationId>,
+}
+
+impl Host {
+    pub(crate) fn read(trace: &dyn Recording) -> Result<Host, ReadError> {
+        let mut host = Host::default();
+        host.read_calls(trace)?;
+        match trace.ranges() {
+            Ok(ranges) => host.add_ranges(ranges),
+            Err(error) if error.is_absence() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(host)
+    }
+
+    fn read_calls(&mut self, trace: &dyn Recording) -> Result<(), ReadError> {
+        let blocking = BlockingCalls::read(trace)?;
+        let mut collected: Vec<Collected> = Vec::new();
+        let read = trace.each_call(&|_| true, &mut |call| {
+            let Some(thread) = self.thread(call.thread) else { return };
+            let name = u32::try_from(self.call_names.intern(call.name).index()).unwrap_or(NONE);
+            let blocks = blocking.blocks(call);
+            let end = call.end.max(call.start);
+            collected.push(Collected {
+                call: Call { start: call.start, end, name, thread, blocks },
+                process: call.thread.process(),
+                correlation: call.correlation,
+            });
+        });
+        match read {
+            Ok(()) => {}
+            Err(error) if error.is_absence() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        self.has_calls = !collected.is_empty();
+        collected.sort_by_key(|it| (it.call.thread, it.call.start, std::cmp::Reverse(it.call.end)));
+        self.calls.reserve_exact(collected.len());
+        let mut until = (0, i64::MIN);
+        for (at, Collected { call, process, correlation }) in (0_u32..).zip(collected) {
+            // Calls by the driver lie in the runtime's.
+            if until.0 != call.thread || call.start >= until.1 {
+                until = (call.thread, call.end);
+                self.threads[usize::from(call.thread)].calls.push(at);
+                if let Some(correlation) = correlation {
+                    self.launches.insert(process, correlation, at);
+                }
+            } else if let Some(correlation) = correlation
+                && self.launches.get(Some(process), correlation).is_none()
+            {
+                self.launches.insert(process, correlation, at);
+            }
+            self.calls.push(call);
+        }
+        Ok(())
+    }
+
+    /// The place of a thread; none beyond the 65,536th.
+    fn thread(&mut self, id: ThreadId) -> Option<u16> {
+        if let Some(known) = self.places.get(&id) {
+            return Some(*known);
+        }
+        let place = u16::try_from(self.threads.len()).ok()?;
+        self.threads.push(Thread::default());
+        self.places.insert(id, place);
+        Some(place)
+    }
+
+    /// The place of a thread that calls or has ranges.
+    pub(crate) fn place(&self, id: ThreadId) -> Option<u16> {
+        self.places.get(&id).copied()
+    }
+
+    fn add_ranges(&mut self, ranges: Arc<Ranges>) {
+        let kinds: Vec<Said> = ranges.names.iter().map(|(_, name)| Said::by(&name.text)).collect();
+        self.meanings = vec![Meaning::default(); ranges.ranges.len()];
+        self.responsible = vec![NONE; ranges.ranges.len()];
+        let mut by_thread: FxHashMap<u16, Vec<u32>> = FxHashMap::default();
+        for (at, range) in (0_u32..).zip(&ranges.ranges) {
+            if !range.crosses_threads && range.end.is_none_or(|end| end > range.start) {
+                if let Some(thread) = self.thread(range.thread) {
+                    by_thread.entry(thread).or_default().push(at);
+                }
+            }
+        }
+        let end_of = |at: u32| ranges.ranges[at as usize].end.unwrap_or(i64::MAX);
+        for (thread, mut own) in by_thread {
+            own.sort_by_key(|at| {
+                let range = &ranges.ranges[*at as usize];
+                // A pass that operators make is around those that begin with it.
+                let derived = range.style != RangeStyle::Derived;
+                (range.start, std::cmp::Reverse(end_of(*at)), derived, *at)
+            });
+            let mut open: Vec<u32> = Vec::new();
+            let marks = &mut self.threads[usize::from(thread)].marks;
+            for at in own {
+                let range = &ranges.ranges[at as usize];
+                close(&mut open, marks, range.start, end_of);
+                let outer = open.last().copied();
+                let said = kinds[range.name.index()];
+                let around = outer.map_or(Meaning::default(), |outer| self.meanings[outer as usize]);
+                let is_operator = range.style == RangeStyle::Operator;
+                self.meanings[at as usize] = Meaning {
+                    is_input: around.is_input || said.input,
+                    is_optimizer: around.is_optimizer || (said.optimizer && !is_operator),
+                    is_operator,
+                    is_backward: around.is_backward || said.backward,
+                    is_recomputed: around.is_recomputed || (around.is_backward && said.forward),
+                };
+                self.responsible[at as usize] = match outer {
+                    Some(outer) if is_operator && self.meanings[outer as usize].is_operator => {
+                        self.responsible[outer as usize]
+                    }
+                    _ => at,
+                };
+                mark(marks, range.start, at);
+                open.push(at);
+            }
+            close(&mut open, marks, i64::MAX, end_of);
+        }
+        self.ranges = Some(ranges);
+    }
+
+    /// Whether a call of a name with this end begins within an interval.
+    pub(crate) fn calls_within(&self, end_of_name: &str, start: i64, end: i64) -> bool {
+        let wanted = |call: &Call| {
+            let name = self.call_names.text(flopgap_trace::Name::at(call.name as usize));
+            (start..end).contains(&call.start) && without_version(name).ends_with(end_of_name)
+        };
+        self.calls.iter().any(wanted)
+    }
+
+    /// Whether anything of the host is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.has_calls || self.ranges.is_some()
+    }
+
+    /// The call that launched a piece of work.
+    pub(crate) fn launch(&self, process: Option<ProcessId>, correlation: Option<CorrelationId>) -> u32 {
+        correlation.and_then(|correlation| self.launches.get(process, correlation)).unwrap_or(NONE)
+    }
+
+    pub(crate) fn meaning(&self, range: u32) -> Meaning {
+        self.meanings.get(range as usize).copied().unwrap_or_default()
+    }
+
+    /// The outermost operator around a range and itself, or else the innermost range.
+    pub(crate) fn responsible(&self, range: u32) -> u32 {
+        self.responsible.get(range as usize).copied().unwrap_or(NONE)
+    }
+
+    /// The innermost range around a call: on its thread, or where that has none, on the main one.
+    pub(crate) fn range_of(&self, call: u32, main: Option<u16>) -> u32 {
+        let Some(call) = self.calls.get(call as usize) else { return NONE };
+        let own = self.range_at(call.thread, call.start);
+        match main.filter(|main| own == NONE && *main != call.thread) {
+            Some(main) => self.range_at(main, call.start),
+            None => own,
+        }
+    }
+
+    /// The innermost range of a thread at a time.
+    pub(crate) fn range_at(&self, thread: u16, time: i64) -> u32 {
+        let marks = &self.threads[usize::from(thread)].marks;
+        let next = marks.partition_point(|mark| mark.start <= time);
+        next.checked_sub(1).map_or(NONE, |at| marks[at].range)
+    }
+
+    /// For how long a thread was in calls that block it by some means within an interval.
+    pub(crate) fn blocked(&self, thread: u16, start: i64, end: i64, by: impl Fn(Blocking) -> bool) -> i64 {
+        let own = &self.threads[usize::from(thread)].calls;
+        let first = own.partition_point(|at| self.calls[*at as usize].end <= start);
+        let calls = own[first..].iter().map(|at| self.calls[*at as usize]);
+        let calls = calls.take_while(|call| call.start < end);
+        let blocking = calls.filter(|call| call.blocks.is_some_and(&by));
+        blocking.map(|call| call.end.min(end) - call.start.max(start)).sum()
+    }
+
+    /// What a thread did between two times, in pieces without a gap.
+    pub(crate) fn pieces(
+        &self,
+        thread: u16,
+        start: i64,
+        end: i64,
+        mut visit: impl FnMut(i64, i64, Activity),
+    ) {
+        let own = &self.threads[usize::from(thread)];
+        let call = |at: usize| own.calls.get(at).map(|at| self.calls[*at as usize]);
+        let mut next = own.calls.partition_point(|at| self.calls[*at as usize].end <= start);
+        let mut at = start;
+        let mut mark = None;
+        while at < end {
+            let coming = call(next);
+            if let Some(coming) = coming.filter(|coming| coming.start <= at) {
+                let until = coming.end.min(end);
+                visit(at, until, Activity::Call(coming));
+                at = until;
+                next += 1;
+                continue;
+            }
+            let before = next.checked_sub(1).and_then(call).map_or(i64::MIN, |call| call.end);
+            let after = coming.map_or(i64::MAX, |call| call.start);
+            let quiet = after.saturating_sub(before);
+            let until = after.min(end);
+            let mark = mark.get_or_insert_with(|| own.marks.partition_point(|mark| mark.start <= at));
+            while at < until {
+                while own.marks.get(*mark).is_some_and(|mark| mark.start <= at) {
+                    *mark += 1;
+                }
+                let range = mark.checked_sub(1).map_or(NONE, |at| own.marks[at].range);
+                let piece_end = own.marks.get(*mark).map_or(until, |mark| mark.start.min(until));
+                let activity =
+                    if range == NONE { Activity::Nothing(quiet) } else { Activity::Range(range, quiet) };
+                visit(at, piece_end, activity);
+                at = piece_end;
+            }
+        }
+    }
+}
+
+/// Closes what ends until a time, from the innermost on; what remains is the innermost then.
+fn close(open: &mut Vec<u32>, marks: &mut Vec<Mark>, time: i64, end_of: impl Fn(u32) -> i64) {
+    while let Some(end) = open.iter().map(|at| end_of(*at)).min().filter(|end| *end <= time) {
+        open.retain(|at| end_of(*at) > end);
+        if end < i64::MAX {
+            mark(marks, end, open.last().copied().unwrap_or(NONE));
+        }
+    }
+}
+
+/// From a time on, a range is the innermost.
+fn mark(marks: &mut Vec<Mark>, start: i64, range: u32) {
+    match marks.last_mut() {
+        Some(last) if last.start == start => last.range = range,
+        _ => marks.push(Mark { start, range }),
+    }
+}
+
+/// The name of a call without the version that some profilers append.
+pub(crate) fn without_version(name: &str) -> &str {
+    match name.rsplit_once("_v") {
+        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
+/// What a name says.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    input: bool,
+    optimizer: bool,
+    backward: bool,
+    forward: bool,
+}
+
+impl Said {
+    fn by(name: &str) -> Said {
+        // Operators that only forward passes call: their gradients have formulas of their own.
+        const FORWARD: [&str; 12] = [
+            "aten::linear",
+            "aten::conv1d",
+            "aten::conv2d",
+            "aten::conv3d",
+            "aten::layer_norm",
+            "aten::rms_norm",
+            "aten::batch_norm",
+            "aten::group_norm",
+            "aten::scaled_dot_product_attention",
+            "aten::embedding",
+            "aten::gelu",
+            "aten::silu",
+        ];
+        // Nodes of autograd's own end in a digit; those with Python of a user's may call anything.
+        let node = name.strip_prefix("autograd::engine::evaluate_function: ");
+        let backward = node.is_some_and(|node| {
+            node.ends_with(|last: char| last.is_ascii_digit())
+                || node.starts_with("CheckpointFunctionBackward")
+        });
+        Said {
+            input: is_input(name),
+            optimizer: PassKind::of(name) == Some(PassKind::Optimizer),
+            backward,
+            forward: FORWARD.contains(&name),
+        }
+    }
+}
+
+/// Whether a range of this name fetches the next batch: PyTorch's loader, or what users call it.
+fn is_input(name: &str) -> bool {
+    const INPUT: [&str; 9] = [
+        "dataloader",
+        "nextbatch",
+        "getbatch",
+        "loadbatch",
+        "fetchbatch",
+        "dataloading",
+        "loaddata",
+        "datawait",
+        "fetchdata",
+    ];
+    let plain = name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase() as char);
+    let plain: String = plain.take(96).collect();
+    INPUT.iter().any(|known| plain.contains(known))
+}

@@ -1,0 +1,163 @@
+//! Why a GPU did nothing: from what ended the gap, its launch, and what the host did until then.
+
+use flopgap_timings::Blocking;
+
+use crate::cause::Cause;
+use crate::host::{Activity, Host, NONE};
+use crate::sweep::Idle;
+
+/// Launched in time, work that depends on what just ended begins within this time, in nanoseconds.
+pub(crate) const DEPENDENT_NS: i64 = 10_000;
+/// After the call that launches it returned, work begins on an idle GPU within this time.
+const LATENCY_NS: i64 = 20_000;
+/// A host that launches as fast as it can makes a call within this time; without any for longer,
+/// it does something else.
+pub(crate) const PACE_NS: i64 = 250_000;
+
+/// What the host did while a GPU did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum What {
+    Nothing,
+    /// A place among [`Host::call_names`].
+    Call(u32),
+    /// A range.
+    Range(u32),
+}
+
+/// A piece of a gap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) cause: Cause,
+    pub(crate) what: What,
+    /// The innermost range around it.
+    pub(crate) range: u32,
+}
+
+/// Explains gaps.
+pub(crate) struct Explain<'a> {
+    pub(crate) host: &'a Host,
+    /// The thread whose steps these are: what it did counts where the launching thread did nothing.
+    pub(crate) main: Option<u16>,
+}
+
+impl Explain<'_> {
+    /// Visits the pieces of a gap, which add up to it. Says whether the work that ends it was
+    /// launched late.
+    pub(crate) fn idle(&self, idle: &Idle<'_>, mut visit: impl FnMut(Piece)) -> bool {
+        let Idle { start, end, before, after } = *idle;
+        let whole = |cause| Piece { start, end, cause, what: What::Nothing, range: NONE };
+        if !self.host.is_recorded() {
+            visit(whole(Cause::NothingRecorded));
+            return false;
+        }
+        let Some(after) = after else {
+            self.late(start, end, self.main, &mut visit);
+            return true;
+        };
+        if after.call == NONE {
+            visit(whole(Cause::NoLaunchRecord));
+            return false;
+        }
+        if let Some(before) = before.filter(|before| before.call == after.call) {
+            let is_graph = self.host.call_names.text(name_of(self.host, before.call)).contains("Graph");
+            visit(whole(if is_graph { Cause::GraphNodes } else { Cause::DependentKernels }));
+            return false;
+        }
+        let call = self.host.calls[after.call as usize];
+        if after.start < call.start {
+            visit(whole(Cause::Clocks));
+            return false;
+        }
+        let launched = call.start.clamp(start, end);
+        let returned = call.end.clamp(start, end);
+        self.late(start, launched, Some(call.thread), &mut visit);
+        let range = self.host.range_of(after.call, self.main);
+        let rest = |start, end, cause| Piece { start, end, cause, what: What::Call(call.name), range };
+        if launched < returned {
+            // A copy that blocks is part of what it does to the host.
+            visit(rest(launched, returned, Cause::LaunchCalls));
+        }
+        if returned < end {
+            let waited = end - returned;
+            let cause = if call.end > start {
+                if waited <= LATENCY_NS { Cause::LaunchLatency } else { Cause::LaunchedInTime }
+            } else if waited > DEPENDENT_NS {
+                Cause::LaunchedInTime
+            } else if before.is_some_and(|before| before.stream != after.stream) {
+                Cause::OtherStream
+            } else {
+                Cause::DependentKernels
+            };
+            visit(rest(returned, end, cause));
+        }
+        call.start > start
+    }
+
+    /// What the host did instead of launching.
+    fn late(&self, start: i64, end: i64, thread: Option<u16>, visit: &mut impl FnMut(Piece)) {
+        if start >= end {
+            return;
+        }
+        let mut pieces: Vec<(i64, i64, Activity, u16)> = Vec::new();
+        let own = thread.or(self.main);
+        if let Some(own) = own {
+            self.host.pieces(own, start, end, |start, end, activity| {
+                let main = self.main.filter(|main| *main != own && matches!(activity, Activity::Nothing(_)));
+                if let Some(main) = main {
+                    self.host.pieces(main, start, end, |start, end, activity| {
+                        pieces.push((start, end, activity, main));
+                    });
+                } else {
+                    pieces.push((start, end, activity, own));
+                }
+            });
+        } else {
+            pieces.push((start, end, Activity::Nothing(i64::MAX), 0));
+        }
+        // The call that it waits in since before the GPU became idle.
+        let waited = pieces.first().and_then(|(_, _, activity, thread)| match activity {
+            Activity::Call(call) if call.start < start && call.blocks.is_some() => Some((*call, *thread)),
+            _ => None,
+        });
+        let waited = waited.map(|(call, thread)| {
+            let is_memory = call.blocks == Some(Blocking::Memory);
+            let cause = if is_memory { Cause::Allocation } else { Cause::BlockingCall };
+            (cause, What::Call(call.name), self.host.range_at(thread, call.start))
+        });
+        for (start, end, activity, thread) in pieces {
+            let refill = |cause, what, range| waited.unwrap_or((cause, what, range));
+            let (cause, what, range) = match activity {
+                Activity::Call(call) => {
+                    let range = self.host.range_at(thread, call.start);
+                    let is_input = self.host.meaning(range).is_input;
+                    match call.blocks {
+                        _ if is_input => (Cause::Input, What::Range(range), range),
+                        Some(Blocking::Memory) => (Cause::Allocation, What::Call(call.name), range),
+                        Some(_) => (Cause::BlockingCall, What::Call(call.name), range),
+                        None => refill(Cause::LaunchCalls, What::Call(call.name), range),
+                    }
+                }
+                Activity::Range(range, quiet) => {
+                    let meaning = self.host.meaning(range);
+                    let what = What::Range(range);
+                    match (meaning.is_operator, quiet > PACE_NS) {
+                        _ if meaning.is_input => (Cause::Input, what, range),
+                        (true, true) => (Cause::HostOperators, what, range),
+                        (false, true) => (Cause::HostCode, what, range),
+                        (true, false) => refill(Cause::LaunchOperators, what, range),
+                        (false, false) => refill(Cause::LaunchCode, what, range),
+                    }
+                }
+                Activity::Nothing(quiet) if quiet > PACE_NS => (Cause::Outside, What::Nothing, NONE),
+                Activity::Nothing(_) => refill(Cause::LaunchCode, What::Nothing, NONE),
+            };
+            visit(Piece { start, end, cause, what, range });
+        }
+    }
+}
+
+fn name_of(host: &Host, call: u32) -> flopgap_trace::Name {
+    flopgap_trace::Name::at(host.calls[call as usize].name as usize)
+}

@@ -1,0 +1,185 @@
+#![doc = include_str!("../README.md")]
+
+mod advice;
+mod cause;
+mod error;
+mod host;
+mod late;
+mod partition;
+mod patterns;
+mod steps;
+mod sweep;
+mod timeline;
+
+use std::collections::BTreeMap;
+
+use flopgap_timings::Gpus;
+pub use flopgap_timings::{Place, Ranges};
+use flopgap_trace::{Recording, ThreadId};
+use serde::{Deserialize, Serialize};
+
+pub use advice::{Advice, Kind};
+pub use cause::{Cause, Limit, Part};
+pub use error::Error;
+pub use partition::{Detail, Share, Step};
+pub use steps::{Clock, FoundBy};
+
+use advice::Facts;
+use host::Host;
+use partition::{Context, Folded, Total};
+use patterns::Patterns;
+use steps::{HostStep, Steps};
+use timeline::Timeline;
+
+/// The version of what serde writes of a [`Gap`].
+pub const VERSION: u32 = 1;
+
+/// What to take apart.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The ranges that are steps.
+    pub steps: Ranges,
+}
+
+impl Default for Options {
+    /// What a trace marks as its steps, or else what can be found.
+    fn default() -> Options {
+        Options { steps: Ranges::Steps }
+    }
+}
+
+/// A trace taken apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The version of this form: [`VERSION`].
+    pub version: u32,
+    /// What limits the measured steps.
+    pub limit: Limit,
+    /// How the steps were found.
+    pub found_by: FoundBy,
+    /// The folded name of the steps.
+    pub step: String,
+    /// What the GPUs are called.
+    pub gpus: Vec<String>,
+    /// Whether CUDA graphs are captured in the measured time: what is captured runs later.
+    pub captures: bool,
+    /// How many steps are measured: those that do not warm up, on each GPU.
+    pub measured: u64,
+    /// On how many GPUs of processes.
+    pub places: u64,
+    /// The pauses between measured steps that are left out: far longer than a step.
+    pub pauses: Pauses,
+    /// The mean length of a measured step with the time until the next, in nanoseconds.
+    pub step_ns: i64,
+    /// How the measured time divides by what would have to change.
+    pub limits: Vec<Group>,
+    /// The measured time by cause, with details.
+    pub parts: Vec<Share>,
+    /// What to change, largest bound first.
+    pub advice: Vec<Advice>,
+    /// Each step on each GPU.
+    pub steps: Vec<Step>,
+    /// The time between steps, and after the last.
+    pub between: Vec<Step>,
+}
+
+/// Time between steps that is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// How many.
+    pub count: u64,
+    /// How long, together.
+    pub ns: i64,
+}
+
+/// The nanoseconds of a group of causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// The group.
+    pub limit: Limit,
+    /// The sum over all measured steps and the time between them.
+    pub ns: i64,
+}
+
+/// Takes the steps of a trace apart, each on each GPU.
+///
+/// # Errors
+/// An absence when the trace has no GPU work; what keeps it from being read.
+pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
+    let host = Host::read(trace)?;
+    let timeline = Timeline::read(trace, &host)?;
+    let found = Steps::read(trace, &options.steps, &host, &timeline.lanes)?;
+    let processes = timeline.lanes.iter().map(|lane| lane.process);
+    let gpus = Gpus::read(trace)?.with_processes(processes);
+    let context = Context { timeline: &timeline, host: &host };
+    let mut folded = Folded::new();
+    let (mut total, mut patterns) = (Total::default(), Patterns::default());
+    let (mut steps, mut between) = (Vec::new(), Vec::new());
+    let (mut places, mut pauses) = (0, Pauses::default());
+    for lane in &timeline.lanes {
+        let whole = whole(lane);
+        let mut threads: BTreeMap<Option<ThreadId>, Vec<&HostStep>> = BTreeMap::new();
+        let own = found
+            .steps
+            .iter()
+            .filter(|step| lane.process.is_none() || step.process.is_none() || step.process == lane.process);
+        for step in own.chain(whole.iter().filter(|_| found.found == FoundBy::None)) {
+            let list = threads.entry(step.thread).or_default();
+            // Steps of one thread that overlap cannot both be all of its time.
+            if list.last().is_none_or(|last| last.end <= step.start) {
+                list.push(step);
+            }
+        }
+        for list in threads.values() {
+            let place = gpus.place(lane.process, lane.device);
+            let apart = context.apart(lane, place, list, &mut folded);
+            let measured = apart.steps.iter().chain(&apart.between).filter(|step| !step.warm_up);
+            let mut measured: Vec<(i64, i64)> =
+                measured.map(|step| (step.start_ns, step.start_ns + step.wall_ns)).collect();
+            measured.sort_unstable();
+            patterns.add(&timeline, &host, lane, &measured);
+            places += u64::from(apart.total.steps > 0);
+            pauses.count += apart.pauses.count;
+            pauses.ns += apart.pauses.ns;
+            total.add(apart.total);
+            steps.extend(apart.steps);
+            between.extend(apart.between);
+        }
+    }
+    let captures = captures(&host, &steps, &between);
+    let facts = Facts { context: &context, total: &total, folded: &folded, patterns: &patterns, captures };
+    let limits = facts.limits();
+    Ok(Gap {
+        version: VERSION,
+        limit: advice::limit(&limits),
+        found_by: found.found,
+        step: found.name,
+        gpus: trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect(),
+        captures,
+        measured: total.steps,
+        places,
+        pauses,
+        step_ns: total.wall_ns / i64::try_from(total.steps.max(1)).unwrap_or(i64::MAX),
+        advice: facts.advice(),
+        parts: context.details(&total.sums, &folded),
+        limits: limits.into_iter().map(|(limit, ns)| Group { limit, ns }).collect(),
+        steps,
+        between,
+    })
+}
+
+/// Whether a graph is captured in the measured time.
+fn captures(host: &Host, steps: &[Step], between: &[Step]) -> bool {
+    let measured = steps.iter().chain(between).filter(|step| !step.warm_up);
+    let start = measured.clone().map(|step| step.start_ns).min();
+    let end = measured.map(|step| step.start_ns + step.wall_ns).max();
+    start.zip(end).is_some_and(|(start, end)| host.calls_within("StreamBeginCapture", start, end))
+}
+
+/// All work of a lane as one step.
+fn whole(lane: &timeline::Lane) -> Option<HostStep> {
+    let start = lane.operations.iter().map(|op| op.start).min()?;
+    let end = lane.operations.iter().map(|op| op.end).max()?;
+    let name = "recording".to_owned();
+    Some(HostStep { name, process: lane.process, thread: None, start, end, warm_up: false })
+}

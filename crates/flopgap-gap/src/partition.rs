@@ -1,0 +1,376 @@
+//! Steps taken apart.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use flopgap_timings::{Blocking, fold_range};
+use flopgap_trace::{GpuId, Name};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{Cause, Limit, Part};
+use crate::host::{Host, NONE, without_version};
+use crate::late::{Explain, What};
+use crate::steps::{HostStep, Window, windows};
+use crate::sweep::{Found, sweep};
+use crate::timeline::{Lane, Timeline};
+use crate::{Clock, Pauses, Place};
+
+/// A step of one process on one GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// As it is marked; `after NAME` for the time until the next.
+    pub name: String,
+    /// The rank of the process in its job, where the recording says it.
+    pub rank: Option<u64>,
+    /// The process id, where the recording says it.
+    pub process: Option<i64>,
+    /// The GPU as the machine numbers it, or where that is not recorded, as its process does.
+    pub gpu: Option<GpuId>,
+    /// When it began, in nanoseconds since the recording began.
+    pub start_ns: i64,
+    /// How long it lasted: the sum of its parts.
+    pub wall_ns: i64,
+    /// By which clock it begins and ends.
+    pub clock: Clock,
+    /// Whether it is left out of sums, as warm-up.
+    pub warm_up: bool,
+    /// Its parts by cause, none of them 0.
+    pub parts: Vec<Share>,
+}
+
+/// A part of a step, or of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Busy, exposed or idle.
+    pub part: Part,
+    /// On what.
+    pub cause: Cause,
+    /// The group of the cause.
+    pub limit: Limit,
+    /// Nanoseconds.
+    pub ns: i64,
+    /// In how many pieces.
+    pub pieces: u64,
+    /// What it consists of, largest first; only in sums.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<Detail>,
+}
+
+/// What a part consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
+    /// The kernel, copy or call; absent where none was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<String>,
+    /// The operator, module or range around its launch, with numbers folded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Nanoseconds.
+    pub ns: i64,
+    /// In how many pieces.
+    pub pieces: u64,
+}
+
+/// Of the time in which a GPU did nothing, what is of interest beside its cause: nanoseconds, or
+/// whether a piece counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Late {
+    /// Launched late at the host's own pace, before the queue was full again after a call that
+    /// blocked.
+    after_sync: i64,
+    /// Within an optimizer's range.
+    optimizer: i64,
+}
+
+/// What a detail is about, while sums are collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Thing {
+    Kind(u32),
+    Host(What),
+}
+
+/// A part while it is collected: the cause, the thing, and the folded name of the range around it.
+pub(crate) type Key = (Cause, Thing, u32);
+
+/// Nanoseconds and pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) ns: i64,
+    pub(crate) pieces: u64,
+}
+
+/// The measured windows of one lane together.
+#[derive(Debug, Default)]
+pub(crate) struct Total {
+    pub(crate) sums: FxHashMap<Key, Sum>,
+    pub(crate) wall_ns: i64,
+    pub(crate) steps: u64,
+    /// Of the time launched late at the host's own pace, what follows a blocking call before the
+    /// queue was full again.
+    pub(crate) after_sync_ns: i64,
+    /// For how long threads that launch were in calls that wait for the GPU.
+    pub(crate) blocked_ns: i64,
+    /// For how long they allocated and freed memory.
+    pub(crate) allocated_ns: i64,
+    /// In which the GPU did nothing while an optimizer's range was launched late.
+    pub(crate) optimizer_idle_ns: i64,
+}
+
+impl Total {
+    pub(crate) fn add(&mut self, other: Total) {
+        for (key, sum) in other.sums {
+            let all = self.sums.entry(key).or_default();
+            all.ns += sum.ns;
+            all.pieces += sum.pieces;
+        }
+        self.wall_ns += other.wall_ns;
+        self.steps += other.steps;
+        self.after_sync_ns += other.after_sync_ns;
+        self.blocked_ns += other.blocked_ns;
+        self.allocated_ns += other.allocated_ns;
+        self.optimizer_idle_ns += other.optimizer_idle_ns;
+    }
+}
+
+/// Names of ranges with their numbers folded.
+pub(crate) struct Folded {
+    places: FxHashMap<Name, u32>,
+    known: FxHashMap<String, u32>,
+    pub(crate) names: Vec<String>,
+}
+
+impl Folded {
+    pub(crate) fn new() -> Folded {
+        Folded { places: FxHashMap::default(), known: FxHashMap::default(), names: Vec::new() }
+    }
+
+    /// The place of a range's folded name.
+    fn of(&mut self, host: &Host, range: u32) -> u32 {
+        let Some(ranges) = host.ranges.as_ref().filter(|_| range != NONE) else { return NONE };
+        let name = ranges.ranges[range as usize].name;
+        if let Some(place) = self.places.get(&name) {
+            return *place;
+        }
+        let folded = fold_range(&ranges.names.get(name).text);
+        let next = u32::try_from(self.names.len()).unwrap_or(NONE);
+        let place = *self.known.entry(folded.clone()).or_insert(next);
+        if place == next {
+            self.names.push(folded);
+        }
+        self.places.insert(name, place);
+        place
+    }
+}
+
+/// All steps of a process taken apart on one GPU.
+pub(crate) struct Apart {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) between: Vec<Step>,
+    pub(crate) total: Total,
+    pub(crate) pauses: Pauses,
+}
+
+/// What steps are taken apart with.
+pub(crate) struct Context<'a> {
+    pub(crate) timeline: &'a Timeline,
+    pub(crate) host: &'a Host,
+}
+
+impl Context<'_> {
+    /// Takes the steps of one thread apart on one GPU.
+    pub(crate) fn apart(&self, lane: &Lane, place: Place, steps: &[&HostStep], folded: &mut Folded) -> Apart {
+        let (clock, windows) = windows(steps, self.host, lane);
+        let mut sums: Vec<FxHashMap<Key, Sum>> = vec![FxHashMap::default(); windows.len()];
+        let mut late = vec![Late::default(); windows.len()];
+        self.sum(lane, steps, &windows, &mut sums, &mut late, folded);
+        let mut apart = Apart {
+            steps: Vec::new(),
+            between: Vec::new(),
+            total: Total::default(),
+            pauses: Pauses::default(),
+        };
+        let launching = self.launching(lane);
+        for (at, window) in windows.iter().enumerate() {
+            let wall_ns = window.end - window.start;
+            if !window.warm_up {
+                let total = &mut apart.total;
+                total.wall_ns += wall_ns;
+                total.steps += u64::from(window.step.is_some());
+                total.after_sync_ns += late[at].after_sync;
+                total.optimizer_idle_ns += late[at].optimizer;
+                let blocked = |by: fn(Blocking) -> bool| {
+                    let own = launching
+                        .iter()
+                        .map(|thread| self.host.blocked(*thread, window.start, window.end, by));
+                    own.sum::<i64>().min(wall_ns)
+                };
+                total.blocked_ns += blocked(|by| by != Blocking::Memory);
+                total.allocated_ns += blocked(|by| by == Blocking::Memory);
+                for (key, sum) in &sums[at] {
+                    let all = total.sums.entry(*key).or_default();
+                    all.ns += sum.ns;
+                    all.pieces += sum.pieces;
+                }
+            }
+            // Beside steps that are measured, only a pause is left out.
+            let beside =
+                |at: Option<usize>| at.and_then(|at| windows.get(at)).is_none_or(|window| !window.warm_up);
+            if window.step.is_none() && window.warm_up && beside(at.checked_sub(1)) && beside(Some(at + 1)) {
+                apart.pauses.count += 1;
+                apart.pauses.ns += wall_ns;
+            }
+            let name = |step: usize| steps[step].name.clone();
+            let (name, list) = match window.step {
+                Some(step) => (name(step), &mut apart.steps),
+                None => {
+                    let before = steps.iter().rposition(|step| step.end <= window.start);
+                    let before = before.map_or("steps".to_owned(), name);
+                    (format!("after {before}"), &mut apart.between)
+                }
+            };
+            list.push(Step {
+                name,
+                rank: place.rank,
+                process: place.process,
+                gpu: place.gpu,
+                start_ns: window.start,
+                wall_ns,
+                clock,
+                warm_up: window.warm_up,
+                parts: shares(&sums[at], |_| Vec::new()),
+            });
+        }
+        apart
+    }
+
+    /// The threads that launched work of a lane.
+    fn launching(&self, lane: &Lane) -> Vec<u16> {
+        let mut is_one = Vec::new();
+        for op in lane.operations.iter().filter(|op| op.call != NONE) {
+            let thread = usize::from(self.host.calls[op.call as usize].thread);
+            if is_one.len() <= thread {
+                is_one.resize(thread + 1, false);
+            }
+            is_one[thread] = true;
+        }
+        (0_u16..).zip(is_one).filter(|(_, is)| *is).map(|(thread, _)| thread).collect()
+    }
+
+    fn sum(
+        &self,
+        lane: &Lane,
+        steps: &[&HostStep],
+        windows: &[Window],
+        sums: &mut [FxHashMap<Key, Sum>],
+        late: &mut [Late],
+        folded: &mut Folded,
+    ) {
+        let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return };
+        let main = steps.iter().find_map(|step| self.host.place(step.thread?));
+        let explain = Explain { host: self.host, main };
+        let mut at = 0;
+        let mut add = |start: i64, end: i64, key: Key, own: Late| {
+            while windows.get(at).is_some_and(|window| window.end <= start) {
+                at += 1;
+            }
+            let within = windows[at..].iter().enumerate().take_while(|(_, window)| window.start < end);
+            for (next, window) in within {
+                let ns = end.min(window.end) - start.max(window.start);
+                if ns > 0 {
+                    let sum = sums[at + next].entry(key).or_default();
+                    sum.ns += ns;
+                    sum.pieces += 1;
+                    late[at + next].after_sync += ns * own.after_sync;
+                    late[at + next].optimizer += ns * own.optimizer;
+                }
+            }
+        };
+        // Whether the host has not been ahead of the GPU since it waited for it.
+        let mut behind = false;
+        sweep(self.timeline, &lane.operations, (first.start, last.end), |found| match found {
+            Found::Followed => behind = false,
+            Found::Ran(start, end, op) => {
+                let kind = self.timeline.kind(op);
+                let range = self.host.range_of(op.call, main);
+                let is_optimizer = kind.rank() == 0 && self.host.meaning(range).is_optimizer;
+                let cause = if is_optimizer { Cause::Optimizer } else { kind.cause };
+                let by = folded.of(self.host, self.host.responsible(range));
+                add(start, end, (cause, Thing::Kind(op.kind), by), Late::default());
+            }
+            Found::Idle(idle) => {
+                let mut waited = false;
+                let is_late = explain.idle(&idle, |piece| {
+                    waited |= matches!(piece.cause, Cause::BlockingCall | Cause::Allocation);
+                    let own = Late {
+                        after_sync: i64::from(behind && piece.cause.limit() == Limit::Launch),
+                        optimizer: i64::from(self.host.meaning(piece.range).is_optimizer),
+                    };
+                    let range = match piece.what {
+                        What::Range(range) => range,
+                        _ => self.host.responsible(piece.range),
+                    };
+                    let by = folded.of(self.host, range);
+                    let what = match piece.what {
+                        What::Range(_) => What::Nothing,
+                        other => other,
+                    };
+                    add(piece.start, piece.end, (piece.cause, Thing::Host(what), by), own);
+                });
+                behind = waited || (behind && is_late);
+            }
+        });
+    }
+
+    /// What a detail is called.
+    pub(crate) fn name(&self, thing: Thing) -> Option<String> {
+        match thing {
+            Thing::Kind(kind) => Some(self.timeline.kinds[kind as usize].name.to_string()),
+            Thing::Host(What::Call(name)) => {
+                Some(without_version(self.host.call_names.text(Name::at(name as usize))).to_owned())
+            }
+            Thing::Host(_) => None,
+        }
+    }
+
+    /// The parts of a total with their details.
+    pub(crate) fn details(&self, sums: &FxHashMap<Key, Sum>, folded: &Folded) -> Vec<Share> {
+        shares(sums, |cause| {
+            let mut details: BTreeMap<(Option<String>, Option<String>), Sum> = BTreeMap::new();
+            for ((_, thing, by), own) in sums.iter().filter(|((own, _, _), _)| *own == cause) {
+                let by = (*by != NONE).then(|| folded.names[*by as usize].clone());
+                let sum = details.entry((self.name(*thing), by)).or_default();
+                sum.ns += own.ns;
+                sum.pieces += own.pieces;
+            }
+            let detail = |((what, by), sum): ((Option<String>, Option<String>), Sum)| Detail {
+                what,
+                by,
+                ns: sum.ns,
+                pieces: sum.pieces,
+            };
+            let mut details: Vec<Detail> = details.into_iter().map(detail).collect();
+            details.sort_by_key(|detail| Reverse(detail.ns));
+            details
+        })
+    }
+}
+
+/// The parts in the order of [`Cause::ALL`].
+fn shares(sums: &FxHashMap<Key, Sum>, details: impl Fn(Cause) -> Vec<Detail>) -> Vec<Share> {
+    let mut causes: BTreeMap<Cause, Sum> = BTreeMap::new();
+    for ((cause, _, _), own) in sums {
+        let sum = causes.entry(*cause).or_default();
+        sum.ns += own.ns;
+        sum.pieces += own.pieces;
+    }
+    let share = |(cause, sum): (Cause, Sum)| Share {
+        part: cause.part(),
+        cause,
+        limit: cause.limit(),
+        ns: sum.ns,
+        pieces: sum.pieces,
+        details: details(cause),
+    };
+    causes.into_iter().map(share).collect()
+}

@@ -1,0 +1,155 @@
+//! Sequences of kernels on one stream that one kernel could do.
+
+use rustc_hash::FxHashMap;
+
+use crate::cause::Cause;
+use crate::host::Host;
+use crate::late::DEPENDENT_NS;
+use crate::timeline::{Lane, Op, Timeline};
+
+/// What was found within measured steps.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns {
+    /// Products around softmax, with all between them.
+    pub(crate) attention_ns: i64,
+    /// By kernel.
+    pub(crate) attention: FxHashMap<u32, i64>,
+    /// Of chains of operations by element, all but the shortest kernel of each.
+    pub(crate) chains_ns: i64,
+    /// By kernel, all of it.
+    pub(crate) chains: FxHashMap<u32, i64>,
+    /// Work of forward passes that was done again in the backward pass.
+    pub(crate) recomputed_ns: i64,
+    /// By kernel.
+    pub(crate) recomputed: FxHashMap<u32, i64>,
+    /// How many kernels and copies were launched, and the kernels among them that communicate, with
+    /// the sum of their durations.
+    pub(crate) launched: u64,
+    pub(crate) collectives: (i64, i64),
+    /// Of kernels on several streams that never ran at the same time, all but those of the busiest
+    /// stream.
+    pub(crate) serialized_ns: i64,
+}
+
+/// So many kernels may lie between the products of attention and its softmax: scale, mask, cast,
+/// dropout.
+const BETWEEN: usize = 6;
+
+impl Patterns {
+    /// Adds what some measured intervals of a lane hold.
+    pub(crate) fn add(&mut self, timeline: &Timeline, host: &Host, lane: &Lane, measured: &[(i64, i64)]) {
+        let mut streams: FxHashMap<u32, Vec<&Op>> = FxHashMap::default();
+        let inside = |op: &Op| {
+            let next = measured.partition_point(|(start, _)| *start <= op.start);
+            next.checked_sub(1).is_some_and(|at| op.start < measured[at].1)
+        };
+        for op in lane.operations.iter().filter(|op| inside(op)) {
+            self.launched += 1;
+            if timeline.kind(op).cause == Cause::Communication {
+                self.collectives.0 += 1;
+                self.collectives.1 += op.end - op.start;
+            }
+            streams.entry(op.stream).or_default().push(op);
+        }
+        for own in streams.values() {
+            let in_attention = self.attention(timeline, own);
+            self.chains(timeline, host, own, &in_attention);
+            for op in own.iter().filter(|op| host.meaning(host.range_of(op.call, None)).is_recomputed) {
+                let ns = op.end - op.start;
+                self.recomputed_ns += ns;
+                *self.recomputed.entry(op.kind).or_default() += ns;
+            }
+        }
+        self.serialized(timeline, lane, &inside);
+    }
+
+    /// Streams that compute in turns: none of their kernels run at the same time, and they take
+    /// turns at least every few kernels.
+    fn serialized(&mut self, timeline: &Timeline, lane: &Lane, inside: &impl Fn(&Op) -> bool) {
+        let mut busy: FxHashMap<u32, i64> = FxHashMap::default();
+        let (mut overlap, mut turns, mut all) = (0, 0, 0_i64);
+        let mut last: Option<&Op> = None;
+        let computes = |op: &&Op| timeline.kind(op).rank() == 0 && inside(op);
+        for op in lane.operations.iter().filter(computes) {
+            *busy.entry(op.stream).or_default() += op.end - op.start;
+            all += 1;
+            if let Some(last) = last {
+                overlap += (last.end - op.start).max(0).min(op.end - op.start);
+                turns += i64::from(last.stream != op.stream);
+            }
+            if last.is_none_or(|last| last.end < op.end) {
+                last = Some(op);
+            }
+        }
+        let sum: i64 = busy.values().sum();
+        let most = busy.values().copied().max().unwrap_or_default();
+        if 10 * overlap < sum - most && 10 * turns > all {
+            self.serialized_ns += sum - most;
+        }
+    }
+
+    /// Product, softmax, product: which operations of a stream these are.
+    fn attention(&mut self, timeline: &Timeline, own: &[&Op]) -> Vec<bool> {
+        let cause = |at: usize| timeline.kind(own[at]).cause;
+        let is_product =
+            |at: usize| matches!(cause(at), Cause::TensorCores | Cause::CudaCores | Cause::Matmul);
+        let is_between = |at: usize| {
+            matches!(
+                cause(at),
+                Cause::Elementwise
+                    | Cause::Layout
+                    | Cause::Random
+                    | Cause::Softmax
+                    | Cause::DeviceToDevice
+                    | Cause::Set
+            )
+        };
+        let mut within = vec![false; own.len()];
+        for at in (0..own.len()).filter(|at| cause(*at) == Cause::Softmax) {
+            let before = (at.saturating_sub(BETWEEN)..at).rev().find(|at| !is_between(*at));
+            let after = (at + 1..own.len().min(at + 1 + BETWEEN)).find(|at| !is_between(*at));
+            if let (Some(before), Some(after)) = (before, after)
+                && is_product(before)
+                && is_product(after)
+            {
+                within[before..=after].fill(true);
+            }
+        }
+        for (op, _) in own.iter().zip(&within).filter(|(_, within)| **within) {
+            let ns = op.end - op.start;
+            self.attention_ns += ns;
+            *self.attention.entry(op.kind).or_default() += ns;
+        }
+        within
+    }
+
+    /// Operations by element that follow each other.
+    fn chains(&mut self, timeline: &Timeline, host: &Host, own: &[&Op], in_attention: &[bool]) {
+        let is_optimizer = |op: &Op| host.meaning(host.range_of(op.call, None)).is_optimizer;
+        let is_link = |at: usize| {
+            matches!(timeline.kind(own[at]).cause, Cause::Elementwise | Cause::Layout)
+                && timeline.kind(own[at]).info.is_some()
+                && !in_attention[at]
+                && !is_optimizer(own[at])
+        };
+        let mut at = 0;
+        while at < own.len() {
+            let mut end = at;
+            while end < own.len() && is_link(end) {
+                end += 1;
+            }
+            if end - at >= 2 {
+                let lengths = own[at..end].iter().map(|op| op.end - op.start);
+                let (all, least) = lengths.fold((0, i64::MAX), |(all, least), ns| (all + ns, least.min(ns)));
+                // What lies between them goes, too.
+                let gaps = own[at..end].windows(2).map(|pair| pair[1].start - pair[0].end);
+                let gaps: i64 = gaps.filter(|gap| (0..DEPENDENT_NS).contains(gap)).sum();
+                self.chains_ns += all - least + gaps;
+                for op in &own[at..end] {
+                    *self.chains.entry(op.kind).or_default() += op.end - op.start;
+                }
+            }
+            at = end.max(at + 1);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Which steps a trace has, and from when to when each lasts on a GPU.
+
+use flopgap_hint::Hint as _;
+use flopgap_timings::{Ranges as Which, Scope, WarmUp, fold_range};
+use flopgap_trace::{ProcessId, Recording, ThreadId};
+use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::host::{Host, NONE};
+use crate::timeline::{Lane, Op};
+
+/// How the steps were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FoundBy {
+    /// Ranges mark them.
+    Marked,
+    /// From each fetch of a batch by PyTorch's `DataLoader` to the next.
+    DataLoader,
+    /// From the end of each step of an optimizer to that of the next.
+    Optimizer,
+    /// From each launch of a CUDA graph to the next: the graph is replayed at least three times.
+    GraphReplays,
+    /// The same kernels run in the same order at least three times.
+    RepeatedKernels,
+    /// There are none: the whole recording is taken apart as one.
+    None,
+}
+
+/// The clock by which steps begin and end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// Of the host: from the beginning to the end of the range, or of what stands for it.
+    Host,
+    /// Of the GPU: from the first work that the step launched to the first of the next. The host is
+    /// so far ahead that most work runs after the range that launched it.
+    Gpu,
+}
+
+/// A step on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostStep {
+    pub(crate) name: String,
+    pub(crate) process: Option<ProcessId>,
+    /// The thread that marked it.
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) warm_up: bool,
+}
+
+/// All steps.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    pub(crate) found: FoundBy,
+    /// The folded name of the steps.
+    pub(crate) name: String,
+    /// By start.
+    pub(crate) steps: Vec<HostStep>,
+}
+
+impl Steps {
+    pub(crate) fn read(
+        trace: &dyn Recording,
+        which: &Which,
+        host: &Host,
+        lanes: &[Lane],
+    ) -> Result<Steps, Error> {
+        if let Some(marked) = marked(trace, which, host)? {
+            return Ok(marked);
+        }
+        Ok(loaded(host)
+            .or_else(|| optimized(host))
+            .or_else(|| replayed(host, lanes))
+            .or_else(|| repeated(lanes))
+            .unwrap_or(Steps { found: FoundBy::None, name: "recording".to_owned(), steps: Vec::new() }))
+    }
+}
+
+/// The steps that ranges mark; the first of each process, and marked ones, warm up.
+fn marked(trace: &dyn Recording, which: &Which, host: &Host) -> Result<Option<Steps>, Error> {
+    let Some(ranges) = &host.ranges else { return Ok(None) };
+    let chosen =
+        |keep| Scope { ranges: which.clone(), warm_up: WarmUp { keep, ..WarmUp::default() }, ..Scope::all() };
+    let all = match chosen(true).chosen(trace) {
+        Ok(all) => all,
+        Err(error) if error.is_absence() && *which == Which::Steps => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let measured = match chosen(false).chosen(trace) {
+        Ok(measured) if measured.name == all.name => measured.instances,
+        Ok(_) => all.instances.clone(),
+        Err(error) if error.is_absence() => all.instances.clone(),
+        Err(error) => return Err(error.into()),
+    };
+    let measured: FxHashSet<usize> = measured.into_iter().collect();
+    let steps = all.instances.iter().map(|&at| {
+        let range = &ranges.ranges[at];
+        HostStep {
+            name: ranges.names.get(range.name).shown().into_owned(),
+            process: Some(range.thread.process()),
+            thread: Some(range.thread),
+            start: range.start,
+            end: range.end.unwrap_or(ranges.last_range),
+            warm_up: !measured.contains(&at),
+        }
+    });
+    Ok(Some(Steps { found: FoundBy::Marked, name: all.name, steps: steps.collect() }))
+}
+
+/// Ranges of a name on the thread that has the most of them, by time.
+fn instances(host: &Host, is: impl Fn(&str) -> bool) -> Option<(ThreadId, Vec<(i64, i64)>)> {
+    let ranges = host.ranges.as_ref()?;
+    let wanted: Vec<bool> = ranges.names.iter().map(|(_, name)| is(&name.text)).collect();
+    let mut found: std::collections::BTreeMap<ThreadId, Vec<(i64, i64)>> = std::collections::BTreeMap::new();
+    for range in ranges.ranges.iter().filter(|range| wanted[range.name.index()]) {
+        found.entry(range.thread).or_default().push((range.start, range.end?));
+    }
+    let (thread, mut all) = found.into_iter().max_by_key(|(_, all)| all.len())?;
+    all.sort_unstable();
+    all.dedup_by(|next, last| next.0 < last.1);
+    (all.len() > 1).then_some((thread, all))
+}
+
+/// Steps from one time to the next.
+fn between(found: FoundBy, name: &str, thread: ThreadId, times: &[i64]) -> Steps {
+    let steps = times.windows(2).enumerate().map(|(at, pair)| HostStep {
+        name: format!("{name} {at}"),
+        process: Some(thread.process()),
+        thread: Some(thread),
+        start: pair[0],
+        end: pair[1],
+        warm_up: at == 0 && times.len() > 2,
+    });
+    Steps { found, name: fold_range(&format!("{name} 0")), steps: steps.collect() }
+}
+
+fn loaded(host: &Host) -> Option<Steps> {
+    let is_next = |name: &str| name.starts_with("enumerate(DataLoader)#");
+    let (thread, all) = instances(host, is_next)?;
+    let starts: Vec<i64> = all.iter().map(|(start, _)| *start).collect();
+    Some(between(FoundBy::DataLoader, "batch", thread, &starts))
+}
+
+fn optimized(host: &Host) -> Option<Steps> {
+    let (thread, all) = instances(host, |name| name.starts_with("Optimizer.step#"))?;
+    let ends: Vec<i64> = all.iter().map(|(_, end)| *end).collect();
+    Some(between(FoundBy::Optimizer, "update", thread, &ends))
+}
+
+/// The thread and the time of an operation's launch.
+fn launch(host: &Host, op: &Op) -> Option<(u16, i64)> {
+    let call = (op.call != NONE).then(|| host.calls[op.call as usize])?;
+    Some((call.thread, call.start))
+}
+
+/// Replays of the graph that takes the most launches.
+fn replayed(host: &Host, lanes: &[Lane]) -> Option<Steps> {
+    let lane = lanes.iter().max_by_key(|lane| lane.operations.len())?;
+    let mut starts: Vec<i64> = Vec::new();
+    let mut last = NONE;
+    let mut nodes = 0_usize;
+    for op in &lane.operations {
+        if op.call == NONE {
+            continue;
+        }
+        let call = host.calls[op.call as usize];
+        let name = flopgap_trace::Name::at(call.name as usize);
+        if host.call_names.text(name).contains("GraphLaunch") {
+            nodes += 1;
+            if op.call != last {
+                last = op.call;
+                starts.push(launch(host, op)?.1);
+            }
+        }
+    }
+    // Most of the work is in replays, and they are the steps rather than pieces of them.
+    if starts.len() < 4 || nodes * 2 < lane.operations.len() {
+        return None;
+    }
+    starts.sort_unstable();
+    let mut steps = between(FoundBy::GraphReplays, "replay", ThreadId(lane.process?.0), &starts);
+    for step in &mut steps.steps {
+        step.thread = None;
+    }
+    Some(steps)
+}
+
+/// The shortest sequence of kernels, of at least four, that is repeated to the end.
+fn repeated(lanes: &[Lane]) -> Option<Steps> {
+    const LONGEST: usize = 1 << 16;
+    let lane = lanes.iter().max_by_key(|lane| lane.operations.len())?;
+    let all = &lane.operations[lane.operations.len().saturating_sub(LONGEST)..];
+    let kinds: Vec<u32> = all.iter().rev().map(|op| op.kind).collect();
+    // Of the sequence read backward, how much of it begins again at each place.
+    let again = z_function(&kinds);
+    let period = (4..=kinds.len() / 3).find(|period| again[*period] >= 2 * period)?;
+    let whole = (again[period] + period) / period;
+    // A period of equal kernels is no step.
+    if kinds[..period].iter().collect::<FxHashSet<_>>().len() < 3 {
+        return None;
+    }
+    let mut starts: Vec<i64> = (1..=whole).map(|at| all[all.len() - at * period].start).collect();
+    starts.sort_unstable();
+    starts.push(all.iter().map(|op| op.end).max()?);
+    let steps = starts.windows(2).enumerate().map(|(at, pair)| HostStep {
+        name: format!("repetition {at}"),
+        process: lane.process,
+        thread: None,
+        start: pair[0],
+        end: pair[1],
+        warm_up: at == 0 && whole > 2,
+    });
+    let steps = steps.collect();
+    Some(Steps { found: FoundBy::RepeatedKernels, name: "repetition *".to_owned(), steps })
+}
+
+/// For each place the length of the longest common prefix of all and of what begins there.
+fn z_function(all: &[u32]) -> Vec<usize> {
+    let mut common = vec![0; all.len()];
+    let (mut left, mut right) = (0, 0);
+    for at in 1..all.len() {
+        let mut length = if at < right { common[at - left].min(right - at) } else { 0 };
+        while all.get(at + length).is_some_and(|kind| *kind == all[length]) {
+            length += 1;
+        }
+        if at + length > right {
+            (left, right) = (at, at + length);
+        }
+        common[at] = length;
+    }
+    common
+}
+
+/// From when to when a step lasts on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    /// A place among the steps of the process; none between steps.
+    pub(crate) step: Option<usize>,
+    /// It is a step that warms up, or lies beside one, or is a pause between steps.
+    pub(crate) warm_up: bool,
+}
+
+/// The steps of one thread on one GPU, and the time between them, without a gap.
+pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, Vec<Window>) {
+    let spans: Vec<(i64, i64)> = steps.iter().map(|step| (step.start, step.end)).collect();
+    let mut first: Vec<Option<i64>> = vec![None; steps.len()];
+    let mut last: Vec<i64> = spans.iter().map(|(_, end)| *end).collect();
+    let (mut launched, mut inside) = (0_i128, 0_i128);
+    for op in &lane.operations {
+        let Some((_, at)) = launch(host, op) else { continue };
+        let next = spans.partition_point(|(start, _)| *start <= at);
+        let Some(step) = next.checked_sub(1).filter(|step| at < spans[*step].1) else { continue };
+        first[step] = Some(first[step].map_or(op.start, |first| first.min(op.start)));
+        last[step] = last[step].max(op.end);
+        if !steps[step].warm_up {
+            launched += i128::from(op.end - op.start);
+            let (start, end) = spans[step];
+            inside += i128::from((op.end.min(end) - op.start.max(start)).max(0));
+        }
+    }
+    let mut windows: Vec<Window> = Vec::new();
+    let mut push = |start: i64, end: i64, step, warm_up| {
+        if start < end {
+            windows.push(Window { start, end, step, warm_up });
+        }
+    };
+    let first: Vec<i64> = first.into_iter().flatten().collect();
+    // Each step has work, and they run in their order.
+    if 2 * inside < launched && first.len() == steps.len() && first.is_sorted() {
+        for (at, step) in steps.iter().enumerate() {
+            let end = first.get(at + 1).copied().unwrap_or(last[at]);
+            push(first[at], end.max(first[at]), Some(at), step.warm_up);
+        }
+        return (Clock::Gpu, windows);
+    }
+    for (at, step) in steps.iter().enumerate() {
+        push(step.start, step.end, Some(at), step.warm_up);
+        let next = steps.get(at + 1);
+        let until = next.map_or(last[at], |next| next.start);
+        push(step.end, until, None, step.warm_up || next.is_some_and(|next| next.warm_up));
+    }
+    leave_pauses(&mut windows);
+    (Clock::Host, windows)
+}
+
+/// So many times the median step is no part of the loop: the program did something else meanwhile,
+/// such as a check or a checkpoint.
+const PAUSE: i64 = 5;
+
+/// Leaves out the time between two steps where it is far longer than steps and than the time between
+/// others.
+fn leave_pauses(windows: &mut [Window]) {
+    let median = |is_step: bool, windows: &[Window]| {
+        let of_kind = windows.iter().filter(|window| window.step.is_some() == is_step && !window.warm_up);
+        let mut lengths: Vec<i64> = of_kind.map(|window| window.end - window.start).collect();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() / 2).copied()
+    };
+    let (Some(step), Some(between)) = (median(true, windows), median(false, windows)) else { return };
+    let longest = step.max(between).saturating_mul(PAUSE);
+    for window in windows.iter_mut().filter(|window| window.step.is_none()) {
+        window.warm_up |= window.end - window.start > longest;
+    }
+}
