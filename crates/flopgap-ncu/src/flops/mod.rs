@@ -8,8 +8,6 @@ mod half;
 mod instructions;
 mod pipe;
 mod precision;
-#[cfg(feature = "serde")]
-mod serialize;
 mod unknown;
 mod work;
 
