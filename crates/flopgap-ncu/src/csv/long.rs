@@ -31,8 +31,8 @@ pub(super) struct Long {
     middles: Chain<MetricKind>,
     /// Where the launch's columns end, if they all stand before the metric's.
     head_end: Option<usize>,
-    /// The bytes behind a row's id up to the metric's columns, if the id stands first; everything of
-    /// their launches but id, segment, position and metrics.
+    /// The bytes behind a row's id up to the metric's columns, if the id stands first, and
+    /// everything of their launches but id, segment, position and metrics.
     fronts: Option<Chain<Launch>>,
 }
 
@@ -162,8 +162,8 @@ impl Long {
     }
 }
 
-/// Reads a quoted id and the front that is expected behind it: the id, the launch and the bytes that
-/// both take.
+/// Reads a quoted id and the front that is expected behind it: the id, the launch and the bytes
+/// that both take.
 #[inline]
 fn predict<'a>(fronts: &'a mut Chain<Launch>, bytes: &[u8]) -> Option<(u64, &'a Launch, usize)> {
     let front = &fronts.expected()?.bytes;

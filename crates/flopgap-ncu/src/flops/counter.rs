@@ -33,7 +33,7 @@ use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Op
 /// let mut total = 0;
 /// while let Some(launch) = reader.next_launch()? {
 ///     let flops = counter.count(launch);
-///     total += flops.get(OperationType::Fp32).count().expect("all three counters were collected").value;
+///     total += flops.get(OperationType::Fp32).count().expect("all counters are there").value;
 /// }
 /// assert_eq!(total, 358_154_240);
 /// # Ok::<(), flopgap_ncu::Error>(())
