@@ -8,7 +8,7 @@ use std::io;
 
 use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_ncu::{FlopCounter, Precision, Reader};
+use flopgap_ncu::{FlopCounter, OperationType, Reader};
 use flopgap_nsys::Trace;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -40,7 +40,7 @@ fn counted(report: &str, classifier: &Classifier) -> Result<BTreeMap<KernelClass
     let mut counter = FlopCounter::new();
     let mut sums = BTreeMap::new();
     while let Some(launch) = reader.next_launch()? {
-        let flops = counter.count(launch).get(Precision::Fp32).count().map_or(0, |count| count.value);
+        let flops = counter.count(launch).get(OperationType::Fp32).count().map_or(0, |count| count.value);
         *sums.entry(classifier.get(launch.kernel_name()).class).or_default() += flops;
     }
     Ok(sums)

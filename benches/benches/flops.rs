@@ -13,7 +13,7 @@ fn evaluate(criterion: &mut Criterion) {
         bencher.iter(|| black_box(network).theory(black_box(Pass::Backward)));
     });
     criterion.bench_function("flops/decompose", |bencher| {
-        bencher.iter(|| Decomposition::of(black_box(network), Pass::Forward, black_box(counted)));
+        bencher.iter(|| Decomposition::new(black_box(network), Pass::Forward, black_box(counted)));
     });
 }
 

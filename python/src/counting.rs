@@ -294,7 +294,7 @@ pub(crate) fn kernel_info(py: Python<'_>, symbol: &str) -> KernelInfo {
     (
         info.class.as_str(),
         info.library.as_str(),
-        info.precision.map(flopgap_kernels::Precision::as_str),
+        info.precision.map(flopgap_kernels::NumberType::as_str),
         info.tile.map(|tile| tile.to_string()),
         info.tensor_cores,
         info.half_arithmetic,

@@ -77,14 +77,8 @@ impl Kind {
     }
 
     /// The column's heading.
-    pub(crate) const fn heading(self) -> &'static str {
-        match self {
-            Kind::FrameworkTrace => "framework",
-            Kind::FrameworkShapes => "framework formula",
-            Kind::Recorded => "counters",
-            Kind::Live => "live counters",
-            Kind::Ncu => "ncu",
-        }
+    pub(crate) fn heading(self) -> String {
+        self.key().replace('_', " ")
     }
 
     pub(crate) const fn is_framework(self) -> bool {

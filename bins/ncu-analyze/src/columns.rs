@@ -68,7 +68,7 @@ fn fields(groups: &Groups, whole: &Totals, for_readers: bool) -> Vec<Field> {
     };
     let precisions = whole.by_precision.iter().filter(|(_, sum)| !for_readers || adds(**sum));
     for &precision in precisions.map(|(precision, _)| precision) {
-        let label = precision.label();
+        let label = precision.as_str();
         let column = Column::number(label.replace(' ', "_"), label).unit("FLOP");
         fields.push(Field::sum(column, 12, move |totals| {
             totals.by_precision.get(&precision).copied().unwrap_or_default()
@@ -105,7 +105,7 @@ fn fields(groups: &Groups, whole: &Totals, for_readers: bool) -> Vec<Field> {
         if for_readers && whole.complete(sum) == Some(0) {
             continue;
         }
-        let label = instruction.label();
+        let label = instruction.as_str();
         let rank = if label.starts_with('f') { 13 } else { 14 };
         fields.push(Field::sum(Column::number(label, label), rank, move |totals| {
             totals.by_instruction.get(&instruction).copied().unwrap_or_default()

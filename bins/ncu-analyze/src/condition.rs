@@ -14,29 +14,16 @@ pub(crate) struct Condition {
     relative: bool,
 }
 
-/// The quantities by the names that conditions have for them.
-const NAMES: [(&str, Quantity); 9] = [
-    ("launches", Quantity::Launches),
-    ("time", Quantity::Time),
-    ("flops", Quantity::Flops),
-    ("bytes", Quantity::DramBytes),
-    ("l2-bytes", Quantity::L2Bytes),
-    ("tflops", Quantity::FlopRate),
-    ("gbps", Quantity::ByteRate),
-    ("roofline", Quantity::Roofline),
-    ("occupancy", Quantity::Occupancy),
-];
-
 impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Condition, String> {
-        let names = || NAMES.map(|(name, _)| name).join(", ");
+        let names = || Quantity::ALL.map(Quantity::in_conditions).join(", ");
         let Some(at) = text.find(['<', '>']) else {
             return Err(format!("no `>` or `<`: write `time>5%`; quantities are {}", names()));
         };
         let (name, limit) = (text[..at].trim(), text[at + 1..].trim());
-        let quantity = NAMES.iter().find(|(known, _)| *known == name).map(|&(_, quantity)| quantity);
+        let quantity = Quantity::ALL.into_iter().find(|quantity| quantity.in_conditions() == name);
         let quantity = quantity.ok_or_else(|| format!("no quantity `{name}`; there are {}", names()))?;
         let number = limit.strip_suffix('%').unwrap_or(limit).trim();
         let value: f64 = number.parse().map_err(|_| format!("`{limit}` is not a number"))?;
@@ -68,7 +55,7 @@ impl Condition {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = NAMES.iter().find(|(_, quantity)| *quantity == self.quantity).map_or("", |(name, _)| name);
+        let name = self.quantity.in_conditions();
         let (sign, percent) = (if self.rises { '>' } else { '<' }, if self.relative { "%" } else { "" });
         write!(f, "{name}{sign}{}{percent}", self.limit)
     }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::groups::{By, Group, groups, share, time_share};
 use crate::input::Input;
 use crate::selection::{Selected, Selection, fail};
-use crate::{columns, gaps};
+use crate::{columns, missing};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -83,7 +83,7 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
                 sections.push(table.render(format.into(), &options)?);
             }
             let sentence = |why: String| Format::from(format).sentences(&why, &options);
-            sections.extend(gaps::no_work(profile).map(sentence));
+            sections.extend(missing::no_work(profile).map(sentence));
             Ok(sections.join("\n"))
         }
     }
@@ -138,12 +138,12 @@ fn in_object(keys: &[&str], group: &Group, whole: &Totals) -> Value {
     let by_precision: Map<String, Value> = totals
         .by_precision
         .iter()
-        .map(|(precision, sum)| (precision.label().replace(' ', "_"), json!(totals.complete(*sum))))
+        .map(|(precision, sum)| (precision.as_str().replace(' ', "_"), json!(totals.complete(*sum))))
         .collect();
     let instructions: Map<String, Value> = totals
         .by_instruction
         .iter()
-        .map(|(instruction, sum)| (instruction.label().to_owned(), json!(totals.complete(*sum))))
+        .map(|(instruction, sum)| (instruction.as_str().to_owned(), json!(totals.complete(*sum))))
         .collect();
     let rounded = sums(totals).iter().any(|sum| sum.is_rounded());
     for (key, value) in [

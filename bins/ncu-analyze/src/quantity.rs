@@ -46,42 +46,35 @@ impl Quantity {
         Quantity::Occupancy,
     ];
 
-    /// In CSV and JSON.
-    pub(crate) fn key(self) -> &'static str {
+    /// Its key in CSV and JSON, its name for readers, in conditions, and its unit.
+    const fn words(self) -> (&'static str, &'static str, &'static str, Option<&'static str>) {
         match self {
-            Quantity::Launches => "launches",
-            Quantity::Time => "duration_ns",
-            Quantity::Flops => "flops",
-            Quantity::DramBytes => "dram_bytes",
-            Quantity::L2Bytes => "l2_bytes",
-            Quantity::FlopRate => "tflops",
-            Quantity::ByteRate => "gbps",
-            Quantity::Roofline => "roofline_share",
-            Quantity::Occupancy => "occupancy",
+            Quantity::Launches => ("launches", "launches", "launches", None),
+            Quantity::Time => ("duration_ns", "time", "time", Some("ns")),
+            Quantity::Flops => ("flops", "work", "flops", Some("FLOP")),
+            Quantity::DramBytes => ("dram_bytes", "DRAM", "bytes", Some("byte")),
+            Quantity::L2Bytes => ("l2_bytes", "L2", "l2-bytes", Some("byte")),
+            Quantity::FlopRate => ("tflops", "TFLOP/s", "tflops", None),
+            Quantity::ByteRate => ("gbps", "GB/s", "gbps", None),
+            Quantity::Roofline => ("roofline_share", "roofline", "roofline", None),
+            Quantity::Occupancy => ("occupancy", "occupancy", "occupancy", None),
         }
+    }
+
+    pub(crate) fn key(self) -> &'static str {
+        self.words().0
     }
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Quantity::Launches => "launches",
-            Quantity::Time => "time",
-            Quantity::Flops => "work",
-            Quantity::DramBytes => "DRAM",
-            Quantity::L2Bytes => "L2",
-            Quantity::FlopRate => "TFLOP/s",
-            Quantity::ByteRate => "GB/s",
-            Quantity::Roofline => "roofline",
-            Quantity::Occupancy => "occupancy",
-        }
+        self.words().1
+    }
+
+    pub(crate) fn in_conditions(self) -> &'static str {
+        self.words().2
     }
 
     pub(crate) fn unit(self) -> Option<&'static str> {
-        match self {
-            Quantity::Time => Some("ns"),
-            Quantity::Flops => Some("FLOP"),
-            Quantity::DramBytes | Quantity::L2Bytes => Some("byte"),
-            _ => None,
-        }
+        self.words().3
     }
 
     pub(crate) fn column(self) -> Column {

@@ -20,7 +20,7 @@ use crate::files::Listed;
 use crate::filter::{Filter, Met};
 use crate::input::Input;
 use crate::shorter::Shorter;
-use crate::{PROGRAM, failure, files, gaps};
+use crate::{PROGRAM, failure, files, missing};
 
 /// Options that select launches of a report, a record or a run directory.
 #[derive(clap::Args)]
@@ -100,15 +100,15 @@ impl Selected {
     /// Warns of what a part lacks, and of what only some parts have.
     pub(crate) fn warn(&self) {
         for part in &self.parts {
-            gaps::warn(&part.path, &part.profile);
+            missing::warn(&part.path, &part.profile);
         }
-        gaps::warn_across(&self.parts, &self.profile.totals);
+        missing::warn_across(&self.parts, &self.profile.totals);
     }
 
     /// The failures of reports that were not read, or not to their end.
     pub(crate) fn failures(self) -> Vec<Failure> {
         let mut failures = self.unread;
-        failures.extend(self.parts.iter().filter_map(gaps::not_whole));
+        failures.extend(self.parts.iter().filter_map(missing::not_whole));
         failures
     }
 }
@@ -132,7 +132,7 @@ impl Selection {
 
     /// The phase as text, if one was selected.
     pub(crate) fn phase(&self) -> Option<&'static str> {
-        self.phase.map(|phase| Phase::from(phase).name())
+        self.phase.map(|phase| Phase::from(phase).as_str())
     }
 
     /// The ranges as the user wrote them.
@@ -414,7 +414,7 @@ impl Selection {
             self.phase.is_none_or(|phase| launch.phase == Phase::from(phase))
                 && self.filter.takes_kernel(launch.kernel, classifier)
                 && (self.range.is_empty()
-                    || self.range.iter().any(|pattern| pattern.matches("", launch.phase.name())))
+                    || self.range.iter().any(|pattern| pattern.matches("", launch.phase.as_str())))
         };
         let launches = record.launches().filter(wanted).map(|launch| {
             let executed = launch.quantities.iter().zip(launch.values);
@@ -521,5 +521,5 @@ fn read_record(path: &Path) -> Result<Record, Failure> {
 
 /// The instruction that a column of a record counts.
 fn instruction(quantity: Quantity) -> Option<Instruction> {
-    Instruction::ALL.into_iter().find(|instruction| instruction.label() == quantity.name())
+    Instruction::ALL.into_iter().find(|instruction| instruction.as_str() == quantity.name())
 }

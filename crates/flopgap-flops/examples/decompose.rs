@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
-use flopgap_flops::{ClassFlops, FlopError, Overheads, Pass, Plausibility, SquareMlp};
+use flopgap_flops::{ClassFlops, Decomposition, Exactness, FlopError, Pass, Plausibility, SquareMlp};
 
 fn main() -> Result<(), FlopError> {
     let model = SquareMlp::new(10, 1024, 128)?;
@@ -18,18 +18,17 @@ fn main() -> Result<(), FlopError> {
     ];
     println!("{model}");
     for (pass, counted) in counted {
-        let overheads = Overheads::of(model, pass, &counted)?;
+        let Decomposition { factors, reconstructed, .. } = Decomposition::new(model, pass, counted)?;
         println!(
-            "{pass:<8}  epsilon {:.4}  rho {:.4}  kappa {:>7.4}  omega {:.4}  total {}  reconstructed {}",
-            overheads.epsilon(),
-            overheads.rho(),
-            overheads.kappa(),
-            overheads.omega(),
+            "{pass:<8}  epsilon {:.4}  rho {:.4}  kappa {:>7.4}  omega {:.4}  total {}  reconstructed {reconstructed}",
+            factors.epsilon,
+            factors.rho,
+            factors.kappa,
+            factors.omega,
             counted.total()?,
-            overheads.reconstruct()?,
         );
     }
     let half = ClassFlops { gemm: 1_351_352_320, ..ClassFlops::default() };
-    println!("{}", Plausibility::check(model, Pass::Forward, &half)?);
+    println!("{}", Plausibility::of_gemm(model, Pass::Forward, &half, Exactness::Exact)?);
     Ok(())
 }

@@ -12,11 +12,10 @@ use flopgap_hint::Hint;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlopError {
-    /// A count does not fit the integer that holds it (`u64` for counts, `i128`/`u128` inside a
-    /// [`Ratio`](crate::Ratio)).
+    /// A count does not fit the integer that holds it.
     #[error("{quantity} overflows its integer: too large to be counted exactly")]
     Overflow {
-        /// What was being computed, for example `forward GEMM FLOPs` or `layer 3: parameters`.
+        /// What was being computed, for example `forward GEMM FLOPs`.
         quantity: Cow<'static, str>,
     },
     /// A size that must be at least 1 is 0.
@@ -24,30 +23,6 @@ pub enum FlopError {
     ZeroSize {
         /// The size.
         name: Cow<'static, str>,
-    },
-    /// An MLP was given fewer than two sizes.
-    #[error("an MLP needs at least two sizes (input and output); found {found}")]
-    TooFewSizes {
-        /// How many sizes were given.
-        found: usize,
-    },
-    /// An MLP was given more or fewer bias flags than it has layers.
-    #[error("an MLP with {layers} layers needs {layers} bias flags; found {found}")]
-    BiasCount {
-        /// Layers of the MLP.
-        layers: usize,
-        /// Flags that were given.
-        found: usize,
-    },
-    /// A recorded total differs from the sum of its classes.
-    #[error(
-        "total is {stated}, but gemm + split_k + activation + other is {sum}: the record is damaged or was edited"
-    )]
-    TotalMismatch {
-        /// The recorded total.
-        stated: u64,
-        /// The sum of the recorded classes.
-        sum: u64,
     },
     /// An unknown name.
     #[error("unknown {what} `{found}`; expected one of: {expected}")]
@@ -103,9 +78,6 @@ pub enum FlopError {
         /// Dimensions of the image.
         expected: usize,
     },
-    /// A fraction with denominator 0.
-    #[error("denominator of a ratio is 0")]
-    ZeroDenominator,
 }
 
 impl Hint for FlopError {}
@@ -113,13 +85,5 @@ impl Hint for FlopError {}
 impl FlopError {
     pub(crate) fn overflow(quantity: impl Into<Cow<'static, str>>) -> Self {
         Self::Overflow { quantity: quantity.into() }
-    }
-
-    /// Adds the position in a larger model to an overflow.
-    pub(crate) fn within(self, place: impl std::fmt::Display) -> Self {
-        match self {
-            Self::Overflow { quantity } => Self::overflow(format!("{place}: {quantity}")),
-            other => other,
-        }
     }
 }

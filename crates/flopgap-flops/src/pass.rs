@@ -1,7 +1,8 @@
 //! Forward and backward.
 
-use std::fmt;
 use std::str::FromStr;
+
+use strum::{EnumCount as _, VariantArray as _};
 
 use crate::{FlopError, checked};
 
@@ -9,6 +10,8 @@ use crate::{FlopError, checked};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Pass {
     /// Inputs to outputs.
     Forward,
@@ -19,20 +22,11 @@ pub enum Pass {
 
 impl Pass {
     /// Both passes, in the order in which they run.
-    pub const ALL: [Self; 2] = [Self::Forward, Self::Backward];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("all variants");
 
     /// The name used in text and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-        }
-    }
-}
-
-impl fmt::Display for Pass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

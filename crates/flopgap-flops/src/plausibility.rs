@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{ClassFlops, FlopError, Pass, SquareMlp};
 
 /// Counted GEMM FLOPs above this multiple of theory are questioned.
-pub const QUESTIONABLE_GEMM_FACTOR: u64 = 8;
+const QUESTIONABLE_GEMM_FACTOR: u64 = 8;
 
 /// Edge of the largest output tile that FP32 GEMM kernels use; a partial tile executes in full.
 const TILE: u64 = 256;
@@ -26,11 +26,11 @@ const ROUNDING: f64 = 0.005;
 /// the count; a finding of [`BelowTheory`](Self::BelowTheory) is a certainty.
 ///
 /// ```
-/// use flopgap_flops::{ClassFlops, LikelyCause, Pass, Plausibility, SquareMlp};
+/// use flopgap_flops::{ClassFlops, Exactness, LikelyCause, Pass, Plausibility, SquareMlp};
 ///
 /// let model = SquareMlp::new(10, 1024, 128)?;
 /// let counted = ClassFlops { gemm: 1_351_352_320, ..ClassFlops::default() };
-/// let verdict = Plausibility::check(model, Pass::Forward, &counted)?;
+/// let verdict = Plausibility::of_gemm(model, Pass::Forward, &counted, Exactness::Exact)?;
 /// assert!(matches!(verdict, Plausibility::BelowTheory { theory: 2_684_354_560, .. }));
 /// assert!(verdict.likely_causes().contains(&LikelyCause::MissingLaunches));
 /// # Ok::<(), flopgap_flops::FlopError>(())
@@ -54,7 +54,7 @@ pub enum Plausibility {
         /// The usual causes, most likely first.
         causes: Vec<LikelyCause>,
     },
-    /// More GEMM FLOPs than [`QUESTIONABLE_GEMM_FACTOR`] times theory, or than padding every matrix
+    /// More GEMM FLOPs than eight times theory, or than padding every matrix
     /// to the largest tiles can explain.
     FarAbove {
         /// Counted GEMM FLOPs.
@@ -111,14 +111,6 @@ pub enum Exactness {
 }
 
 impl Plausibility {
-    /// Judges the counted GEMM FLOPs of one pass, which are exact.
-    ///
-    /// # Errors
-    /// [`FlopError::Overflow`] when the theoretical FLOPs exceed `u64`.
-    pub fn check(model: SquareMlp, pass: Pass, measured: &ClassFlops) -> Result<Self, FlopError> {
-        Self::of_gemm(model, pass, measured, Exactness::Exact)
-    }
-
     /// Judges the counted GEMM FLOPs of one pass.
     ///
     /// A product over an inner dimension of K is charged `2 K` FLOPs an element, but `K`
@@ -309,7 +301,8 @@ mod tests {
 
     fn check(sizes: (u64, u64, u64), gemm: u64) -> Plausibility {
         let model = SquareMlp::new(sizes.0, sizes.1, sizes.2).unwrap();
-        Plausibility::check(model, Pass::Forward, &ClassFlops { gemm, ..ClassFlops::default() }).unwrap()
+        let counted = ClassFlops { gemm, ..ClassFlops::default() };
+        Plausibility::of_gemm(model, Pass::Forward, &counted, Exactness::Exact).unwrap()
     }
 
     #[test]
@@ -358,7 +351,7 @@ mod tests {
         let model = SquareMlp::new(1, 64, 1).unwrap();
         let of = |gemm| {
             let counted = ClassFlops { gemm, ..ClassFlops::default() };
-            Plausibility::check(model, Pass::Backward, &counted).unwrap()
+            Plausibility::of_gemm(model, Pass::Backward, &counted, Exactness::Exact).unwrap()
         };
         assert_eq!(model.theory(Pass::Backward).unwrap().gemm, 2 * 64 * 64);
         assert!(of(64 * 64).is_plausible());

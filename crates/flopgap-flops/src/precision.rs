@@ -1,7 +1,8 @@
 //! The arithmetic of products.
 
-use std::fmt;
 use std::str::FromStr;
+
+use strum::{EnumCount as _, VariantArray as _};
 
 use crate::{ElementType, FlopError, checked};
 
@@ -13,6 +14,8 @@ use crate::{ElementType, FlopError, checked};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Precision {
     /// 32-bit multiplications and additions; no TF32.
     Fp32,
@@ -29,7 +32,7 @@ pub enum Precision {
 
 impl Precision {
     /// Every precision, widest first.
-    pub const ALL: [Self; 5] = [Self::Fp32, Self::Tf32, Self::Fp16, Self::Bf16, Self::Int8];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("all variants");
 
     /// How its operands are stored.
     ///
@@ -48,20 +51,8 @@ impl Precision {
     }
 
     /// The name used in text and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Tf32 => "tf32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Int8 => "int8",
-        }
-    }
-}
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,14 +1,17 @@
 //! FLOPs and bytes of one operation.
 
-use std::fmt;
 use std::str::FromStr;
 
-use crate::{FlopError, Ratio, checked};
+use strum::{EnumCount as _, VariantArray as _};
+
+use crate::{FlopError, checked};
 
 /// How a number is stored. In text and JSON: `fp64`, `fp32`, `fp16`, `bf16`, `fp8`, `int8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum ElementType {
     /// IEEE binary64.
     Fp64,
@@ -26,7 +29,7 @@ pub enum ElementType {
 
 impl ElementType {
     /// Every type, widest first.
-    pub const ALL: [Self; 6] = [Self::Fp64, Self::Fp32, Self::Fp16, Self::Bf16, Self::Fp8, Self::Int8];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("all variants");
 
     /// Bytes of one element.
     pub const fn bytes(self) -> u64 {
@@ -39,21 +42,8 @@ impl ElementType {
     }
 
     /// The name used in text and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fp64 => "fp64",
-            Self::Fp32 => "fp32",
-            Self::Fp16 => "fp16",
-            Self::Bf16 => "bf16",
-            Self::Fp8 => "fp8",
-            Self::Int8 => "int8",
-        }
-    }
-}
-
-impl fmt::Display for ElementType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -77,7 +67,6 @@ impl FromStr for ElementType {
 /// let product = Work::gemm(4096, 4096, 4096, ElementType::Bf16)?;
 /// assert_eq!(product.flops, 137_438_953_472);
 /// assert_eq!(product.bytes()?, 3 * 4096 * 4096 * 2);
-/// assert_eq!(format!("{:.1}", product.intensity()?.unwrap()), "1365.3");
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -127,20 +116,6 @@ impl Work {
         checked::sum("bytes moved", &[self.bytes_read, self.bytes_written])
     }
 
-    /// Arithmetic intensity in FLOP per byte, exact; `None` when no byte is moved.
-    ///
-    /// Compare it with the ridge of a device, its peak FLOP/s over its bandwidth: below the ridge
-    /// the bytes bound the time, above it the FLOPs do.
-    ///
-    /// # Errors
-    /// [`FlopError::Overflow`] when the bytes exceed `u64`.
-    pub fn intensity(&self) -> Result<Option<Ratio>, FlopError> {
-        match self.bytes()? {
-            0 => Ok(None),
-            bytes => Ratio::of_counts(self.flops, bytes).map(Some),
-        }
-    }
-
     /// Component-wise sum: the operations one after the other, each with its own traffic.
     ///
     /// # Errors
@@ -180,12 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn intensity_of_an_outer_product() {
+    fn an_outer_product_by_hand() {
         // 2mn FLOPs over m + n + mn elements.
         let outer = Work::gemm(3, 5, 1, ElementType::Fp64).unwrap();
         assert_eq!(outer, Work { flops: 30, bytes_read: 64, bytes_written: 120 });
-        assert_eq!(outer.intensity().unwrap(), Some(Ratio::of_counts(30, 184).unwrap()));
-        assert_eq!(Work::default().intensity(), Ok(None));
     }
 
     #[test]

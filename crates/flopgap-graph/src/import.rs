@@ -11,4 +11,4 @@ pub(crate) use sizes::{
     Window, attention, batch_norm, channel_norm, convolution, count, elementwise, gather, linear, matmul,
     norm, pooling, reduce, same_padding, softmax,
 };
-pub(crate) use table::{pointwise, reduction};
+pub(crate) use table::{is_among, pointwise, reduction};

@@ -7,7 +7,7 @@ use flopgap_flops::Activation;
 use flopgap_flops::operator::Recurrent;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use work::{activation_cost, product};
+pub(crate) use work::product;
 
 /// One operation with its sizes. Two layers with equal operations cost the same.
 ///

@@ -3,7 +3,7 @@
 use flopgap_flops::{Activation, ElementType, FlopError, Precision, Work};
 use serde::{Deserialize, Serialize};
 
-use crate::op::{Op, activation_cost, product};
+use crate::op::{Op, product};
 
 /// One operation and what an engine computes in the same kernel before the result is written.
 ///
@@ -49,7 +49,7 @@ impl Step {
         let mut work = self.op.work(element)?;
         let Epilogue { bias, residual, activation } = self.epilogue;
         let outputs = self.op.output_elements()?;
-        let each = u64::from(bias) + u64::from(residual) + activation_cost(activation);
+        let each = u64::from(bias) + u64::from(residual) + activation.flops();
         let mut fused = Work { flops: product("epilogue FLOPs", &[each, outputs])?, ..Work::default() };
         if bias {
             let width = if element == ElementType::Int8 { 4 } else { element.bytes() };

@@ -11,7 +11,7 @@ use crate::path::{Path, base_of, memory_operation, resolve};
 use crate::precision::precision_of;
 use crate::rules::class_of;
 use crate::short::short_of;
-use crate::taxonomy::{KernelClass, Library, Precision, Tile};
+use crate::taxonomy::{KernelClass, Library, NumberType, Tile};
 use crate::tile::tile_of;
 use crate::unit::Subject;
 
@@ -27,7 +27,7 @@ pub struct KernelInfo {
     pub library: Library,
     /// The number format it computes in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub precision: Option<Precision>,
+    pub precision: Option<NumberType>,
     /// The output tile of one thread block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tile: Option<Tile>,
@@ -79,12 +79,12 @@ pub struct KernelInfo {
 /// the answers.
 ///
 /// ```
-/// use flopgap_kernels::{KernelClass, Library, Precision, classify};
+/// use flopgap_kernels::{KernelClass, Library, NumberType, classify};
 ///
 /// let info = classify("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nt_align1>(T1::Params)");
 /// assert_eq!(info.class, KernelClass::Matmul);
 /// assert_eq!(info.library, Library::Cutlass);
-/// assert_eq!(info.precision, Some(Precision::Fp32));
+/// assert_eq!(info.precision, Some(NumberType::Fp32));
 /// assert_eq!(info.tile.unwrap().to_string(), "128x64x8");
 /// ```
 pub fn classify(name: &str) -> KernelInfo {

@@ -25,4 +25,4 @@ pub use normalize::demangle;
 pub use path::base_name;
 pub use same::{Sameness, compare_names};
 pub use simple::simple_kernel;
-pub use taxonomy::{KernelClass, Library, Precision, Tile, UnknownName};
+pub use taxonomy::{KernelClass, Library, NumberType, Tile, UnknownName};

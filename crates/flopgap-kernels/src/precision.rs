@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::operation::words;
 use crate::path::Path;
-use crate::taxonomy::Precision::{self, Bf16, Fp4, Fp8, Fp16, Fp32, Fp64, Int8, Tf32};
+use crate::taxonomy::NumberType::{self, Bf16, Fp4, Fp8, Fp16, Fp32, Fp64, Int8, Tf32};
 
 /// A pattern constant of this module; all are compiled by the tests.
 fn compiled(pattern: &str) -> Regex {
@@ -90,7 +90,7 @@ static TENSORFLOW: LazyLock<Regex> = LazyLock::new(|| compiled(r"_dt_(float|half
 
 /// The precision of a kernel. `base` and the parts of `path` are in lower case; `path` is the
 /// parsed lower-case name.
-pub(crate) fn precision_of(path: &Path<'_>, lower: &str) -> Option<Precision> {
+pub(crate) fn precision_of(path: &Path<'_>, lower: &str) -> Option<NumberType> {
     let base = path.base().unwrap_or(lower);
     // cuDNN writes `f16` for any 16-bit format in the names of kernels that it generates.
     // MIOpen's transposes write `half` for any, too.
@@ -117,13 +117,13 @@ pub(crate) fn precision_of(path: &Path<'_>, lower: &str) -> Option<Precision> {
 /// What a name says that a product multiplies.
 #[derive(Clone, Copy)]
 enum Operands {
-    Are(Precision),
-    /// A format without a [`Precision`], such as 4-bit integers.
+    Are(NumberType),
+    /// A format without a [`NumberType`], such as 4-bit integers.
     OfAnotherFormat,
 }
 
-impl From<Option<Precision>> for Operands {
-    fn from(precision: Option<Precision>) -> Operands {
+impl From<Option<NumberType>> for Operands {
+    fn from(precision: Option<NumberType>) -> Operands {
         precision.map_or(Operands::OfAnotherFormat, Operands::Are)
     }
 }
@@ -195,7 +195,7 @@ fn from_library_name(name: &str) -> Option<Operands> {
         .or_else(|| FOUR_BITS.is_match(name).then_some(Operands::OfAnotherFormat))
 }
 
-fn from_known_grammar(name: &str) -> Option<Precision> {
+fn from_known_grammar(name: &str) -> Option<NumberType> {
     if let Some(found) = NVJET.captures(name) {
         if found.get(2).is_some() {
             return Some(Tf32);
@@ -242,7 +242,7 @@ fn from_known_grammar(name: &str) -> Option<Precision> {
     TENSORFLOW.captures(name).and_then(|found| from_token(&found[1]))
 }
 
-fn from_blas_letter(name: &str) -> Option<Precision> {
+fn from_blas_letter(name: &str) -> Option<NumberType> {
     // MIOpen's implicit products.
     if ["igemm_fwd", "igemm_bwd", "igemm_wrw"].iter().any(|start| name.starts_with(start)) {
         return None;
@@ -256,7 +256,7 @@ fn from_blas_letter(name: &str) -> Option<Precision> {
 }
 
 /// Names that simply spell a format out.
-fn from_spelling(name: &str) -> Option<Precision> {
+fn from_spelling(name: &str) -> Option<NumberType> {
     SPELLED.captures(name).and_then(|found| from_token(&found[1])).or_else(|| {
         let starts = ["fp8_", "fp4_"].iter().position(|start| name.starts_with(start))?;
         Some(if starts == 0 { Fp8 } else { Fp4 })
@@ -264,11 +264,11 @@ fn from_spelling(name: &str) -> Option<Precision> {
 }
 
 /// The first floating-point type among template arguments or parameters.
-fn from_types(text: &str) -> Option<Precision> {
+fn from_types(text: &str) -> Option<NumberType> {
     words(text).find_map(|(word, _)| from_type(word))
 }
 
-fn from_type(word: &str) -> Option<Precision> {
+fn from_type(word: &str) -> Option<NumberType> {
     Some(match word {
         "float" | "float2" | "float4" => Fp32,
         "double" | "double2" => Fp64,
@@ -295,7 +295,7 @@ fn from_type(word: &str) -> Option<Precision> {
     })
 }
 
-fn from_token(token: &str) -> Option<Precision> {
+fn from_token(token: &str) -> Option<NumberType> {
     Some(match token {
         "f64" | "fp64" | "float64" | "double" => Fp64,
         "f32" | "fp32" | "float32" | "float" => Fp32,

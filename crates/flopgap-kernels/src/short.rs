@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::path::Path;
-use crate::taxonomy::{Precision, Tile};
+use crate::taxonomy::{NumberType, Tile};
 
 /// Base names that are meaningless alone, so the namespace is added (`gemvx::kernel`).
 const EMPTY: [&str; 6] = ["kernel", "Kernel", "Kernel2", "device_kernel", "globalKernel", "run"];
@@ -29,7 +29,7 @@ pub(crate) fn short_of(
     base: &str,
     path: &Path<'_>,
     operation: Option<&str>,
-    precision: Option<Precision>,
+    precision: Option<NumberType>,
     tile: Option<Tile>,
 ) -> String {
     if let Some(found) = XMMA.captures(base) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumCount as _, VariantArray as _};
 
 /// The kind of work that a kernel does.
 ///
@@ -12,6 +13,8 @@ use serde::{Deserialize, Serialize};
 /// crate's README says what belongs in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum KernelClass {
     /// Matrix times matrix, batched and grouped forms included, with whatever its epilogue fuses.
     Matmul,
@@ -58,47 +61,11 @@ pub enum KernelClass {
 
 impl KernelClass {
     /// Every class, in the order in which reports list them.
-    pub const ALL: [Self; 17] = [
-        Self::Matmul,
-        Self::Gemv,
-        Self::SplitKReduce,
-        Self::Elementwise,
-        Self::Reduction,
-        Self::Softmax,
-        Self::Norm,
-        Self::Attention,
-        Self::Convolution,
-        Self::Recurrence,
-        Self::Index,
-        Self::Optimizer,
-        Self::Copy,
-        Self::Layout,
-        Self::Random,
-        Self::Communication,
-        Self::Other,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("all variants");
 
     /// The name in files and on the command line; the same as serde writes.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Matmul => "matmul",
-            Self::Gemv => "gemv",
-            Self::SplitKReduce => "split-k-reduce",
-            Self::Elementwise => "elementwise",
-            Self::Reduction => "reduction",
-            Self::Softmax => "softmax",
-            Self::Norm => "norm",
-            Self::Attention => "attention",
-            Self::Convolution => "convolution",
-            Self::Recurrence => "recurrence",
-            Self::Index => "index",
-            Self::Optimizer => "optimizer",
-            Self::Copy => "copy",
-            Self::Layout => "layout",
-            Self::Random => "random",
-            Self::Communication => "communication",
-            Self::Other => "other",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -108,6 +75,8 @@ impl KernelClass {
 /// reported as [`Library::Cutlass`] in any distribution, because the name does not say more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Library {
     /// The CUDA runtime or driver itself: memcpy and memset.
     Cuda,
@@ -170,81 +139,25 @@ pub enum Library {
 
 impl Library {
     /// Every library.
-    pub const ALL: [Self; 28] = [
-        Self::Cuda,
-        Self::Cublas,
-        Self::Cutlass,
-        Self::Cudnn,
-        Self::Pytorch,
-        Self::Tensorflow,
-        Self::Xla,
-        Self::Triton,
-        Self::Tensorrt,
-        Self::Nccl,
-        Self::Nvshmem,
-        Self::FlashAttention,
-        Self::FlashInfer,
-        Self::Vllm,
-        Self::Sglang,
-        Self::TransformerEngine,
-        Self::Deepseek,
-        Self::Fbgemm,
-        Self::Curand,
-        Self::Thrust,
-        Self::Cupy,
-        Self::Numba,
-        Self::Tensile,
-        Self::Rocblas,
-        Self::ComposableKernel,
-        Self::Aiter,
-        Self::Miopen,
-        Self::Unknown,
-    ];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("all variants");
 
     /// The name in files; the same as serde writes.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cuda => "cuda",
-            Self::Cublas => "cublas",
-            Self::Cutlass => "cutlass",
-            Self::Cudnn => "cudnn",
-            Self::Pytorch => "pytorch",
-            Self::Tensorflow => "tensorflow",
-            Self::Xla => "xla",
-            Self::Triton => "triton",
-            Self::Tensorrt => "tensorrt",
-            Self::Nccl => "nccl",
-            Self::Nvshmem => "nvshmem",
-            Self::FlashAttention => "flashattention",
-            Self::FlashInfer => "flashinfer",
-            Self::Vllm => "vllm",
-            Self::Sglang => "sglang",
-            Self::TransformerEngine => "transformerengine",
-            Self::Deepseek => "deepseek",
-            Self::Fbgemm => "fbgemm",
-            Self::Curand => "curand",
-            Self::Thrust => "thrust",
-            Self::Cupy => "cupy",
-            Self::Numba => "numba",
-            Self::Tensile => "tensile",
-            Self::Rocblas => "rocblas",
-            Self::ComposableKernel => "composablekernel",
-            Self::Aiter => "aiter",
-            Self::Miopen => "miopen",
-            Self::Unknown => "unknown",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
 /// The number format that a kernel multiplies (matrix products) or reads first (everything else).
 ///
 /// For a matrix product this is the type that enters the multiplier: a TF32 kernel stores FP32 and
-/// multiplies [`Precision::Tf32`]; a kernel with FP16 inputs and FP32 accumulation is
-/// [`Precision::Fp16`]. For a template it is the first floating-point type among the arguments.
+/// multiplies [`NumberType::Tf32`]; a kernel with FP16 inputs and FP32 accumulation is
+/// [`NumberType::Fp16`]. For a template it is the first floating-point type among the arguments.
 /// Complex types count as their real type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Precision {
+#[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
+pub enum NumberType {
     /// IEEE binary64.
     Fp64,
     /// IEEE binary32.
@@ -263,23 +176,13 @@ pub enum Precision {
     Int8,
 }
 
-impl Precision {
+impl NumberType {
     /// Every precision, widest first.
-    pub const ALL: [Self; 8] =
-        [Self::Fp64, Self::Fp32, Self::Tf32, Self::Bf16, Self::Fp16, Self::Fp8, Self::Fp4, Self::Int8];
+    pub const ALL: [Self; Self::COUNT] = *Self::VARIANTS.first_chunk().expect("all variants");
 
     /// The name in files; the same as serde writes.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fp64 => "fp64",
-            Self::Fp32 => "fp32",
-            Self::Tf32 => "tf32",
-            Self::Bf16 => "bf16",
-            Self::Fp16 => "fp16",
-            Self::Fp8 => "fp8",
-            Self::Fp4 => "fp4",
-            Self::Int8 => "int8",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -337,23 +240,11 @@ fn look_up<T: Copy>(
     })
 }
 
-impl fmt::Display for KernelClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 impl FromStr for KernelClass {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
         look_up("kernel class", name, &Self::ALL, Self::as_str)
-    }
-}
-
-impl fmt::Display for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 
@@ -365,13 +256,7 @@ impl FromStr for Library {
     }
 }
 
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Precision {
+impl FromStr for NumberType {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
@@ -393,7 +278,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&library).unwrap(), format!("\"{library}\""));
             assert_eq!(library.as_str().parse(), Ok(library));
         }
-        for precision in Precision::ALL {
+        for precision in NumberType::ALL {
             assert_eq!(serde_json::to_string(&precision).unwrap(), format!("\"{precision}\""));
             assert_eq!(precision.as_str().parse(), Ok(precision));
         }

@@ -14,7 +14,7 @@ use crate::taxonomy::{
         self, Aiter, ComposableKernel, Cublas, Cudnn, Cutlass, Deepseek, FlashAttention, Nccl, Pytorch,
         Sglang, Tensorrt, TransformerEngine, Unknown, Vllm,
     },
-    Precision::{self, Bf16, Fp4, Fp8, Fp16, Fp32, Fp64, Int8, Tf32},
+    NumberType::{self, Bf16, Fp4, Fp8, Fp16, Fp32, Fp64, Int8, Tf32},
 };
 
 /// A pattern constant of this module; all are compiled by the tests.
@@ -95,7 +95,7 @@ static HALF: LazyLock<Regex> = LazyLock::new(|| {
 pub(crate) struct Subject<'a> {
     pub(crate) class: KernelClass,
     pub(crate) library: Library,
-    pub(crate) precision: Option<Precision>,
+    pub(crate) precision: Option<NumberType>,
     /// The name with its template arguments, without parameters.
     pub(crate) name: &'a str,
     /// The bare name, not in lower case.

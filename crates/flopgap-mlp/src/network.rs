@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use flopgap_flops::{Activation, FlopError, Mlp};
+use flopgap_flops::Activation;
 
 use crate::{MlpError, slope_from_output};
 
@@ -278,19 +278,6 @@ impl Network {
         let widths = &self.widths;
         (0..layer).map(|below| widths[below] * widths[below + 1] + self.biases_of(below)).sum()
     }
-
-    /// The closed form of its work on a batch.
-    ///
-    /// # Errors
-    /// When the batch is 0.
-    pub fn work(&self, batch: usize) -> Result<Mlp, FlopError> {
-        let widths: Vec<u64> = self.widths.iter().map(|&width| width as u64).collect();
-        Ok(Mlp::new(widths, batch as u64)?
-            .with_biases(&self.biases)?
-            .with_activation(self.activation)
-            .with_output_activation(self.output_activation)
-            .with_input_gradient(true))
-    }
 }
 
 /// `64-64-16 leaky_relu/identity`: the widths, the activation of the hidden layers, that of the
@@ -329,7 +316,6 @@ mod tests {
         }
         assert_eq!(network.parameters(), end);
         assert_eq!(network.parameters(), 64 * 128 + 128 + 128 * 32 + 32 + 32 * 8 + 8);
-        assert_eq!(network.work(3).unwrap().parameters().unwrap(), end as u64);
     }
 
     #[test]
@@ -356,7 +342,6 @@ mod tests {
         assert!(bare.is_padded() && bare.padded() == padded);
         assert_eq!((bare.parameters(), bare.biases(0)), (3 * 9 + 9 * 2, 27..27));
         assert_eq!(bare.places_in_padded()[27], padded.weights(1).start);
-        assert_eq!(bare.work(5).unwrap().parameters().unwrap(), 45);
         assert_eq!(bare.to_string(), "3-9-2 leaky_relu/identity without bias");
 
         let mixed = network.with_biases(&[false, true]).unwrap();
@@ -365,7 +350,6 @@ mod tests {
         assert_eq!((mixed.parameters(), places.len()), (3 * 9 + 9 * 2 + 2, 3 * 9 + 9 * 2 + 2));
         assert_eq!(places[27], padded.weights(1).start);
         assert_eq!(places[45..], [padded.biases(1).start, padded.biases(1).start + 1]);
-        assert_eq!(mixed.work(5).unwrap().parameters().unwrap(), 47);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Errors of reading reports.
 
-use std::fmt;
 use std::io;
 
 use flopgap_hint::{ErrorKind, Hint, InFile, Text};
@@ -67,54 +66,45 @@ pub enum Fault {
 }
 
 /// The content of a file without a table of Nsight Compute.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Found {
     /// Nothing.
+    #[error("file is empty")]
     Empty,
     /// An `SQLite` database, such as an export of Nsight Systems.
+    #[error("file is an SQLite database")]
     Sqlite,
     /// JSON.
+    #[error("file is JSON")]
     Json,
     /// ncu's source page, which has instructions and no launches.
+    #[error("file is ncu's source page, which has instructions and no launches")]
     SourcePage,
     /// ncu's human-readable output.
+    #[error("file is ncu's text output")]
     TextOutput,
     /// ncu's message that the results are in an `.ncu-rep`.
+    #[error("ncu wrote the results to an .ncu-rep instead")]
     WrittenElsewhere,
     /// A table whose fields are not separated by commas.
+    #[error("fields are not separated by commas")]
     OtherSeparator,
     /// A table of ncu that lacks a column.
+    #[error("its table has no column `{column}`")]
     NoColumn {
         /// The column.
         column: &'static str,
     },
     /// Something compressed more often than once or twice.
+    #[error("file is compressed more than twice")]
     Nested,
     /// Text that is none of these.
+    #[error("first line is {text:?}")]
     Line {
         /// Its first line, shortened.
         text: String,
     },
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Found::Empty => f.write_str("file is empty"),
-            Found::Sqlite => f.write_str("file is an SQLite database"),
-            Found::Json => f.write_str("file is JSON"),
-            Found::SourcePage => {
-                f.write_str("file is ncu's source page, which has instructions and no launches")
-            }
-            Found::TextOutput => f.write_str("file is ncu's text output"),
-            Found::WrittenElsewhere => f.write_str("ncu wrote the results to an .ncu-rep instead"),
-            Found::OtherSeparator => f.write_str("fields are not separated by commas"),
-            Found::NoColumn { column } => write!(f, "its table has no column `{column}`"),
-            Found::Nested => f.write_str("file is compressed more than twice"),
-            Found::Line { text } => write!(f, "first line is {text:?}"),
-        }
-    }
 }
 
 impl Hint for Fault {

@@ -14,7 +14,7 @@ mod warning;
 pub use csv::number::NumberFormat;
 pub use error::{Error, Fault, Found};
 pub use flops::{
-    Arithmetic, Count, Counters, FlopCounter, Flops, Instruction, Instructions, Measurement, Precision,
+    Arithmetic, Count, Counters, FlopCounter, Flops, Instruction, Instructions, Measurement, OperationType,
     Unknown,
 };
 pub use model::{

@@ -34,12 +34,17 @@ impl fmt::Display for Warning {
 }
 
 /// A problem in a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WarningKind {
     /// An id occurs again, apart from its first rows: reports were put together without their
     /// headers, or the rows of one launch stand apart. [`Reader`](crate::Reader) yields a launch
     /// for each place, and [`read`](crate::read) joins those of one kernel and shape.
+    #[error(
+        "launch {id}{} occurs again, apart from its first rows: reports were put together without their headers, or the \
+         rows of one launch stand apart",
+        of_process(*process)
+    )]
     LaunchRepeated {
         /// ncu's id of the launch.
         id: u64,
@@ -48,6 +53,11 @@ pub enum WarningKind {
     },
     /// Adjacent rows have one id and different kernels or shapes: reports were put together without
     /// their headers. Each kernel counts as a launch.
+    #[error(
+        "launch {id}{} stands for several kernels: reports were put together without their headers, so each kernel \
+         counts as a launch of its own",
+        of_process(*process)
+    )]
     IdShared {
         /// The id.
         id: u64,
@@ -55,13 +65,19 @@ pub enum WarningKind {
         process: Option<u64>,
     },
     /// A count beyond 64 bits was kept as a rounded float.
+    #[error("count exceeds 64 bits; kept as a rounded float")]
     CountRounded,
     /// A cell of digits and separators that is not a number was skipped.
+    #[error("`{text}` is not a number; skipped")]
     NotANumber {
         /// The cell.
         text: String,
     },
     /// A row is cut off; its first fields were read.
+    #[error(
+        "row is cut off{}; {fields} of its fields were read",
+        if *at_end { " by the end of the file" } else { "" }
+    )]
     RowPartial {
         /// How many fields were read.
         fields: usize,
@@ -69,8 +85,10 @@ pub enum WarningKind {
         at_end: bool,
     },
     /// The file ends within a row, which was skipped.
+    #[error("row is cut off by the end of the file; skipped, so its launch may lack metrics")]
     RowCut,
     /// A row with too few fields was skipped.
+    #[error("row is cut off after {fields} fields where {needed} are needed; skipped")]
     RowShort {
         /// How many it has.
         fields: usize,
@@ -78,37 +96,52 @@ pub enum WarningKind {
         needed: usize,
     },
     /// A row with more fields than its header was skipped.
+    #[error("row has {fields} fields, more than its header; skipped")]
     RowLong {
         /// How many it has.
         fields: usize,
     },
     /// A summary row whose cells are under other headings than their own was skipped.
+    #[error(
+        "cells of this summary row are not under their headings, as ncu prints them with --page raw --print-summary \
+         per-gpu; skipped"
+    )]
     RowDisplaced,
     /// A line beyond the reader's limit was skipped.
+    #[error("line exceeds {limit} bytes; skipped")]
     LineTooLong {
         /// The limit in bytes.
         limit: usize,
     },
     /// A summary by NVTX range has a launch in a row of every domain.
+    #[error(
+        "summary by NVTX range lists a launch once for every domain of its ranges; rows of different domains must not be \
+         added"
+    )]
     RowsByDomain,
     /// The file cannot be read further.
+    #[error("file is cut off or damaged here ({message}); everything before was read")]
     FileBroken {
         /// The underlying error.
         message: String,
     },
     /// ncu reported an error of its own or of the program.
+    #[error("ncu reported an error: {message}")]
     ProfilerFailed {
         /// ncu's message.
         message: String,
     },
     /// ncu reported that no kernel was profiled, or that it lacked a permission.
+    #[error("ncu reported: {message}")]
     Profiler {
         /// ncu's message.
         message: String,
     },
     /// A table has a header only.
+    #[error("table has no rows")]
     NoRows,
     /// Warnings or notes beyond the reader's limit were only counted.
+    #[error("{count} more {what} are not listed")]
     Unlisted {
         /// Their kind.
         what: Unlisted,
@@ -116,6 +149,7 @@ pub enum WarningKind {
         count: u64,
     },
     /// A damaged result of a `.ncu-rep` was skipped.
+    #[error("launch {launch} is damaged: {fault}; skipped")]
     ResultDamaged {
         /// The id that the launch would have.
         launch: u64,
@@ -123,6 +157,10 @@ pub enum WarningKind {
         fault: FormatFault,
     },
     /// Metrics were left out because the string table of the `.ncu-rep` never names them.
+    #[error(
+        "{metrics} {} of launch {launch} {} no name in the string table; skipped",
+        have(*metrics)[0], have(*metrics)[1]
+    )]
     MetricsUnnamed {
         /// The launch's id.
         launch: u64,
@@ -130,16 +168,21 @@ pub enum WarningKind {
         metrics: usize,
     },
     /// Everything after a damage of a `.ncu-rep` was lost.
+    #[error("{fault}; launches before it were read, the rest is lost")]
     RestDamaged {
         /// The damage.
         fault: FormatFault,
     },
     /// Results of an unknown kind were skipped.
+    #[error("block has {bytes} bytes of results of an unknown kind; skipped")]
     ResultsUnknown {
         /// Their length.
         bytes: u64,
     },
     /// The format of a `.ncu-rep` is newer than this reader.
+    #[error(
+        "file format has version {version}, newer than {known}, the newest known; its additions are not read"
+    )]
     FormatNewer {
         /// The version of the file.
         version: u32,
@@ -149,7 +192,8 @@ pub enum WarningKind {
 }
 
 /// Items that a reader only counts when there are too many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Unlisted {
     /// Lines that belong to no table.
     Notes,
@@ -161,111 +205,30 @@ impl WarningKind {
     /// Whether launches or metrics are lost with it, so that a sum over the report may be too
     /// small.
     pub fn is_loss(&self) -> bool {
-        match self {
+        matches!(
+            self,
             WarningKind::NotANumber { .. }
-            | WarningKind::RowPartial { .. }
-            | WarningKind::RowCut
-            | WarningKind::RowShort { .. }
-            | WarningKind::RowLong { .. }
-            | WarningKind::RowDisplaced
-            | WarningKind::LineTooLong { .. }
-            | WarningKind::FileBroken { .. }
-            | WarningKind::ResultDamaged { .. }
-            | WarningKind::MetricsUnnamed { .. }
-            | WarningKind::RestDamaged { .. }
-            | WarningKind::ResultsUnknown { .. } => true,
-            WarningKind::LaunchRepeated { .. }
-            | WarningKind::IdShared { .. }
-            | WarningKind::CountRounded
-            | WarningKind::RowsByDomain
-            | WarningKind::ProfilerFailed { .. }
-            | WarningKind::Profiler { .. }
-            | WarningKind::NoRows
-            | WarningKind::Unlisted { .. }
-            | WarningKind::FormatNewer { .. } => false,
-        }
+                | WarningKind::RowPartial { .. }
+                | WarningKind::RowCut
+                | WarningKind::RowShort { .. }
+                | WarningKind::RowLong { .. }
+                | WarningKind::RowDisplaced
+                | WarningKind::LineTooLong { .. }
+                | WarningKind::FileBroken { .. }
+                | WarningKind::ResultDamaged { .. }
+                | WarningKind::MetricsUnnamed { .. }
+                | WarningKind::RestDamaged { .. }
+                | WarningKind::ResultsUnknown { .. }
+        )
     }
 }
 
-impl fmt::Display for WarningKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WarningKind::LaunchRepeated { id, process } => {
-                write!(f, "launch {id}")?;
-                if let Some(process) = process {
-                    write!(f, " of process {process}")?;
-                }
-                f.write_str(
-                    " occurs again, apart from its first rows: reports were put together without their \
-                     headers, or the rows of one launch stand apart",
-                )
-            }
-            WarningKind::IdShared { id, process } => {
-                write!(f, "launch {id}")?;
-                if let Some(process) = process {
-                    write!(f, " of process {process}")?;
-                }
-                f.write_str(
-                    " stands for several kernels: reports were put together without their headers, so \
-                     each kernel counts as a launch of its own",
-                )
-            }
-            WarningKind::CountRounded => f.write_str("count exceeds 64 bits; kept as a rounded float"),
-            WarningKind::NotANumber { text } => write!(f, "`{text}` is not a number; skipped"),
-            WarningKind::RowPartial { fields, at_end } => {
-                let by = if *at_end { " by the end of the file" } else { "" };
-                write!(f, "row is cut off{by}; {fields} of its fields were read")
-            }
-            WarningKind::RowCut => {
-                f.write_str("row is cut off by the end of the file; skipped, so its launch may lack metrics")
-            }
-            WarningKind::RowShort { fields, needed } => {
-                write!(f, "row is cut off after {fields} fields where {needed} are needed; skipped")
-            }
-            WarningKind::RowLong { fields } => {
-                write!(f, "row has {fields} fields, more than its header; skipped")
-            }
-            WarningKind::RowDisplaced => f.write_str(
-                "cells of this summary row are not under their headings, as ncu prints them with \
-                 --page raw --print-summary per-gpu; skipped",
-            ),
-            WarningKind::LineTooLong { limit } => write!(f, "line exceeds {limit} bytes; skipped"),
-            WarningKind::RowsByDomain => f.write_str(
-                "summary by NVTX range lists a launch once for every domain of its ranges; rows of \
-                 different domains must not be added",
-            ),
-            WarningKind::FileBroken { message } => {
-                write!(f, "file is cut off or damaged here ({message}); everything before was read")
-            }
-            WarningKind::ProfilerFailed { message } => write!(f, "ncu reported an error: {message}"),
-            WarningKind::Profiler { message } => write!(f, "ncu reported: {message}"),
-            WarningKind::NoRows => f.write_str("table has no rows"),
-            WarningKind::Unlisted { what, count } => {
-                let what = match what {
-                    Unlisted::Notes => "notes",
-                    Unlisted::Warnings => "warnings",
-                };
-                write!(f, "{count} more {what} are not listed")
-            }
-            WarningKind::ResultDamaged { launch, fault } => {
-                write!(f, "launch {launch} is damaged: {fault}; skipped")
-            }
-            WarningKind::MetricsUnnamed { launch, metrics } => {
-                let (noun, verb) = if *metrics == 1 { ("metric", "has") } else { ("metrics", "have") };
-                write!(f, "{metrics} {noun} of launch {launch} {verb} no name in the string table; skipped")
-            }
-            WarningKind::RestDamaged { fault } => {
-                write!(f, "{fault}; launches before it were read, the rest is lost")
-            }
-            WarningKind::ResultsUnknown { bytes } => {
-                write!(f, "block has {bytes} bytes of results of an unknown kind; skipped")
-            }
-            WarningKind::FormatNewer { version, known } => write!(
-                f,
-                "file format has version {version}, newer than {known}, the newest known; its additions are not read"
-            ),
-        }
-    }
+fn of_process(process: Option<u64>) -> String {
+    process.map(|process| format!(" of process {process}")).unwrap_or_default()
+}
+
+fn have(metrics: usize) -> [&'static str; 2] {
+    if metrics == 1 { ["metric", "has"] } else { ["metrics", "have"] }
 }
 
 /// A line that belongs to no table: a message of ncu, or output of the program.

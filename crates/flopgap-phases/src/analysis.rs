@@ -31,7 +31,7 @@ impl PassAnalysis {
         let PhaseFlops { classes, kernels } = PhaseFlops::of(phase, pass)?;
         let exactness = if phase.recording.is_rounded() { Exactness::Rounded } else { Exactness::Exact };
         Ok(PassAnalysis {
-            decomposition: Decomposition::of(network, pass, classes)?,
+            decomposition: Decomposition::new(network, pass, classes)?,
             plausibility: Plausibility::of_gemm(network, pass, &classes, exactness)?,
             activation_plausibility: Plausibility::of_activation(network, pass, &classes, exactness)?,
             kernels,

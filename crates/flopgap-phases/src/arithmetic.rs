@@ -1,7 +1,7 @@
 //! Translates the information in a kernel's name into the terms of the counters.
 
-use flopgap_kernels::{KernelClass, KernelInfo, Precision as Named};
-use flopgap_ncu::{Arithmetic, Precision};
+use flopgap_kernels::{KernelClass, KernelInfo, NumberType};
+use flopgap_ncu::{Arithmetic, OperationType};
 
 /// ncu's name for a result that is not a kernel but all work of a range or a graph.
 const COMPOSITES: [&str; 2] = ["range", "graph"];
@@ -11,11 +11,11 @@ const COMPOSITES: [&str; 2] = ["range", "graph"];
 ///
 /// ```
 /// use flopgap_kernels::classify;
-/// use flopgap_ncu::Precision;
+/// use flopgap_ncu::OperationType;
 ///
 /// let product = flopgap_phases::arithmetic(&classify("nvjet_sm90_tst_128x160_64x5_2x1_v_bz_NTT"));
 /// assert_eq!(product.tensor_cores, Some(true));
-/// assert_eq!(product.tensor_precision, Some(Precision::TensorBf16));
+/// assert_eq!(product.tensor_precision, Some(OperationType::TensorBf16));
 /// ```
 pub fn arithmetic(info: &KernelInfo) -> Arithmetic {
     let moves = matches!(
@@ -37,24 +37,24 @@ pub fn arithmetic(info: &KernelInfo) -> Arithmetic {
     }
 }
 
-fn on_shader_cores(precision: Named) -> Option<Precision> {
+fn on_shader_cores(precision: NumberType) -> Option<OperationType> {
     match precision {
-        Named::Fp64 => Some(Precision::Fp64),
-        Named::Fp32 | Named::Tf32 => Some(Precision::Fp32),
-        Named::Bf16 | Named::Fp16 => Some(Precision::Fp16),
-        Named::Fp8 | Named::Fp4 | Named::Int8 => None,
+        NumberType::Fp64 => Some(OperationType::Fp64),
+        NumberType::Fp32 | NumberType::Tf32 => Some(OperationType::Fp32),
+        NumberType::Bf16 | NumberType::Fp16 => Some(OperationType::Fp16),
+        NumberType::Fp8 | NumberType::Fp4 | NumberType::Int8 => None,
     }
 }
 
-fn on_tensor_cores(precision: Named) -> Precision {
+fn on_tensor_cores(precision: NumberType) -> OperationType {
     match precision {
-        Named::Fp64 => Precision::TensorFp64,
+        NumberType::Fp64 => OperationType::TensorFp64,
         // Tensor cores multiply 32-bit floats as TF32.
-        Named::Fp32 | Named::Tf32 => Precision::TensorTf32,
-        Named::Bf16 => Precision::TensorBf16,
-        Named::Fp16 => Precision::TensorFp16,
-        Named::Fp8 => Precision::TensorFp8,
-        Named::Fp4 => Precision::TensorFp4,
-        Named::Int8 => Precision::TensorInt8,
+        NumberType::Fp32 | NumberType::Tf32 => OperationType::TensorTf32,
+        NumberType::Bf16 => OperationType::TensorBf16,
+        NumberType::Fp16 => OperationType::TensorFp16,
+        NumberType::Fp8 => OperationType::TensorFp8,
+        NumberType::Fp4 => OperationType::TensorFp4,
+        NumberType::Int8 => OperationType::TensorInt8,
     }
 }

@@ -1,6 +1,6 @@
 //! The ceilings of the GPU of a launch, from what its report says about that GPU.
 
-use flopgap_ncu::{Flops, LaunchView, Measurement, Precision, Strings, Symbol};
+use flopgap_ncu::{Flops, LaunchView, Measurement, OperationType, Strings, Symbol};
 use rustc_hash::FxHashMap;
 
 /// A GPU of a report: its number, and what distinguishes it from another of the same number, where
@@ -21,7 +21,7 @@ enum Role {
     /// FMA instructions of one kind that all multiprocessors execute in a cycle at most.
     Instructions(Shader),
     /// Dense operations of one type that the tensor cores execute in a cycle at most.
-    Tensor(Precision),
+    Tensor(OperationType),
     /// Bytes of device memory in a cycle of that memory at most.
     Memory,
     /// Cycles of the multiprocessors in a second.
@@ -59,7 +59,7 @@ const ATTRIBUTES: usize = 8;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Facts {
     shader: [Option<f64>; 3],
-    tensor: [Option<f64>; Precision::ALL.len()],
+    tensor: [Option<f64>; OperationType::ALL.len()],
     memory: Option<f64>,
     clock: Option<f64>,
     memory_clock: Option<f64>,
@@ -123,19 +123,19 @@ fn role(name: Symbol, strings: &Strings) -> Option<Role> {
 
 /// The type whose dense products a peak of the tensor cores is about. The peak over all sparsities
 /// is that of sparse products, which twice as many operations are counted for.
-fn tensor(metric: &str) -> Option<Precision> {
+fn tensor(metric: &str) -> Option<OperationType> {
     let path = metric.strip_prefix("sm__ops_path_tensor_")?;
     if path == "src_fp64" {
-        return Some(Precision::TensorFp64);
+        return Some(OperationType::TensorFp64);
     }
     let dense = path.strip_suffix("_sparsity_off")?;
     let source = dense.strip_prefix("src_").or_else(|| Some(dense.split_once("_src_")?.1))?;
     Some(match source.split_once("_dst_").map_or(source, |(source, _)| source) {
-        "tf32" => Precision::TensorTf32,
-        "bf16" => Precision::TensorBf16,
-        "fp16" => Precision::TensorFp16,
-        "fp8" => Precision::TensorFp8,
-        "int8" => Precision::TensorInt8,
+        "tf32" => OperationType::TensorTf32,
+        "bf16" => OperationType::TensorBf16,
+        "fp16" => OperationType::TensorFp16,
+        "fp8" => OperationType::TensorFp8,
+        "int8" => OperationType::TensorInt8,
         _ => return None,
     })
 }
@@ -193,12 +193,12 @@ impl Facts {
     }
 
     /// Operations of a precision in a second.
-    fn peak(&self, precision: Precision) -> Option<f64> {
+    fn peak(&self, precision: OperationType) -> Option<f64> {
         let counted = match precision {
-            Precision::Fp32 => self.shader[Shader::Fp32 as usize].map(|fused| 2.0 * fused),
-            Precision::Fp64 => self.shader[Shader::Fp64 as usize].map(|fused| 2.0 * fused),
+            OperationType::Fp32 => self.shader[Shader::Fp32 as usize].map(|fused| 2.0 * fused),
+            OperationType::Fp64 => self.shader[Shader::Fp64 as usize].map(|fused| 2.0 * fused),
             // An HFMA works on two halves.
-            Precision::Fp16 => self.shader[Shader::Fp16 as usize].map(|fused| 4.0 * fused),
+            OperationType::Fp16 => self.shader[Shader::Fp16 as usize].map(|fused| 4.0 * fused),
             tensor => self.tensor[index(tensor)],
         };
         let in_a_cycle = counted.or_else(|| {
@@ -209,7 +209,7 @@ impl Facts {
 
     /// Operations of a precision that one multiprocessor executes in a cycle, from the data sheets
     /// of the architecture; `None` where products of one architecture differ.
-    fn of_multiprocessor(&self, precision: Precision) -> Option<f64> {
+    fn of_multiprocessor(&self, precision: OperationType) -> Option<f64> {
         let (major, minor) = self.capability?;
         let fp32 = match (major, minor) {
             (7, 0 | 5) | (8, 0) => 128.0,
@@ -225,14 +225,14 @@ impl Facts {
         };
         let since = |generation| half.filter(|_| major >= generation);
         match precision {
-            Precision::Fp32 => Some(fp32),
-            Precision::Fp64 => Some(fp32 / self.attribute(Attribute::SingleToDouble)?),
-            Precision::TensorFp16 => half,
-            Precision::TensorBf16 => since(8),
-            Precision::TensorTf32 => Some(since(8)? / 2.0),
-            Precision::TensorFp64 => Some(since(8)? / 16.0),
-            Precision::TensorInt8 => Some(since(8)? * 2.0),
-            Precision::TensorFp8 => Some(since(9)? * 2.0),
+            OperationType::Fp32 => Some(fp32),
+            OperationType::Fp64 => Some(fp32 / self.attribute(Attribute::SingleToDouble)?),
+            OperationType::TensorFp16 => half,
+            OperationType::TensorBf16 => since(8),
+            OperationType::TensorTf32 => Some(since(8)? / 2.0),
+            OperationType::TensorFp64 => Some(since(8)? / 16.0),
+            OperationType::TensorInt8 => Some(since(8)? * 2.0),
+            OperationType::TensorFp8 => Some(since(9)? * 2.0),
             _ => None,
         }
     }
@@ -258,8 +258,8 @@ impl Facts {
     }
 }
 
-fn index(precision: Precision) -> usize {
-    Precision::ALL.iter().position(|&known| known == precision).unwrap_or_default()
+fn index(precision: OperationType) -> usize {
+    OperationType::ALL.iter().position(|&known| known == precision).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -290,16 +290,18 @@ mod tests {
             assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
         };
         near(facts.bandwidth(), 4.8e12);
-        near(facts.peak(Precision::Fp32), 66.9e12);
-        near(facts.peak(Precision::Fp64), 33.5e12);
-        near(facts.peak(Precision::TensorFp64), 66.9e12);
-        for (precision, tflops) in
-            [(Precision::TensorFp8, 1979.0), (Precision::TensorBf16, 989.4), (Precision::TensorTf32, 494.7)]
-        {
+        near(facts.peak(OperationType::Fp32), 66.9e12);
+        near(facts.peak(OperationType::Fp64), 33.5e12);
+        near(facts.peak(OperationType::TensorFp64), 66.9e12);
+        for (precision, tflops) in [
+            (OperationType::TensorFp8, 1979.0),
+            (OperationType::TensorBf16, 989.4),
+            (OperationType::TensorTf32, 494.7),
+        ] {
             near(facts.peak(precision), tflops * 1e12 * 1980.0 / 1830.0);
         }
-        assert_eq!(facts.peak(Precision::TensorFp4), None);
-        assert_eq!(Facts { capability: Some((8, 6)), ..facts }.peak(Precision::TensorFp16), None);
+        assert_eq!(facts.peak(OperationType::TensorFp4), None);
+        assert_eq!(Facts { capability: Some((8, 6)), ..facts }.peak(OperationType::TensorFp16), None);
     }
 
     #[test]
@@ -310,11 +312,11 @@ mod tests {
         facts.take(Role::Clock, 1.5e9);
         facts.take(Role::Instructions(Shader::Fp32), 16_896.0);
         assert_eq!(facts.bandwidth(), Some(1504.0 * 3.159_649e9));
-        assert_eq!(facts.peak(Precision::Fp32), Some(2.0 * 16_896.0 * 1.5e9));
+        assert_eq!(facts.peak(OperationType::Fp32), Some(2.0 * 16_896.0 * 1.5e9));
         assert_eq!(tensor("sm__ops_path_tensor_src_bf16_dst_fp32"), None);
         assert_eq!(tensor("sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_on"), None);
         let dense = "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off";
-        assert_eq!(tensor(dense), Some(Precision::TensorBf16));
-        assert_eq!(tensor("sm__ops_path_tensor_src_fp8_sparsity_off"), Some(Precision::TensorFp8));
+        assert_eq!(tensor(dense), Some(OperationType::TensorBf16));
+        assert_eq!(tensor("sm__ops_path_tensor_src_fp8_sparsity_off"), Some(OperationType::TensorFp8));
     }
 }

@@ -1,6 +1,5 @@
 //! Evidence that a recording does not belong to the required network.
 
-use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -10,32 +9,26 @@ use flopgap_hint::{Hint, Text};
 use crate::NumberedLaunch;
 
 /// A kind of launch that every square network has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchKind {
     /// A matrix product: matmul or gemv. The reductions of its slices are not counted.
+    #[error("matrix products")]
     Product,
     /// An activation, or in the backward pass its gradient.
+    #[error("activations")]
     Activation,
     /// The launch that adds up the slices of a product.
+    #[error("split-K reductions")]
     SplitKReduction,
 }
 
-impl fmt::Display for LaunchKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            LaunchKind::Product => "matrix products",
-            LaunchKind::Activation => "activations",
-            LaunchKind::SplitKReduction => "split-K reductions",
-        })
-    }
-}
-
 /// Where launches are missing from a phase, as far as their order shows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Clue {
     /// Products of these layers are missing.
+    #[error("{}", products(*layers, *first, *last))]
     Products {
         /// Of how many layers.
         layers: usize,
@@ -45,42 +38,31 @@ pub enum Clue {
         last: u64,
     },
     /// The launch before this one is missing.
+    #[error("the one before {0}, is missing")]
     Before(NumberedLaunch),
     /// The launch after this one is missing.
+    #[error("the one after {0}, is missing")]
     After(NumberedLaunch),
     /// The phase ends with this launch.
+    #[error("the phase ends with {0}")]
     End(NumberedLaunch),
     /// The name of this kernel does not say what it computes.
+    #[error("the name of `{kernel}` does not say what it computes")]
     Unclassified {
         /// The kernel's display name.
         kernel: String,
     },
 }
 
-impl fmt::Display for Clue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Clue::Products { first, last, .. } if first == last => {
-                write!(f, "a product of layer {first} is missing")
-            }
-            Clue::Products { layers, first, last } => {
-                write!(f, "products of {layers} layers, {first} to {last}, are missing")
-            }
-            Clue::Before(launch) => write!(f, "the one before {launch}, is missing"),
-            Clue::After(launch) => write!(f, "the one after {launch}, is missing"),
-            Clue::End(launch) => write!(f, "the phase ends with {launch}"),
-            Clue::Unclassified { kernel } => {
-                write!(f, "the name of `{kernel}` does not say what it computes")
-            }
-        }
-    }
-}
-
 /// A launch, or the products of a pass, that required sizes cannot have.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizeEvidence {
     /// The FLOPs that an activation executed are not a whole number for each element.
+    #[error(
+        "{pass}: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, which is not a whole number",
+        *flops as f64 / *elements as f64
+    )]
     Fraction {
         /// The pass.
         pass: Pass,
@@ -92,6 +74,11 @@ pub enum SizeEvidence {
         elements: u64,
     },
     /// The gradient of a sigmoid executed another number of FLOPs for each element than it takes.
+    #[error(
+        "backward: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, and the gradient of a sigmoid \
+         takes {expected}",
+        *flops as f64 / *elements as f64
+    )]
     Gradient {
         /// The launch.
         launch: NumberedLaunch,
@@ -103,6 +90,7 @@ pub enum SizeEvidence {
         expected: u64,
     },
     /// The grid of an activation is for another number of elements.
+    #[error("{pass}: {launch}, has a grid for {least} to {most} elements, not for {elements}")]
     Grid {
         /// The pass.
         pass: Pass,
@@ -116,6 +104,11 @@ pub enum SizeEvidence {
         elements: u64,
     },
     /// The products executed more than whole tiles of the required sizes.
+    #[error(
+        "{pass}: {counted} GEMM FLOPs were counted, {:.1} times the {theory} that these sizes need, and more than padding \
+         to whole tiles can explain",
+        *counted as f64 / *theory as f64
+    )]
     Products {
         /// The pass.
         pass: Pass,
@@ -125,6 +118,9 @@ pub enum SizeEvidence {
         theory: u64,
     },
     /// The forward products executed less than whole tiles of the required sizes.
+    #[error(
+        "forward: {counted} GEMM FLOPs were counted, and the tiles of these kernels execute {least} for these sizes"
+    )]
     Tiles {
         /// Counted FLOPs.
         counted: u64,
@@ -133,45 +129,13 @@ pub enum SizeEvidence {
     },
 }
 
-impl fmt::Display for SizeEvidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SizeEvidence::Fraction { pass, launch, flops, elements } => write!(
-                f,
-                "{pass}: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, which is not a whole \
-                 number",
-                *flops as f64 / *elements as f64
-            ),
-            SizeEvidence::Gradient { launch, flops, elements, expected } => write!(
-                f,
-                "backward: {launch}, executed {flops} FLOPs, {:.4} for each of {elements} elements, and the gradient \
-                 of a sigmoid takes {expected}",
-                *flops as f64 / *elements as f64
-            ),
-            SizeEvidence::Grid { pass, launch, least, most, elements } => {
-                write!(f, "{pass}: {launch}, has a grid for {least} to {most} elements, not for {elements}")
-            }
-            SizeEvidence::Products { pass, counted, theory } => write!(
-                f,
-                "{pass}: {counted} GEMM FLOPs were counted, {:.1} times the {theory} that these sizes need, and more \
-                 than padding to whole tiles can explain",
-                *counted as f64 / *theory as f64
-            ),
-            SizeEvidence::Tiles { counted, least } => write!(
-                f,
-                "forward: {counted} GEMM FLOPs were counted, and the tiles of these kernels execute {least} for \
-                 these sizes"
-            ),
-        }
-    }
-}
-
 /// A reason why the counts of a recording cannot be those of one complete step of the required
 /// network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Contradiction {
     /// Fewer launches of a kind than the mathematics needs.
+    #[error("{}: the {pass} phase has {found} of {expected} {kind}{}", run.display(), listed(clues))]
     MissingLaunches {
         /// The recording.
         run: PathBuf,
@@ -187,6 +151,10 @@ pub enum Contradiction {
         clues: Vec<Clue>,
     },
     /// Both passes have exactly the products of a network with another number of layers.
+    #[error(
+        "{}: {recorded} products forward and {} backward, which are those of {recorded} layers, not of {stated}",
+        run.display(), recorded + (recorded - 1)
+    )]
     OtherLayers {
         /// The recording.
         run: PathBuf,
@@ -196,6 +164,10 @@ pub enum Contradiction {
         recorded: u64,
     },
     /// Width or columns are not those that ran.
+    #[error(
+        "{}: the counts are not those of width {width} and {columns} columns{}{}",
+        run.display(), listed(evidence), fitting(fits)
+    )]
     OtherSizes {
         /// The recording.
         run: PathBuf,
@@ -210,6 +182,7 @@ pub enum Contradiction {
         fits: Vec<(u64, u64)>,
     },
     /// Fewer FLOPs than the mathematics needs.
+    #[error("{}: {pass}: {verdict}", run.display())]
     Impossible {
         /// The recording.
         run: PathBuf,
@@ -219,6 +192,9 @@ pub enum Contradiction {
         verdict: Plausibility,
     },
     /// The overheads do not give the measured total: a bug of this program.
+    #[error(
+        "{pass}: the overheads give {reconstructed} FLOPs, but {measured} were counted; this is a bug of flopgap"
+    )]
     Reconstruction {
         /// The pass.
         pass: Pass,
@@ -229,44 +205,23 @@ pub enum Contradiction {
     },
 }
 
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Contradiction::MissingLaunches { run, pass, kind, expected, found, clues } => {
-                write!(f, "{}: the {pass} phase has {found} of {expected} {kind}", run.display())?;
-                clues.iter().try_for_each(|clue| write!(f, "; {clue}"))
-            }
-            Contradiction::OtherLayers { run, stated, recorded } => write!(
-                f,
-                "{}: {recorded} products forward and {} backward, which are those of {recorded} layers, not of {stated}",
-                run.display(),
-                recorded + (recorded - 1)
-            ),
-            Contradiction::OtherSizes { run, width, columns, evidence, fits } => {
-                write!(
-                    f,
-                    "{}: the counts are not those of width {width} and {columns} columns",
-                    run.display()
-                )?;
-                evidence.iter().try_for_each(|one| write!(f, "; {one}"))?;
-                for (index, (width, columns)) in fits.iter().enumerate() {
-                    let before = if index == 0 { "; they fit" } else { ", or" };
-                    write!(f, "{before} width {width} and {columns} columns")?;
-                }
-                Ok(())
-            }
-            Contradiction::Impossible { run, pass, verdict } => {
-                write!(f, "{}: {pass}: {verdict}", run.display())
-            }
-            Contradiction::Reconstruction { pass, reconstructed, measured } => write!(
-                f,
-                "{pass}: the overheads give {reconstructed} FLOPs, but {measured} were counted; this is a bug of flopgap"
-            ),
-        }
+fn products(layers: usize, first: u64, last: u64) -> String {
+    if first == last {
+        format!("a product of layer {first} is missing")
+    } else {
+        format!("products of {layers} layers, {first} to {last}, are missing")
     }
 }
 
-impl Error for Contradiction {}
+fn listed(parts: &[impl fmt::Display]) -> String {
+    parts.iter().fold(String::new(), |text, part| text + "; " + &part.to_string())
+}
+
+fn fitting(sizes: &[(u64, u64)]) -> String {
+    let sizes: Vec<String> =
+        sizes.iter().map(|(width, columns)| format!("width {width} and {columns} columns")).collect();
+    if sizes.is_empty() { String::new() } else { format!("; they fit {}", sizes.join(", or ")) }
+}
 
 impl Hint for Contradiction {
     fn hint(&self) -> Option<Text<'_>> {

@@ -76,32 +76,11 @@ fn rest<'a>(
     longer: &'a Recording,
     phase: Phase,
 ) -> Result<PhaseLaunches<'a>, PhaseError> {
-    let path = |recording: &Recording| recording.path().to_owned();
-    for (index, (expected, found)) in shorter.launches().iter().zip(longer.launches()).enumerate() {
-        let same = shorter.kernel(expected.kernel).base == longer.kernel(found.kernel).base
-            && expected.grid == found.grid
-            && expected.block == found.block;
-        if !same {
-            return Err(PhaseError::DifferentLaunch {
-                shorter: path(shorter),
-                longer: path(longer),
-                index,
-                expected: Box::new(shorter.name(expected)),
-                found: Box::new(longer.name(found)),
-            });
-        }
+    let beginning = shorter.sequence();
+    for (index, launch) in longer.launches().iter().enumerate() {
+        let base = longer.kernel(launch.kernel).base.as_str();
+        beginning.check_launch(index, longer.path(), (base, launch.grid, launch.block))?;
     }
-    let (expected, found) = (shorter.launches().len(), longer.launches().len());
-    if found < expected {
-        return Err(PhaseError::TooFewLaunches {
-            shorter: path(shorter),
-            longer: path(longer),
-            expected,
-            found,
-        });
-    }
-    if found == expected {
-        return Err(PhaseError::EmptyPhase { run: path(longer), phase });
-    }
-    Ok(PhaseLaunches { recording: longer, launches: longer.launches()[expected..].to_vec() })
+    beginning.check_end(longer.path(), longer.launches().len(), phase)?;
+    Ok(PhaseLaunches { recording: longer, launches: longer.launches()[beginning.len()..].to_vec() })
 }

@@ -25,7 +25,7 @@ impl Phase {
     pub const ALL: [Phase; 3] = [Phase::Setup, Phase::Forward, Phase::Backward];
 
     /// The name of the phase, which is also the name of the NVTX range that marks it.
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Phase::Setup => "setup",
             Phase::Forward => "forward",
@@ -41,12 +41,12 @@ impl Phase {
     /// assert_eq!(Phase::of_range("forward_hook"), None);
     /// ```
     pub fn of_range(name: &str) -> Option<Phase> {
-        Phase::ALL.into_iter().find(|phase| name.eq_ignore_ascii_case(phase.name()))
+        Phase::ALL.into_iter().find(|phase| name.eq_ignore_ascii_case(phase.as_str()))
     }
 
     /// The phase of a launch: that of the outermost range around it that marks one. Where no range
     /// of its own thread marks one, the main thread's does, if the report lists them.
-    pub fn of_launch(launch: LaunchView<'_>) -> Option<Phase> {
+    pub(crate) fn of_launch(launch: LaunchView<'_>) -> Option<Phase> {
         Phase::of_ranges(&launch.nvtx, launch.strings)
             .or_else(|| Phase::of_ranges(&with_main_thread(launch), launch.strings))
     }
@@ -59,6 +59,6 @@ impl Phase {
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(self.as_str())
     }
 }

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, KernelClass, KernelInfo};
 use flopgap_ncu::{
-    Arithmetic, FlopCounter, Flops, Instruction, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
-    Unknown,
+    Arithmetic, FlopCounter, Flops, Instruction, LaunchView, Layout, Measurement, OperationType, Reader,
+    Symbol, Unknown,
 };
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::arithmetic::arithmetic;
 use crate::attribution::{Attribution, Decided, Matches, Verdict};
 use crate::ceiling::{FactReader, Facts, Gpu};
-use crate::gap::{Gap, Lacking, Missing, Place};
+use crate::missing::{Lacking, Missing, MissingCounters, Place};
 use crate::repeat::SeenLaunches;
 use crate::{PhaseError, Totals, Warning};
 
@@ -78,7 +78,7 @@ pub struct Profile {
     /// The sum of all.
     pub totals: Totals,
     /// Why the FLOPs of launches are not known, the reason of most launches first.
-    pub gaps: Vec<Gap>,
+    pub missing_counters: Vec<MissingCounters>,
     /// Launches without DRAM traffic, without L2 traffic and without GPU time, where others have
     /// it.
     pub missing: [Option<Missing>; 3],
@@ -94,41 +94,22 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Adds up a report launch by launch; memory grows with the number of different kernels, and by
-    /// eight bytes a launch to notice one that comes twice.
+    /// Adds up a report (any CSV of ncu, or `.ncu-rep`) launch by launch; memory grows with the
+    /// number of different kernels, and by eight bytes a launch to notice one that comes twice.
     ///
     /// # Errors
     /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::NvtxSummary`] when its rows
     /// overlap, [`PhaseError::RepeatedLaunch`] when a launch is in it twice, [`PhaseError::Flops`]
     /// when a sum leaves `u64`.
-    pub fn load(path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
-        Profile::read(Reader::open(path)?, path, classifier)
+    pub fn open(path: impl AsRef<Path>) -> Result<Profile, PhaseError> {
+        let path = path.as_ref();
+        Profile::read_within(Reader::open(path)?, path, &Classifier::new(), None, |_| Ok(true))
     }
 
-    /// Like [`Profile::load`], from a reader that was opened with other options or on something
-    /// that is no file; `path` names it in messages.
-    ///
-    /// # Errors
-    /// As [`Profile::load`].
-    pub fn read(reader: Reader, path: &Path, classifier: &Classifier) -> Result<Profile, PhaseError> {
-        Profile::read_where(reader, path, classifier, |_| Ok(true))
-    }
-
-    /// Like [`Profile::read`], of those launches that `takes` says yes to. It is requested every
-    /// launch, in the report's order.
-    ///
-    /// # Errors
-    /// As [`Profile::load`], and those of `takes`.
-    pub fn read_where(
-        reader: Reader,
-        path: &Path,
-        classifier: &Classifier,
-        takes: impl FnMut(LaunchView<'_>) -> Result<bool, PhaseError>,
-    ) -> Result<Profile, PhaseError> {
-        Profile::read_within(reader, path, classifier, None, takes)
-    }
-
-    /// Like [`Profile::read_where`], of those launches that also lie within ranges.
+    /// Like [`Profile::open`], from a reader that was opened with other options or on something
+    /// that is no file (`path` names it in messages), of those launches that `takes` says yes to
+    /// and that lie within ranges, where some are requested. `takes` is asked for every launch, in
+    /// the report's order.
     ///
     /// They belong to ranges by process: what another thread launched while the main thread was in
     /// a range is in it, too. An `.ncu-rep` lists the ranges of all threads. A CSV lists those of
@@ -137,7 +118,7 @@ impl Profile {
     /// in [`Whole::undecided`].
     ///
     /// # Errors
-    /// As [`Profile::read_where`].
+    /// As [`Profile::open`], and those of `takes`.
     pub fn read_within(
         mut reader: Reader,
         path: &Path,
@@ -250,11 +231,12 @@ impl Profile {
             }
         }
         self.totals.merge(&more.totals)?;
-        for gap in more.gaps {
-            let same = |known: &&mut Gap| known.reason == gap.reason && known.counters == gap.counters;
-            match self.gaps.iter_mut().find(same) {
-                Some(known) => known.missing.merge(&gap.missing),
-                None => self.gaps.push(gap),
+        for one in more.missing_counters {
+            let same =
+                |known: &&mut MissingCounters| known.reason == one.reason && known.counters == one.counters;
+            match self.missing_counters.iter_mut().find(same) {
+                Some(known) => known.missing.merge(&one.missing),
+                None => self.missing_counters.push(one),
             }
         }
         let merge = |known: &mut Option<Missing>, more: Option<Missing>| match (known.as_mut(), more) {
@@ -280,7 +262,7 @@ impl Profile {
 
     fn sort(&mut self) {
         self.kernels.sort_by_cached_key(|kernel| (kernel.totals.rank(), kernel.name.clone()));
-        self.gaps.sort_by_key(|gap| Reverse(gap.missing.launches));
+        self.missing_counters.sort_by_key(|one| Reverse(one.missing.launches));
     }
 
     /// The GPUs that the launches ran on.
@@ -369,7 +351,7 @@ impl Fingerprint {
 #[derive(Default)]
 struct Sums {
     profile: Profile,
-    gaps: BTreeMap<(Unknown, Option<(u32, u32)>), Missing>,
+    unknown: BTreeMap<(Unknown, Option<(u32, u32)>), Missing>,
     missing: [Lacking; 3],
 }
 
@@ -422,7 +404,7 @@ impl Sums {
     }
 
     fn add(&mut self, counted: &Counted) -> Result<(), FlopError> {
-        let Sums { profile, gaps, missing } = self;
+        let Sums { profile, unknown, missing } = self;
         let &Counted { slot, launches, ref flops, ref facts, place, capability, .. } = counted;
         profile.whole.durations_ns.extend(flops.duration_ns.map(|time| time.value));
         profile.kernels[slot].totals.add(launches, flops, facts)?;
@@ -430,34 +412,34 @@ impl Sums {
         let kernel = profile.kernels[slot].info.short.as_str();
         if let Err(reason) = flops.work() {
             let key = (reason, capability);
-            let mut missing = gaps.remove(&key);
+            let mut missing = unknown.remove(&key);
             Missing::add(&mut missing, kernel, launches, place);
-            gaps.extend(missing.map(|missing| (key, missing)));
+            unknown.extend(missing.map(|missing| (key, missing)));
         }
         let measured = [flops.dram_bytes, flops.l2_bytes, flops.duration_ns];
-        for (gap, count) in missing.iter_mut().zip(measured) {
+        for (lacking, count) in missing.iter_mut().zip(measured) {
             let earlier = || {
                 profile.kernels.iter().enumerate().map(|(other, kernel)| {
                     let these = if other == slot { launches } else { 0 };
                     (kernel.info.short.as_str(), kernel.totals.launches - these)
                 })
             };
-            gap.note(count.is_some(), (kernel, launches), place, earlier);
+            lacking.note(count.is_some(), (kernel, launches), place, earlier);
         }
-        if let Measurement::Undecided(_) = flops.get(Precision::Fp16) {
+        if let Measurement::Undecided(_) = flops.get(OperationType::Fp16) {
             Missing::add(&mut profile.undecided, kernel, launches, place);
         }
         Ok(())
     }
 
     fn finish(self) -> Profile {
-        let Sums { mut profile, gaps, missing } = self;
-        let gap = |((reason, capability), missing): ((Unknown, _), _)| Gap {
+        let Sums { mut profile, unknown, missing } = self;
+        let counters = |((reason, capability), missing): ((Unknown, _), _)| MissingCounters {
             reason,
             missing,
             counters: reason.counters_to_record(capability),
         };
-        profile.gaps = gaps.into_iter().map(gap).collect();
+        profile.missing_counters = unknown.into_iter().map(counters).collect();
         profile.missing = missing.map(Lacking::of_some);
         // A kernel whose launches were all left undecided.
         profile.kernels.retain(|kernel| kernel.totals.launches > 0);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use flopgap_kernels::{Classifier, KernelClass, Sameness, Tile, compare_names};
 use rustc_hash::FxHashMap;
 
-use crate::{LaunchName, Phase, Warning};
+use crate::{LaunchName, Phase, Sequence, Warning};
 
 /// A kernel of a [`Recording`]: one entry however often it was launched.
 #[derive(Debug, Clone)]
@@ -128,6 +128,13 @@ impl Recording {
         &self.kernels[id.0 as usize]
     }
 
+    /// The launches without their counts.
+    pub(crate) fn sequence(&self) -> Sequence {
+        let bases = self.kernels.iter().map(|kernel| kernel.base.clone()).collect();
+        let launch = |launch: &CountedLaunch| (launch.kernel.0 as usize, launch.grid, launch.block);
+        Sequence::new(&self.path, bases, self.launches.iter().map(launch).collect())
+    }
+
     /// A name of the launch for messages.
     pub fn name(&self, launch: &CountedLaunch) -> LaunchName {
         let kernel = self.kernel(launch.kernel).base.clone();
@@ -143,22 +150,18 @@ impl Recording {
             let place = |launch: &CountedLaunch| (launch.grid, launch.block, launch.flops, launch.range);
             place(a) != place(b) || compare_names(first, second) == Sameness::Different
         };
-        let said = |recording: &Recording, launch: &CountedLaunch| {
+        let described = |recording: &Recording, launch: &CountedLaunch| {
             format!("{}, {} FLOPs", recording.name(launch), launch.flops)
         };
         pairs
             .filter(|(_, (a, b))| differs(a, b))
-            .map(|(index, (a, b))| format!("launch {index} is {} and {}", said(self, a), said(other, b)))
+            .map(|(index, (a, b))| {
+                format!("launch {index} is {} and {}", described(self, a), described(other, b))
+            })
             .next()
             .or_else(|| {
                 let [first, second] = [self, other].map(|recording| recording.launches.len());
                 (first != second).then(|| format!("{first} and {second} launches"))
             })
-    }
-
-    /// Whether the launches carry NVTX ranges for the forward and the backward phase.
-    pub fn has_phase_ranges(&self) -> bool {
-        let has = |phase| self.launches.iter().any(|launch| launch.range == Some(phase));
-        has(Phase::Forward) && has(Phase::Backward)
     }
 }

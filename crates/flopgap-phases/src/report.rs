@@ -4,8 +4,8 @@ use std::path::Path;
 
 use flopgap_kernels::Classifier;
 use flopgap_ncu::{
-    Arithmetic, Error, Fault, FlopCounter, Flops, LaunchView, Layout, Measurement, Precision, Reader, Symbol,
-    Unknown,
+    Arithmetic, Error, Fault, FlopCounter, Flops, LaunchView, Layout, Measurement, OperationType, Reader,
+    Symbol, Unknown,
 };
 use rustc_hash::FxHashMap;
 
@@ -99,7 +99,7 @@ struct Undecided {
 
 impl Undecided {
     fn take(&mut self, launch: LaunchView<'_>, flops: &Flops) {
-        if let Measurement::Undecided(count) = flops.get(Precision::Fp16) {
+        if let Measurement::Undecided(count) = flops.get(OperationType::Fp16) {
             self.launches += 1;
             self.operations = self.operations.saturating_add(count.value);
             self.first.get_or_insert_with(|| (launch.position, launch.kernel_name().to_owned()));
@@ -123,7 +123,7 @@ fn counted(path: &Path, launch: LaunchView<'_>, flops: &Flops, first: bool) -> R
     let nothing = matches!(reason, Unknown::NotRecorded);
     if first
         && (nothing || matches!(reason, Unknown::Incomplete(_)))
-        && flops.get(Precision::Fp32).count().is_none()
+        && flops.get(OperationType::Fp32).count().is_none()
     {
         let missing = if nothing { Vec::new() } else { counters };
         return Err(PhaseError::NoFlopCounters { path: path.to_owned(), missing });

@@ -17,6 +17,15 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// Launches, each with the place of its base name.
+    pub(crate) fn new(
+        path: &Path,
+        bases: Vec<String>,
+        launches: Vec<(usize, Option<Dim3>, Option<Dim3>)>,
+    ) -> Sequence {
+        Sequence { path: path.to_owned(), bases, launches }
+    }
+
     /// Reads a report; one in which no kernel was profiled is empty, as the setup of a program that
     /// makes everything on the host.
     ///
@@ -24,7 +33,7 @@ impl Sequence {
     /// [`PhaseError::Report`] when it cannot be read, [`PhaseError::Lossy`] when launches are
     /// missing from it, [`PhaseError::Summary`] for a page without launches.
     pub fn read(reader: Result<Reader, Error>, path: &Path) -> Result<Sequence, PhaseError> {
-        let mut sequence = Sequence { path: path.to_owned(), bases: Vec::new(), launches: Vec::new() };
+        let mut sequence = Sequence::new(path, Vec::new(), Vec::new());
         let mut reader = match reader {
             Err(Error { what: Fault::NoKernels, .. }) => return Ok(sequence),
             reader => reader?,
@@ -68,7 +77,7 @@ impl Sequence {
         self.check_launch(index, longer, (&base, launch.grid, launch.block))
     }
 
-    fn check_launch(
+    pub(crate) fn check_launch(
         &self,
         index: usize,
         longer: &Path,

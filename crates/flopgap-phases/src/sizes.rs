@@ -5,7 +5,7 @@
 //! need. The gradient of a sigmoid, `g y (1 - y)`, is 3 FLOPs wherever it is computed, which gives
 //! the elements back. Products execute whole tiles, and no more than whole tiles.
 
-use flopgap_flops::{FlopError, Pass, Plausibility, SquareMlp};
+use flopgap_flops::{Exactness, FlopError, Pass, Plausibility, SquareMlp};
 use flopgap_kernels::Tile;
 
 use crate::analysis::PassAnalysis;
@@ -212,7 +212,7 @@ impl<'a> Sizes<'a> {
         for (part, structure) in self.passes {
             let counted = &part.decomposition.measured;
             let pass = part.decomposition.pass;
-            let verdict = Plausibility::check(network, pass, counted)?;
+            let verdict = Plausibility::of_gemm(network, pass, counted, Exactness::Exact)?;
             if verdict.is_impossible() || products_beyond_tiles(network, structure, &verdict, counted.gemm) {
                 return Ok(None);
             }

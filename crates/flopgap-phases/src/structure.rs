@@ -153,7 +153,7 @@ impl<'a> Structure<'a> {
         let mut clues = Vec::new();
         clues.extend(match kind {
             LaunchKind::Product => self.gap_of_products(layers),
-            LaunchKind::Activation => self.gap_of_activations(),
+            LaunchKind::Activation => self.missing_activation(),
             LaunchKind::SplitKReduction => None,
         });
         if let Some((last, others)) = self.phase.launches.split_last() {
@@ -201,7 +201,7 @@ impl<'a> Structure<'a> {
     }
 
     /// The first launch with which a layer begins although the layer before it had no activation.
-    fn gap_of_activations(&self) -> Option<Clue> {
+    fn missing_activation(&self) -> Option<Clue> {
         if self.pass == Pass::Backward || self.count(LaunchKind::Activation) == 0 {
             return None;
         }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use flopgap_flops::FlopError;
-use flopgap_ncu::{Count, Flops, Instruction, Measurement, Precision};
+use flopgap_ncu::{Count, Flops, Instruction, Measurement, OperationType};
 
 use crate::ceiling::Facts;
 
@@ -20,7 +20,7 @@ pub struct Totals {
     /// that launch's is missing ([`Flops::work`]).
     pub flops: Sum,
     /// The same by precision; a precision that no launch was measured for is not listed.
-    pub by_precision: BTreeMap<Precision, Sum>,
+    pub by_precision: BTreeMap<OperationType, Sum>,
     /// Instructions of the shader cores by kind, once for each thread; a kind that no launch was
     /// measured for is not listed.
     pub by_instruction: BTreeMap<Instruction, Sum>,
@@ -72,6 +72,16 @@ impl Totals {
         (self.launches > 0 && sum.measured == self.launches).then_some(sum.value)
     }
 
+    /// Floating-point operations of all types, if they are known for every launch.
+    pub fn work(&self) -> Option<u64> {
+        self.complete(self.flops)
+    }
+
+    /// Operations by type, each if it was measured for every launch.
+    pub fn work_by_type(&self) -> impl Iterator<Item = (OperationType, Option<u64>)> + '_ {
+        self.by_precision.iter().map(|(&operation, &sum)| (operation, self.complete(sum)))
+    }
+
     /// The sum over those launches that it was measured for.
     pub fn known(&self, sum: Sum) -> u64 {
         sum.value
@@ -95,12 +105,12 @@ impl Totals {
     /// FLOPs for each byte of device memory.
     pub fn intensity(&self) -> Option<f64> {
         let bytes = self.complete(self.dram_bytes).filter(|&bytes| bytes > 0)?;
-        Some(self.complete(self.flops)? as f64 / bytes as f64)
+        Some(self.work()? as f64 / bytes as f64)
     }
 
     /// FLOPs for each second on the GPU.
     pub fn flops_per_second(&self) -> Option<f64> {
-        Some(self.complete(self.flops)? as f64 / self.seconds()?)
+        Some(self.work()? as f64 / self.seconds()?)
     }
 
     /// Bytes of device memory for each second on the GPU.

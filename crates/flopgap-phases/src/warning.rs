@@ -1,15 +1,15 @@
 //! Warnings about the numbers of a recording.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use flopgap_flops::{Pass, Plausibility};
 
 /// A reason to question numbers that are not impossible.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
     /// A warning of the report.
+    #[error("{}", warning.of_file(path))]
     Report {
         /// The report.
         path: PathBuf,
@@ -17,11 +17,21 @@ pub enum Warning {
         warning: flopgap_ncu::Warning,
     },
     /// ncu printed counts rounded, such as `1.32 Minst`: sums may be off by half a percent.
+    #[error(
+        "{}: ncu printed counts rounded (such as `1.32 Minst`), so sums may be off by half a percent; \
+         `ncu --print-units base` prints them whole",
+        path.display()
+    )]
     RoundedCounts {
         /// The report.
         path: PathBuf,
     },
     /// Half-precision instructions that may be arithmetic, constants or conversions are in no sum.
+    #[error(
+        "{}:{position}: {operations} half-precision operations of {launches} launches, the first of `{kernel}`, may be \
+         arithmetic, constants or conversions, which the counters do not distinguish; they are not counted",
+        path.display()
+    )]
     UndecidedHalf {
         /// The report.
         path: PathBuf,
@@ -35,6 +45,7 @@ pub enum Warning {
         launches: u64,
     },
     /// The counts of a pass are far above its theory.
+    #[error("{pass}: {verdict}")]
     FarAbove {
         /// The pass.
         pass: Pass,
@@ -42,6 +53,10 @@ pub enum Warning {
         verdict: Plausibility,
     },
     /// Launches are in none of the ranges setup, forward and backward, and in no pass.
+    #[error(
+        "{launches} launches with {flops} FLOPs are outside of the ranges setup, forward and backward and are counted in no \
+         pass"
+    )]
     Outside {
         /// Their number.
         launches: usize,
@@ -58,32 +73,5 @@ impl Warning {
             warning: warning.clone(),
         };
         warnings.iter().map(of_file).collect()
-    }
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Warning::Report { path, warning } => f.write_str(&warning.of_file(path)),
-            Warning::RoundedCounts { path } => write!(
-                f,
-                "{}: ncu printed counts rounded (such as `1.32 Minst`), so sums may be off by half a percent; \
-                 `ncu --print-units base` prints them whole",
-                path.display()
-            ),
-            Warning::UndecidedHalf { path, position, kernel, operations, launches } => write!(
-                f,
-                "{}:{position}: {operations} half-precision operations of {launches} launches, the first of \
-                 `{kernel}`, may be arithmetic, constants or conversions, which the counters do not distinguish; \
-                 they are not counted",
-                path.display()
-            ),
-            Warning::FarAbove { pass, verdict } => write!(f, "{pass}: {verdict}"),
-            Warning::Outside { launches, flops } => write!(
-                f,
-                "{launches} launches with {flops} FLOPs are outside of the ranges setup, forward and backward and \
-                 are counted in no pass"
-            ),
-        }
     }
 }

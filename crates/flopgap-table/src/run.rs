@@ -186,7 +186,7 @@ fn of_record(path: &Path) -> Vec<Result<Launch, Error>> {
         let kernel = names.entry(launch.kernel).or_insert_with(|| launch.kernel.into()).clone();
         Ok(Launch {
             config: record.config(),
-            phase: launch.phase.name(),
+            phase: launch.phase.as_str(),
             index,
             kernel,
             grid: launch.grid,

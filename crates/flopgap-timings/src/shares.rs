@@ -32,7 +32,7 @@ pub enum Work {
 
 impl Work {
     /// As it is printed.
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Work::Kernels(class) => class.as_str(),
             Work::Memcpy => "memcpy",

@@ -35,7 +35,8 @@ pub(super) fn count(
 ) -> Result<Record, MeterError> {
     let rows = source.per_launch(expected, &mut |regions| {
         Phase::ALL.into_iter().try_for_each(|phase| {
-            regions.within(phase.name(), |_| run(phase).map_err(|error| CounterError::Work(Box::new(error))))
+            regions
+                .within(phase.as_str(), |_| run(phase).map_err(|error| CounterError::Work(Box::new(error))))
         })?;
         Ok(())
     });
@@ -49,7 +50,7 @@ fn record(config: Config, quantities: &[Quantity], rows: &[LaunchCounts]) -> Res
     let mut names: HashMap<&Arc<str>, String> = HashMap::new();
     let mut last = Phase::Setup;
     for LaunchCounts { launch, region, counts } in rows {
-        let of_region = |phase: &Phase| region.as_deref() == Some(phase.name());
+        let of_region = |phase: &Phase| region.as_deref() == Some(phase.as_str());
         let Some(phase) = Phase::ALL.into_iter().find(of_region).filter(|&phase| phase >= last) else {
             let region = region.as_deref().unwrap_or("no phase");
             return failed(format!("`{}` was launched in {region}, after {last}", launch.symbol));

@@ -27,7 +27,7 @@ impl Cell {
 
     /// Element-wise FLOPs of a step for each hidden unit, biases apart.
     ///
-    /// A sigmoid is 4 and a tanh 5, as in [`ActivationCosts::Arithmetic`](crate::ActivationCosts).
+    /// A sigmoid is 4 and a tanh 5, as in [`Activation::flops`](crate::Activation::flops).
     /// Each gate adds its two products: 1. RNN: 1 + 5. GRU: three sums, two sigmoids, a tanh, `r *
     /// h` 1, `(1 - z) n + z h` 4. LSTM: four sums, three sigmoids, two tanh, `f c + i g` 3, `o
     /// tanh(c)` 1.

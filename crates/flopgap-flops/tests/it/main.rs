@@ -2,7 +2,5 @@
 //! counts.
 
 mod attention;
-mod by_hand;
 mod decomposition;
-mod general_mlp;
 mod golden;

@@ -4,6 +4,26 @@ use flopgap_flops::Activation;
 
 use crate::op::ElementwiseFunction::{self, Add, Compare, Div, Mul, Several, Simple, Transcendental};
 
+/// Whether a name is one of a list, which spaces separate.
+pub(crate) fn is_among(name: &str, list: &str) -> bool {
+    list.split_whitespace().any(|one| one == name)
+}
+
+/// Comparisons, selections, clamps and the like.
+const COMPARISONS: &str = "eq ne lt le gt ge equal notequal less lessorequal greater greaterorequal maximum minimum max \
+    min fmax fmin where clamp clampmin clampmax clip logicaland logicalor logicalxor logicalnot \
+    and or xor not bitwiseand bitwiseor bitwisexor bitwisenot bitshift lshift rshift maskedfill \
+    isnan isinf isfinite isposinf isneginf relu6 hardtanh threshold thresholdedrelu sign sgn \
+    signbit heaviside nantonum tril triu trilu isclose cummax cummin";
+
+/// Functions of an instruction or few.
+const SIMPLE: &str = "neg negative abs absolute sqrt rsqrt reciprocal floor ceil round trunc fix frac positive \
+    copysign conjphysical deg2rad rad2deg";
+
+/// Functions of a polynomial or table.
+const TRANSCENDENTAL: &str = "exp exp2 expm1 log log2 log10 log1p pow power sin cos tan asin acos atan atan2 sinh cosh \
+    asinh acosh atanh erf erfc erfinv lgamma digamma sinc xlogy logaddexp hypot logit i0";
+
 /// The function of an element-wise operator, its name in lower case without underscores.
 ///
 /// What takes several FLOPs an element takes those of its formula, one for each operation and call:
@@ -41,21 +61,9 @@ pub(crate) fn pointwise(name: &str) -> Option<ElementwiseFunction> {
         "add" | "sub" | "rsub" | "sum" | "mean" | "subtract" | "cumsum" | "diff" => Add,
         "mul" | "multiply" | "square" | "cumprod" => Mul,
         "div" | "divide" | "truedivide" | "floordivide" | "remainder" | "fmod" | "mod" => Div,
-        "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "equal" | "notequal" | "less" | "lessorequal"
-        | "greater" | "greaterorequal" | "maximum" | "minimum" | "max" | "min" | "fmax" | "fmin"
-        | "where" | "clamp" | "clampmin" | "clampmax" | "clip" | "logicaland" | "logicalor"
-        | "logicalxor" | "logicalnot" | "and" | "or" | "xor" | "not" | "bitwiseand" | "bitwiseor"
-        | "bitwisexor" | "bitwisenot" | "bitshift" | "lshift" | "rshift" | "maskedfill" | "isnan"
-        | "isinf" | "isfinite" | "isposinf" | "isneginf" | "relu6" | "hardtanh" | "threshold"
-        | "thresholdedrelu" | "sign" | "sgn" | "signbit" | "heaviside" | "nantonum" | "tril" | "triu"
-        | "trilu" | "isclose" | "cummax" | "cummin" => Compare,
-        "neg" | "negative" | "abs" | "absolute" | "sqrt" | "rsqrt" | "reciprocal" | "floor" | "ceil"
-        | "round" | "trunc" | "fix" | "frac" | "positive" | "copysign" | "conjphysical" | "deg2rad"
-        | "rad2deg" => Simple,
-        "exp" | "exp2" | "expm1" | "log" | "log2" | "log10" | "log1p" | "pow" | "power" | "sin" | "cos"
-        | "tan" | "asin" | "acos" | "atan" | "atan2" | "sinh" | "cosh" | "asinh" | "acosh" | "atanh"
-        | "erf" | "erfc" | "erfinv" | "lgamma" | "digamma" | "sinc" | "xlogy" | "logaddexp" | "hypot"
-        | "logit" | "i0" => Transcendental,
+        name if is_among(name, COMPARISONS) => Compare,
+        name if is_among(name, SIMPLE) => Simple,
+        name if is_among(name, TRANSCENDENTAL) => Transcendental,
         _ => return None,
     })
 }

@@ -1,14 +1,9 @@
 //! FLOPs and bytes of operations.
 
 use flopgap_flops::operator::{self, Convolution, NormKind, Pooling, window_positions};
-use flopgap_flops::{Activation, ActivationCosts, ElementType, FlopError, Work};
+use flopgap_flops::{ElementType, FlopError, Work};
 
 use super::{Conv, Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction, Op, Pool};
-
-/// FLOPs per element of an activation: those of the textbook formula.
-pub(crate) fn activation_cost(activation: Activation) -> u64 {
-    ActivationCosts::Arithmetic.of(activation).forward
-}
 
 /// A product that names what overflowed.
 pub(crate) fn product(quantity: &'static str, factors: &[u64]) -> Result<u64, FlopError> {
@@ -218,7 +213,7 @@ impl ElementwiseFunction {
     /// FLOPs of an element. To and from 8 bits it is 2: the scale and the zero point.
     pub fn flops(self) -> u64 {
         match self {
-            Self::Activation(activation) => activation_cost(activation),
+            Self::Activation(activation) => activation.flops(),
             Self::Add | Self::Mul | Self::Div | Self::Compare | Self::Simple | Self::Transcendental => 1,
             Self::Several(flops) => u64::from(flops),
             Self::Quantize => 2,

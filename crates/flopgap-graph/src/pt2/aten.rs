@@ -6,9 +6,56 @@ use super::call::Call;
 use super::views::{is_contiguous, is_view};
 use crate::import::{
     Meaning, Window, attention, batch_norm, channel_norm, convolution, count, einsum, elementwise, gather,
-    linear, matmul, norm, pointwise, pooling, reduce, reduction, same_padding, softmax,
+    is_among, linear, matmul, norm, pointwise, pooling, reduce, reduction, same_padding, softmax,
 };
 use crate::op::{ElementwiseFunction, NormFunction, Op, PoolFunction};
+
+/// Attention of queries, keys and values.
+const ATTENTION: &str = "scaled_dot_product_attention _scaled_dot_product_flash_attention \
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_efficient_attention \
+    _scaled_dot_product_cudnn_attention _scaled_dot_product_fused_attention_overrideable \
+    _scaled_dot_product_attention_math";
+
+/// Convolutions; `transposed` is in the name or an argument.
+const CONVOLUTIONS: &str = "conv1d conv2d conv3d convolution _convolution conv_transpose1d conv_transpose2d \
+    conv_transpose3d cudnn_convolution mkldnn_convolution";
+
+/// Pools, with the number of dimensions behind the word.
+const POOLS: &str = "max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices \
+    max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d";
+
+/// Pools to an output of given size.
+const ADAPTIVE_POOLS: &str = "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d _adaptive_avg_pool2d \
+    _adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d";
+
+/// What moves pixels.
+const PIXEL_COPIES: &str = "pixel_shuffle pixel_unshuffle channel_shuffle im2col upsample_nearest1d upsample_nearest2d \
+    upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d \
+    _upsample_nearest_exact3d";
+
+/// Normalizations with statistics by channel.
+const BATCH_NORMS: &str = "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training \
+    _batch_norm_no_update cudnn_batch_norm";
+
+/// What changes the view and moves nothing.
+const VIEWS: &str = "view _unsafe_view squeeze unsqueeze unflatten transpose permute t numpy_T mT mH adjoint \
+    expand expand_as slice select split split_with_sizes chunk tensor_split unsafe_split \
+    unsafe_chunk hsplit vsplit unbind narrow alias detach as_strided diagonal unfold movedim \
+    moveaxis swapaxes swapdims view_as view_as_real view_as_complex lift lift_fresh real imag \
+    item _local_scalar_dense getitem atleast_1d atleast_2d atleast_3d broadcast_to \
+    _assert_tensor_metadata _assert_async _assert_scalar sym_size sym_numel sym_stride \
+    sym_constrain_range sym_constrain_range_for_size _print requires_grad resolve_conj \
+    resolve_neg squeeze_copy view_copy meshgrid broadcast_tensors";
+
+/// What moves or fills elements.
+const COPIES: &str = "clone _to_copy lift_fresh_copy cat concat concatenate stack hstack vstack dstack pad \
+    constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d \
+    replication_pad2d replication_pad3d circular_pad roll flip fliplr flipud rot90 repeat tile \
+    repeat_interleave copy index_put _unsafe_index_put index_copy index_fill scatter \
+    slice_scatter select_scatter masked_scatter fill zero zeros zeros_like ones ones_like full \
+    full_like empty empty_like empty_strided new_zeros new_ones new_full new_empty \
+    new_empty_strided scalar_tensor arange eye linspace one_hot permute_copy expand_copy \
+    slice_copy select_copy transpose_copy unsqueeze_copy alias_copy diag_embed _conj complex";
 
 /// The meaning of a call, by its operator. An operator that is not known has no operation.
 pub(super) fn meaning(call: &Call<'_>) -> Meaning {
@@ -50,13 +97,7 @@ fn products(call: &Call<'_>) -> Option<Meaning> {
             .text("equation")
             .and_then(|equation| einsum(equation, &call.shapes(), &call.output()?.shape))
             .into(),
-        "scaled_dot_product_attention"
-        | "_scaled_dot_product_flash_attention"
-        | "_scaled_dot_product_flash_attention_for_cpu"
-        | "_scaled_dot_product_efficient_attention"
-        | "_scaled_dot_product_cudnn_attention"
-        | "_scaled_dot_product_fused_attention_overrideable"
-        | "_scaled_dot_product_attention_math" => {
+        name if is_among(name, ATTENTION) => {
             let causal = call.truth("is_causal") == Some(true);
             let op = shape("query").zip(shape("key")).zip(shape("value"));
             op.and_then(|((query, key), value)| attention(query, key, value, causal)).into()
@@ -69,10 +110,8 @@ fn products(call: &Call<'_>) -> Option<Meaning> {
 fn windows(call: &Call<'_>) -> Option<Meaning> {
     let output = || Some(call.output()?.shape.as_slice());
     let pads = |argument: &str| call.sizes(argument).into_iter().map(|pad| [pad; 2]).collect::<Vec<_>>();
-    let name = call.name;
-    Some(match name {
-        "conv1d" | "conv2d" | "conv3d" | "convolution" | "_convolution" | "conv_transpose1d"
-        | "conv_transpose2d" | "conv_transpose3d" | "cudnn_convolution" | "mkldnn_convolution" => {
+    Some(match call.name {
+        name if is_among(name, CONVOLUTIONS) => {
             let op = || {
                 let (x, weights) = (
                     call.shape(call.position("input").or(call.position("self"))?)?,
@@ -95,15 +134,7 @@ fn windows(call: &Call<'_>) -> Option<Meaning> {
             let first = call.position("input").or(call.position("self"));
             Meaning::of(op()).ordered([first, call.position("weight"), call.position("bias")])
         }
-        "max_pool1d"
-        | "max_pool2d"
-        | "max_pool3d"
-        | "max_pool1d_with_indices"
-        | "max_pool2d_with_indices"
-        | "max_pool3d_with_indices"
-        | "avg_pool1d"
-        | "avg_pool2d"
-        | "avg_pool3d" => {
+        name if is_among(name, POOLS) => {
             let op = || {
                 let x = call.shape(0)?;
                 let rank = usize::from(name.as_bytes().get(8)? - b'0');
@@ -122,30 +153,14 @@ fn windows(call: &Call<'_>) -> Option<Meaning> {
             };
             op().into()
         }
-        "adaptive_avg_pool1d"
-        | "adaptive_avg_pool2d"
-        | "adaptive_avg_pool3d"
-        | "_adaptive_avg_pool2d"
-        | "_adaptive_avg_pool3d"
-        | "adaptive_max_pool1d"
-        | "adaptive_max_pool2d"
-        | "adaptive_max_pool3d" => {
+        name if is_among(name, ADAPTIVE_POOLS) => {
             let rank = usize::from(name.trim_start_matches('_').as_bytes().get(17)? - b'0');
             call.shape(0)
                 .zip(output())
                 .and_then(|(x, output)| adaptive(function(name), x, output, rank))
                 .into()
         }
-        "pixel_shuffle"
-        | "pixel_unshuffle"
-        | "channel_shuffle"
-        | "im2col"
-        | "upsample_nearest1d"
-        | "upsample_nearest2d"
-        | "upsample_nearest3d"
-        | "_upsample_nearest_exact1d"
-        | "_upsample_nearest_exact2d"
-        | "_upsample_nearest_exact3d" => copied(call).into(),
+        name if is_among(name, PIXEL_COPIES) => copied(call).into(),
         // A weighted sum of the two, four, eight or sixteen nearest pixels.
         "upsample_linear1d" => scaled(call, 3).into(),
         "upsample_bilinear2d" | "_upsample_bilinear2d_aa" => scaled(call, 7).into(),
@@ -216,12 +231,7 @@ fn norms(call: &Call<'_>) -> Option<Meaning> {
     let affine = call.elements(&["weight", "bias"]);
     let dimension = || call.integer("dim").unwrap_or(-1);
     Some(match call.name {
-        "batch_norm"
-        | "native_batch_norm"
-        | "_native_batch_norm_legit"
-        | "_native_batch_norm_legit_no_training"
-        | "_batch_norm_no_update"
-        | "cudnn_batch_norm" => {
+        name if is_among(name, BATCH_NORMS) => {
             let training = call.truth("training").or(call.truth("train")) == Some(true);
             let parameters = affine.saturating_add(call.elements(&["running_mean", "running_var"]));
             batch_norm(first, training, parameters).into()
@@ -256,71 +266,7 @@ fn views(call: &Call<'_>) -> Option<Meaning> {
     let first = call.operands.first();
     let sizes = || call.shape(0);
     Some(match call.name {
-        "view"
-        | "_unsafe_view"
-        | "squeeze"
-        | "unsqueeze"
-        | "unflatten"
-        | "transpose"
-        | "permute"
-        | "t"
-        | "numpy_T"
-        | "mT"
-        | "mH"
-        | "adjoint"
-        | "expand"
-        | "expand_as"
-        | "slice"
-        | "select"
-        | "split"
-        | "split_with_sizes"
-        | "chunk"
-        | "tensor_split"
-        | "unsafe_split"
-        | "unsafe_chunk"
-        | "hsplit"
-        | "vsplit"
-        | "unbind"
-        | "narrow"
-        | "alias"
-        | "detach"
-        | "as_strided"
-        | "diagonal"
-        | "unfold"
-        | "movedim"
-        | "moveaxis"
-        | "swapaxes"
-        | "swapdims"
-        | "view_as"
-        | "view_as_real"
-        | "view_as_complex"
-        | "lift"
-        | "lift_fresh"
-        | "real"
-        | "imag"
-        | "item"
-        | "_local_scalar_dense"
-        | "getitem"
-        | "atleast_1d"
-        | "atleast_2d"
-        | "atleast_3d"
-        | "broadcast_to"
-        | "_assert_tensor_metadata"
-        | "_assert_async"
-        | "_assert_scalar"
-        | "sym_size"
-        | "sym_numel"
-        | "sym_stride"
-        | "sym_constrain_range"
-        | "sym_constrain_range_for_size"
-        | "_print"
-        | "requires_grad"
-        | "resolve_conj"
-        | "resolve_neg"
-        | "squeeze_copy"
-        | "view_copy"
-        | "meshgrid"
-        | "broadcast_tensors" => Op::View.into(),
+        name if is_among(name, VIEWS) => Op::View.into(),
         "reshape" | "flatten" | "reshape_as" | "ravel" => {
             let view = is_view(sizes()?, &first?.strides, &call.output()?.shape);
             if view { Op::View.into() } else { copied(call).into() }
@@ -352,17 +298,7 @@ fn views(call: &Call<'_>) -> Option<Meaning> {
 /// Operators that move or fill elements.
 fn copies(call: &Call<'_>) -> Option<Meaning> {
     Some(match call.name {
-        "clone" | "_to_copy" | "lift_fresh_copy" | "cat" | "concat" | "concatenate" | "stack" | "hstack"
-        | "vstack" | "dstack" | "pad" | "constant_pad_nd" | "reflection_pad1d" | "reflection_pad2d"
-        | "reflection_pad3d" | "replication_pad1d" | "replication_pad2d" | "replication_pad3d"
-        | "circular_pad" | "roll" | "flip" | "fliplr" | "flipud" | "rot90" | "repeat" | "tile"
-        | "repeat_interleave" | "copy" | "index_put" | "_unsafe_index_put" | "index_copy" | "index_fill"
-        | "scatter" | "slice_scatter" | "select_scatter" | "masked_scatter" | "fill" | "zero" | "zeros"
-        | "zeros_like" | "ones" | "ones_like" | "full" | "full_like" | "empty" | "empty_like"
-        | "empty_strided" | "new_zeros" | "new_ones" | "new_full" | "new_empty" | "new_empty_strided"
-        | "scalar_tensor" | "arange" | "eye" | "linspace" | "one_hot" | "permute_copy" | "expand_copy"
-        | "slice_copy" | "select_copy" | "transpose_copy" | "unsqueeze_copy" | "alias_copy"
-        | "diag_embed" | "_conj" | "complex" => copied(call).into(),
+        name if is_among(name, COPIES) => copied(call).into(),
         _ => return None,
     })
 }

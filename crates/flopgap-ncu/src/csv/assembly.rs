@@ -9,11 +9,11 @@ use crate::model::{Launch, Layout, Metric, Symbol, Value};
 use crate::source::Context;
 use crate::warning::WarningKind;
 
-use super::cell::Decimal;
+use super::cell::{Cell, Decimal};
 use super::header::Columns;
 use super::launch::{Identity, Key, Seen};
 use super::noise::Noise;
-use super::pending::{MAX_WAITING, Numbers, Place, Reading, Slot};
+use super::pending::{MAX_WAITING, Numbers, Place, Slot};
 use super::record::Record;
 
 /// Properties of a metric that precede its value.
@@ -178,19 +178,19 @@ impl Assembly {
     ) -> Result<(), Error> {
         let place = Place { launch: self.sequence, metric: self.open.metrics.len(), slot: Slot::Value, line };
         let value = match self.numbers.read(value, kind.whole, place, &self.path)? {
-            Reading::Value(number) => {
+            Cell::Number(number, _) => {
                 if kind.whole && matches!(number, Value::F64(number) if number >= 2_f64.powi(64)) {
                     self.noise.warn(context, line, WarningKind::CountRounded);
                 }
                 number
             }
-            Reading::Later => Value::U64(0),
-            Reading::Absent => return Ok(()),
-            Reading::Text => {
+            Cell::Ambiguous => Value::U64(0),
+            Cell::Absent => return Ok(()),
+            Cell::Text => {
                 let text = super::number::without_instances(value);
                 Value::Text(self.identity.interner.intern(&mut context.strings, text))
             }
-            Reading::Malformed => {
+            Cell::Malformed | Cell::Contradicts => {
                 let text = super::noise::excerpt(value);
                 self.noise.warn(context, line, WarningKind::NotANumber { text });
                 return Ok(());
@@ -211,8 +211,8 @@ impl Assembly {
 
     fn read_float(&mut self, text: &[u8], whole: bool, place: Place) -> Result<Option<f64>, Error> {
         Ok(match self.numbers.read(text, whole, place, &self.path)? {
-            Reading::Value(value) => value.as_f64(),
-            Reading::Later => Some(0.0),
+            Cell::Number(value, _) => value.as_f64(),
+            Cell::Ambiguous => Some(0.0),
             _ => None,
         })
     }

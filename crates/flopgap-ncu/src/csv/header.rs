@@ -44,6 +44,8 @@ pub(super) struct Header {
     pub(super) width: usize,
     /// How many of them are known by name.
     pub(super) known: usize,
+    /// Behind the last column of a launch.
+    head_end: usize,
     /// Fields that a metric row must at least have.
     pub(super) needed: usize,
     /// The metric columns of a wide page.
@@ -57,7 +59,7 @@ impl Header {
     pub(super) fn read(bytes: &[u8], record: &Record) -> Option<Header> {
         let mut columns = Columns::default();
         let mut others = Vec::new();
-        let mut known = 0;
+        let (mut known, mut head_end) = (0, 0);
         for index in 0..record.fields() {
             let field = record.get(bytes, index)?;
             let name = lossy(&field);
@@ -65,6 +67,9 @@ impl Header {
             match slot(&mut columns, name) {
                 // A duplicate name: the first column counts.
                 Some(slot) => {
+                    if slot.is_none() && !is_of_metric(name) {
+                        head_end = index + 1;
+                    }
                     slot.get_or_insert(index);
                     known += 1;
                 }
@@ -83,32 +88,15 @@ impl Header {
         };
         let quoted = record.span(columns.kernel?).is_some_and(|span| span.quoted);
         let metrics = if layout == Layout::Wide { others } else { Vec::new() };
-        Some(Header { layout, columns, width: record.fields(), known, needed, metrics, quoted })
+        let width = record.fields();
+        Some(Header { layout, columns, width, known, head_end, needed, metrics, quoted })
     }
 
     /// Where the metric's own columns begin, if all others stand before them.
     pub(super) fn tail(&self) -> Option<usize> {
         let c = &self.columns;
         let tail = [c.section, c.metric, c.unit, c.value].into_iter().flatten().min()?;
-        let head = [
-            c.id,
-            c.process_id,
-            c.process_name,
-            c.host,
-            c.push_pop,
-            c.start_end,
-            c.domain,
-            c.ranges,
-            c.kernel,
-            c.context,
-            c.stream,
-            c.block,
-            c.grid,
-            c.device,
-            c.cc,
-            c.invocations,
-        ];
-        head.into_iter().flatten().all(|column| column < tail).then_some(tail)
+        (self.head_end <= tail).then_some(tail)
     }
 }
 
@@ -138,6 +126,10 @@ fn slot<'a>(columns: &'a mut Columns, name: &str) -> Option<&'a mut Option<usize
         _ if nvtx::is_summary_range_column(name) => &mut columns.ranges,
         _ => return None,
     })
+}
+
+fn is_of_metric(name: &str) -> bool {
+    name.starts_with("Metric ") || matches!(name, "Section Name" | "Average" | "Minimum" | "Maximum")
 }
 
 /// Columns that are neither an id nor a metric.

@@ -3,31 +3,9 @@
 /// Whether a metric only takes whole values, so far as its name and unit tell: an unscaled sum over
 /// all units, a launch parameter, or a label that counts.
 pub(super) fn is_whole(name: &str, unit: &str) -> bool {
-    const UNITS: [&str; 22] = [
-        "",
-        "inst",
-        "byte",
-        "ns",
-        "nsecond",
-        "cycle",
-        "sector",
-        "sectors",
-        "thread",
-        "block",
-        "warp",
-        "request",
-        "register/thread",
-        "byte/block",
-        "SM",
-        "branches",
-        "pass",
-        "sample",
-        "cluster",
-        "wavefront",
-        "bit",
-        "op",
-    ];
-    if !UNITS.contains(&unit) {
+    const UNITS: &str = "inst byte ns nsecond cycle sector sectors thread block warp request register/thread \
+                         byte/block SM branches pass sample cluster wavefront bit op";
+    if !unit.is_empty() && !UNITS.split(' ').any(|one| one == unit) {
         return false;
     }
     if let Some((_, roll_up)) = name.split_once("__") {

@@ -7,35 +7,18 @@
 
 use std::io::{self, Read};
 
-use rustc_hash::FxHashMap;
-
 use crate::error::{Error, Fault};
 use crate::model::{Launch, Strings, Symbol};
 use crate::source::Context;
 
 use super::assembly::{Assembly, MetricKind};
-use super::front::Fronts;
+use super::chain::Chain;
 use super::header::Header;
 use super::kind::is_whole;
 use super::plain;
 use super::record::Record;
 use super::scan::Scanner;
 use super::text::{Interner, lossy};
-
-/// The bytes between a row's launch columns and its value, opening quote included, and what they
-/// mean.
-#[derive(Debug)]
-struct Template {
-    bytes: Box<[u8]>,
-    kind: MetricKind,
-    /// The template that followed it last time.
-    next: usize,
-}
-
-/// Files have some hundred kinds of rows; one that makes up new ones in every row gets no templates
-/// for them.
-const MAX_TEMPLATES: usize = 8192;
-const NONE: usize = usize::MAX;
 
 /// What is known about the rows of a long table.
 #[derive(Debug)]
@@ -44,13 +27,13 @@ pub(super) struct Long {
     tail: Option<usize>,
     /// The front of the last row, up to the metric's columns.
     prefix: Vec<u8>,
-    templates: Vec<Template>,
-    by_bytes: FxHashMap<Box<[u8]>, usize>,
-    last: usize,
+    /// The bytes between a row's launch columns and its value, opening quote included.
+    middles: Chain<MetricKind>,
     /// Where the launch's columns end, if they all stand before the metric's.
     head_end: Option<usize>,
-    /// Known fronts, if the id stands first.
-    fronts: Option<Fronts>,
+    /// The bytes behind a row's id up to the metric's columns, if the id stands first, and
+    /// everything of their launches but id, segment, position and metrics.
+    fronts: Option<Chain<Launch>>,
 }
 
 impl Long {
@@ -62,17 +45,8 @@ impl Long {
             let expected = [c.section, c.metric, c.unit, c.value].into_iter().flatten();
             simple && expected.enumerate().all(|(offset, column)| column == tail + offset)
         });
-        let fronts = (tail.is_some() && header.columns.id == Some(0)).then(Fronts::new);
-        let head_end = header.tail();
-        Long {
-            head_end,
-            fronts,
-            tail,
-            prefix: Vec::new(),
-            templates: Vec::new(),
-            by_bytes: FxHashMap::default(),
-            last: NONE,
-        }
+        let fronts = (tail.is_some() && header.columns.id == Some(0)).then(Chain::new);
+        Long { tail, prefix: Vec::new(), middles: Chain::new(), head_end: header.tail(), fronts }
     }
 
     /// Reads rows for as long as they compare equal to what is known. `true`: a launch was finished
@@ -84,19 +58,17 @@ impl Long {
         context: &mut Context,
         launch: &mut Launch,
     ) -> Result<bool, Error> {
-        if self.last == NONE || assembly.open_key().is_none() {
+        if assembly.open_key().is_none() {
             return Ok(false);
         }
         let group = assembly.numbers.group();
         let bytes = scanner.bytes();
         let (mut at, mut rows) = (0, 0);
         let mut finished = false;
-        loop {
-            let next = self.templates[self.last].next;
-            let Some(template) = self.templates.get(next) else { break };
+        while let Some(middle) = self.middles.expected() {
             let Some(rest) = bytes[at..].strip_prefix(self.prefix.as_slice()) else {
                 let Some(fronts) = &mut self.fronts else { break };
-                let Some((id, known, len)) = fronts.predict(&bytes[at..]) else { break };
+                let Some((id, known, len)) = predict(fronts, &bytes[at..]) else { break };
                 self.prefix.clear();
                 self.prefix.extend_from_slice(&bytes[at..at + len]);
                 finished = assembly.close(launch);
@@ -106,10 +78,10 @@ impl Long {
                 }
                 continue;
             };
-            let Some(rest) = rest.strip_prefix(&*template.bytes) else { break };
+            let Some(rest) = rest.strip_prefix(&*middle.bytes) else { break };
             let used = if let Some((value, used)) = plain::read_whole(rest, group) {
                 let Some(ending) = ending(&rest[used..]) else { break };
-                assembly.push_whole(template.kind, value);
+                assembly.push_whole(middle.meaning, value);
                 used + ending
             } else {
                 let Some(quote) = memchr::memchr2(b'"', b'\n', rest) else { break };
@@ -117,12 +89,12 @@ impl Long {
                     break;
                 }
                 let Some(ending) = ending(&rest[quote + 1..]) else { break };
-                assembly.push(template.kind, &rest[..quote], None, scanner.line() + rows, context)?;
+                assembly.push(middle.meaning, &rest[..quote], None, scanner.line() + rows, context)?;
                 quote + 1 + ending
             };
-            at += self.prefix.len() + template.bytes.len() + used;
+            at += self.prefix.len() + middle.bytes.len() + used;
             rows += 1;
-            self.last = next;
+            self.middles.follow();
         }
         scanner.consume(at, rows);
         Ok(finished)
@@ -166,7 +138,10 @@ impl Long {
         let Some(fronts) = &mut self.fronts else { return };
         let ends = record.span(0).zip(self.head_end.and_then(|end| record.span(end)));
         if let Some((id, tail)) = ends.filter(|(id, _)| id.raw_start() < id.start()) {
-            fronts.learn(&bytes[id.end()..tail.raw_start()], launch);
+            fronts.learn(&bytes[id.end()..tail.raw_start()], || Launch {
+                metrics: Vec::new(),
+                ..launch.clone()
+            });
         }
     }
 
@@ -180,29 +155,26 @@ impl Long {
             let value = record.span(value)?;
             (value.raw_start() < value.start()).then_some((record.span(tail)?.raw_start(), value.start()))
         });
-        let Some((tail, value)) = spans else {
-            self.last = NONE;
-            return;
-        };
-        let middle = &bytes[tail..value];
-        let index = match self.by_bytes.get(middle) {
-            Some(&index) => index,
-            None if self.templates.len() < MAX_TEMPLATES => {
-                let index = self.templates.len();
-                self.templates.push(Template { bytes: middle.into(), kind, next: NONE });
-                self.by_bytes.insert(middle.into(), index);
-                index
-            }
-            None => {
-                self.last = NONE;
-                return;
-            }
-        };
-        if let Some(last) = self.templates.get_mut(self.last) {
-            last.next = index;
+        match spans {
+            Some((tail, value)) => self.middles.learn(&bytes[tail..value], || kind),
+            None => self.middles.interrupt(),
         }
-        self.last = index;
     }
+}
+
+/// Reads a quoted id and the front that is expected behind it: the id, the launch and the bytes
+/// that both take.
+#[inline]
+fn predict<'a>(fronts: &'a mut Chain<Launch>, bytes: &[u8]) -> Option<(u64, &'a Launch, usize)> {
+    let front = &fronts.expected()?.bytes;
+    let id_bytes = bytes.strip_prefix(b"\"")?;
+    let digits = id_bytes.iter().take(19).take_while(|byte| byte.is_ascii_digit()).count();
+    if !(1..=18).contains(&digits) || !id_bytes[digits..].starts_with(front) {
+        return None;
+    }
+    let id = id_bytes[..digits].iter().fold(0, |id, byte| id * 10 + u64::from(byte - b'0'));
+    let length = 1 + digits + front.len();
+    Some((id, &fronts.follow()?.meaning, length))
 }
 
 /// Line ends, with the empty field that metric rows have in a table with rules.

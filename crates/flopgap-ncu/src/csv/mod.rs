@@ -2,7 +2,7 @@
 
 mod assembly;
 mod cell;
-mod front;
+mod chain;
 mod header;
 mod kind;
 mod launch;

@@ -107,27 +107,15 @@ struct Tail {
 /// one leaves the longest name, which is right when a name, not a message, holds what looks like
 /// attributes.
 fn attributes(item: &str) -> Vec<Tail> {
-    const PAYLOADS: [&str; 12] = [
-        "none",
-        "unknown",
-        "double",
-        "float",
-        "int64",
-        "uint64",
-        "int32",
-        "uint32",
-        "json",
-        "jsonregistered",
-        "int16",
-        "uint16",
-    ];
+    const PAYLOADS: &str =
+        "none unknown double float int64 uint64 int32 uint32 json jsonregistered int16 uint16";
     let mut tails = Vec::new();
     for start in memchr::memchr_iter(b':', item.as_bytes()) {
         let mut parts = item[start + 1..].splitn(6, ':');
         let mut next = || parts.next().unwrap_or("");
         let (payload, value, color_type, color, message_type, message) =
             (next(), next(), next(), next(), next(), next());
-        let known = PAYLOADS.iter().any(|known| payload.eq_ignore_ascii_case(known));
+        let known = PAYLOADS.split(' ').any(|known| payload.eq_ignore_ascii_case(known));
         let colored = color == "none" || color.starts_with("0x") || color_type != "none";
         let no_message = message_type == "none" && message == "none";
         let has_message =

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Fault};
-use crate::model::{Launch, Value};
+use crate::model::Launch;
 
 use super::cell::{Cell, Decimal};
 use super::number::{self, NumberFormat};
@@ -23,12 +23,9 @@ pub(super) enum Slot {
 
 /// An ambiguous cell.
 #[derive(Debug, Clone)]
-struct Cellref {
-    launch: u64,
-    metric: usize,
-    slot: Slot,
+struct Waiting {
+    place: Place,
     text: Range<usize>,
-    line: u64,
     whole: bool,
 }
 
@@ -41,19 +38,8 @@ pub(super) struct Numbers {
     /// What an earlier table of the same file used.
     earlier: Option<Decimal>,
     chosen: bool,
-    cells: Vec<Cellref>,
+    cells: Vec<Waiting>,
     text: Vec<u8>,
-}
-
-/// A cell that was read, or that will be filled in later.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Reading {
-    Value(Value),
-    Absent,
-    Text,
-    Malformed,
-    /// The value is a placeholder until [`Numbers::resolve`].
-    Later,
 }
 
 /// Where a cell stands.
@@ -102,33 +88,29 @@ impl Numbers {
         }
     }
 
+    /// Reads a cell. An [ambiguous](Cell::Ambiguous) one waits for [`Numbers::resolve`].
     pub(super) fn read(
         &mut self,
         text: &[u8],
         whole: bool,
         place: Place,
         path: &Path,
-    ) -> Result<Reading, Error> {
-        Ok(match number::read(text, self.decimal, whole) {
-            Cell::Number(value, proven) => {
-                if let (None, Some(decimal)) = (self.decimal, proven) {
-                    self.decimal = Some(decimal);
-                    self.decided_at = place.line;
-                }
-                Reading::Value(value)
+    ) -> Result<Cell, Error> {
+        let cell = number::read(text, self.decimal, whole);
+        match cell {
+            Cell::Number(_, Some(decimal)) if self.decimal.is_none() => {
+                self.decimal = Some(decimal);
+                self.decided_at = place.line;
             }
-            Cell::Absent => Reading::Absent,
-            Cell::Text => Reading::Text,
-            Cell::Malformed => Reading::Malformed,
             Cell::Contradicts => return Err(self.contradiction(text, place.line, path)),
             Cell::Ambiguous => {
                 let start = self.text.len();
                 self.text.extend_from_slice(text);
-                let Place { launch, metric, slot, line } = place;
-                self.cells.push(Cellref { launch, metric, slot, text: start..self.text.len(), line, whole });
-                Reading::Later
+                self.cells.push(Waiting { place, text: start..self.text.len(), whole });
             }
-        })
+            _ => {}
+        }
+        Ok(cell)
     }
 
     /// Decides by the metrics' kinds: a separator inside a count groups thousands.
@@ -137,7 +119,7 @@ impl Numbers {
         let counted = self.cells.iter().find(|cell| cell.whole);
         self.decimal = match counted {
             Some(cell) => {
-                self.decided_at = cell.line;
+                self.decided_at = cell.place.line;
                 let text = &self.text[cell.text.clone()];
                 Some(if text.contains(&b',') { Decimal::Point } else { Decimal::Comma })
             }
@@ -147,7 +129,7 @@ impl Numbers {
             return Ok(());
         }
         let value = String::from_utf8_lossy(&self.text[first.text.clone()]).into_owned();
-        Err(Error::in_line(path, first.line, Fault::UndecidableNumber { value }))
+        Err(Error::in_line(path, first.place.line, Fault::UndecidableNumber { value }))
     }
 
     /// Fills in everything that waits; `queue` begins with launch `front` and `open` comes behind
@@ -161,14 +143,14 @@ impl Numbers {
     ) -> Result<(), Error> {
         for cell in std::mem::take(&mut self.cells) {
             let text = &self.text[cell.text.clone()];
-            let index = usize::try_from(cell.launch - front).unwrap_or(usize::MAX);
+            let index = usize::try_from(cell.place.launch - front).unwrap_or(usize::MAX);
             let launch = if index < queue.len() { &mut queue[index] } else { &mut *open };
-            let Some(metric) = launch.metrics.get_mut(cell.metric) else { continue };
+            let Some(metric) = launch.metrics.get_mut(cell.place.metric) else { continue };
             let Cell::Number(value, _) = number::read(text, self.decimal, cell.whole) else {
-                return Err(self.contradiction(text, cell.line, path));
+                return Err(self.contradiction(text, cell.place.line, path));
             };
             let float = value.as_f64().unwrap_or(f64::NAN);
-            match (cell.slot, &mut metric.spread) {
+            match (cell.place.slot, &mut metric.spread) {
                 (Slot::Minimum, Some((minimum, _))) => *minimum = float,
                 (Slot::Maximum, Some((_, maximum))) => *maximum = float,
                 _ => metric.value = value,

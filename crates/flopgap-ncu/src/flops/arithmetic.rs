@@ -1,6 +1,6 @@
 //! Knowledge about a kernel beyond its counters.
 
-use super::Precision;
+use super::OperationType;
 
 /// What a kernel computes, as known from sources other than its counters, mostly its name.
 ///
@@ -19,11 +19,11 @@ pub struct Arithmetic {
     /// Whether it is not one kernel but all of a range or of a graph that ncu profiled as one: it
     /// may do anything.
     pub is_composite: bool,
-    /// The precision of its arithmetic on the shader cores; [`Precision::Fp16`] stands for both
+    /// The precision of its arithmetic on the shader cores; [`OperationType::Fp16`] stands for both
     /// 16-bit types. `None` also for kernels that only move data.
-    pub precision: Option<Precision>,
+    pub precision: Option<OperationType>,
     /// The precision of its arithmetic on the tensor cores, if it has such.
-    pub tensor_precision: Option<Precision>,
+    pub tensor_precision: Option<OperationType>,
     /// Rows, columns and depth (m, n, k) of the tensor-core instruction of a warp: 2 m n k
     /// operations.
     pub instruction: Option<[u32; 3]>,

@@ -3,135 +3,69 @@
 //! From the metric lists of libnvperf 13.0 (`ncu --query-metrics --chips gh100`), which name every
 //! chip's counters.
 
-use super::Precision;
+use super::OperationType;
+use super::counters::TENSOR;
 
 /// Compute capability, major and minor.
 pub(super) type Capability = Option<(u32, u32)>;
 
 /// What counts operations of a source type: `src_…` of `sm__ops_path_tensor_src_….sum`. Empty for a
 /// GPU that is not known.
-fn sources(capability: Capability) -> &'static [&'static str] {
+fn sources(capability: Capability) -> &'static str {
     match capability {
-        Some((7, 0)) => &["fp16_dst_fp16", "fp16_dst_fp32"],
-        Some((7, 2)) => &["fp16_dst_fp16", "fp16_dst_fp32", "int8"],
-        Some((7, 5)) => &["fp16_dst_fp16", "fp16_bf16_tf32_dst_fp32", "int1", "int4", "int8"],
-        Some((8, 0..=8)) => &[
-            "bf16_dst_fp32",
-            "fp16_dst_fp16",
-            "fp16_dst_fp32",
-            "tf32_dst_fp32",
-            "fp64",
-            "int1",
-            "int4",
-            "int8",
-        ],
-        Some((8, 9)) => &[
-            "bf16_dst_fp32",
-            "fp16_dst_fp16",
-            "fp16_dst_fp32",
-            "tf32_dst_fp32",
-            "fp64",
-            "fp8",
-            "int1",
-            "int4",
-            "int8",
-        ],
-        Some((9, 0)) => &["bf16_dst_fp32", "fp16", "tf32_dst_fp32", "fp64", "fp8", "int1", "int8"],
-        Some((10 | 11, 0)) => &[
-            "bf16_dst_fp32",
-            "fp16_dst_fp16",
-            "fp16_dst_fp32",
-            "tf32_dst_fp32",
-            "fp64",
-            "fp4_dst_fp32",
-            "fp4_fp6_fp8_dst_fp16",
-            "fp4_fp6_fp8_dst_fp32",
-            "int8",
-        ],
-        Some((10, 3) | (12, _)) => &[
-            "bf16_dst_fp32",
-            "fp16_dst_fp16",
-            "fp16_dst_fp32",
-            "tf32_dst_fp32",
-            "fp64",
-            "fp4_dst_fp32",
-            "fp4_fp6_dst_fp16",
-            "fp4_fp6_dst_fp32",
-            "fp8_dst_fp16",
-            "fp8_dst_fp32",
-            "int8",
-        ],
-        _ => &[],
+        Some((7, 0)) => "fp16_dst_fp16 fp16_dst_fp32",
+        Some((7, 2)) => "fp16_dst_fp16 fp16_dst_fp32 int8",
+        Some((7, 5)) => "fp16_dst_fp16 fp16_bf16_tf32_dst_fp32 int1 int4 int8",
+        Some((8, 0..=8)) => "bf16_dst_fp32 fp16_dst_fp16 fp16_dst_fp32 tf32_dst_fp32 fp64 int1 int4 int8",
+        Some((8, 9)) => "bf16_dst_fp32 fp16_dst_fp16 fp16_dst_fp32 tf32_dst_fp32 fp64 fp8 int1 int4 int8",
+        Some((9, 0)) => "bf16_dst_fp32 fp16 tf32_dst_fp32 fp64 fp8 int1 int8",
+        Some((10 | 11, 0)) => {
+            "bf16_dst_fp32 fp16_dst_fp16 fp16_dst_fp32 tf32_dst_fp32 fp64 \
+             fp4_dst_fp32 fp4_fp6_fp8_dst_fp16 fp4_fp6_fp8_dst_fp32 int8"
+        }
+        Some((10, 3) | (12, _)) => {
+            "bf16_dst_fp32 fp16_dst_fp16 fp16_dst_fp32 tf32_dst_fp32 fp64 \
+             fp4_dst_fp32 fp4_fp6_dst_fp16 fp4_fp6_dst_fp32 fp8_dst_fp16 fp8_dst_fp32 int8"
+        }
+        _ => "",
     }
 }
 
 /// The counters to record for tensor operations of `precision`, or of every floating-point type.
-pub(super) fn to_record(capability: Capability, precision: Option<Precision>) -> Vec<String> {
-    let wanted = |source: &&&str| {
+pub(super) fn to_record(capability: Capability, precision: Option<OperationType>) -> Vec<String> {
+    let named = precision.and_then(|precision| TENSOR.iter().find(|(_, known)| *known == precision));
+    let of_precision = |source: &&str| {
         let first = source.split("_dst").next().unwrap_or(source);
-        match precision.and_then(source_name) {
-            Some(type_name) => first.split('_').any(|part| part == type_name),
+        match named {
+            Some((type_name, _)) => first.split('_').any(|part| part == *type_name),
             None => !first.starts_with("int"),
         }
     };
     let found: Vec<String> = sources(capability)
-        .iter()
-        .filter(wanted)
+        .split_whitespace()
+        .filter(of_precision)
         .map(|source| format!("sm__ops_path_tensor_src_{source}.sum"))
         .collect();
     // ncu knows the counters of a GPU that is unknown here.
     if found.is_empty() { vec!["regex:sm__ops_path_tensor_src_.*".to_owned()] } else { found }
 }
 
-fn source_name(precision: Precision) -> Option<&'static str> {
-    Some(match precision {
-        Precision::TensorFp64 => "fp64",
-        Precision::TensorTf32 => "tf32",
-        Precision::TensorBf16 => "bf16",
-        Precision::TensorFp16 => "fp16",
-        Precision::TensorFp8 => "fp8",
-        Precision::TensorFp4 => "fp4",
-        Precision::TensorInt8 => "int8",
-        Precision::TensorInt4 => "int4",
-        Precision::TensorInt1 => "int1",
-        _ => return None,
-    })
-}
-
-/// The precisions under which a GPU counts tensor operations on `precision`; on those of every
-/// floating-point type.
-pub(super) fn counted_as(precision: Option<Precision>) -> &'static [Precision] {
-    use Precision::{
-        TensorBf16, TensorFp4, TensorFp4Fp6, TensorFp4Fp6Fp8, TensorFp8, TensorFp16, TensorFp64, TensorInt1,
-        TensorInt4, TensorInt8, TensorTf32,
-    };
+/// Whether operations on `precision`, or where it is not known on any floating-point type, are
+/// counted under `counter` on some GPU.
+pub(super) fn counts(counter: OperationType, precision: Option<OperationType>) -> bool {
+    use OperationType::{TensorFp4, TensorFp4Fp6, TensorFp4Fp6Fp8, TensorFp8};
     match precision {
-        Some(TensorFp64) => &[TensorFp64],
-        Some(TensorTf32) => &[TensorTf32],
-        Some(TensorBf16) => &[TensorBf16],
-        Some(TensorFp16) => &[TensorFp16],
-        Some(TensorFp8) => &[TensorFp8, TensorFp4Fp6Fp8],
-        Some(TensorFp4) => &[TensorFp4, TensorFp4Fp6, TensorFp4Fp6Fp8],
-        Some(TensorInt8) => &[TensorInt8],
-        Some(TensorInt4) => &[TensorInt4],
-        Some(TensorInt1) => &[TensorInt1],
-        _ => &[
-            TensorFp64,
-            TensorTf32,
-            TensorBf16,
-            TensorFp16,
-            TensorFp8,
-            TensorFp4,
-            TensorFp4Fp6,
-            TensorFp4Fp6Fp8,
-        ],
+        Some(TensorFp8) => matches!(counter, TensorFp8 | TensorFp4Fp6Fp8),
+        Some(TensorFp4) => matches!(counter, TensorFp4 | TensorFp4Fp6 | TensorFp4Fp6Fp8),
+        Some(precision) if precision.is_tensor() => counter == precision,
+        _ => counter.is_tensor() && counter.is_float(),
     }
 }
 
 /// The floating-point types that the tensor cores of a GPU have counters for; none for a GPU that
 /// is not known.
-pub(super) fn float_types(capability: Capability) -> &'static [Precision] {
-    use Precision::{
+pub(super) fn float_types(capability: Capability) -> &'static [OperationType] {
+    use OperationType::{
         TensorBf16, TensorFp4, TensorFp4Fp6, TensorFp4Fp6Fp8, TensorFp8, TensorFp16, TensorFp64, TensorTf32,
     };
     match capability {
@@ -193,7 +127,7 @@ mod tests {
             let types = float_types(capability);
             let counters = to_record(capability, None);
             for precision in types {
-                let label = precision.label().trim_start_matches("tensor ").replace('-', "_");
+                let label = precision.as_str().trim_start_matches("tensor ").replace('-', "_");
                 let begins = format!("sm__ops_path_tensor_src_{label}");
                 assert!(
                     counters.iter().any(|name| name.starts_with(&begins)),

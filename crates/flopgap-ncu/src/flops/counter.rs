@@ -11,7 +11,7 @@ use super::counters::{
 use super::half::{Half, HalfOpcode, HalfOpcodes};
 use super::pipe::{Pipes, Proof, Spelling, is_matrix_opcode, product, products};
 use super::work::Evidence;
-use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Precision};
+use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, OperationType};
 
 /// Computes [`Flops`] launch by launch.
 ///
@@ -26,14 +26,14 @@ use super::{Arithmetic, Count, Flops, Instruction, Instructions, Measurement, Pr
 ///
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/ncu/n4_d512_m64_forward.csv");
-/// use flopgap_ncu::{FlopCounter, Precision, Reader};
+/// use flopgap_ncu::{FlopCounter, OperationType, Reader};
 ///
 /// let mut reader = Reader::open(path)?;
 /// let mut counter = FlopCounter::new();
 /// let mut total = 0;
 /// while let Some(launch) = reader.next_launch()? {
 ///     let flops = counter.count(launch);
-///     total += flops.get(Precision::Fp32).count().expect("all three counters were collected").value;
+///     total += flops.get(OperationType::Fp32).count().expect("all counters are there").value;
 /// }
 /// assert_eq!(total, 358_154_240);
 /// # Ok::<(), flopgap_ncu::Error>(())
@@ -54,7 +54,7 @@ struct Known {
     /// As an opcode: a product of matrices.
     is_matrix: bool,
     /// The precision and the operations of a warp's product.
-    product: Option<(Precision, u64)>,
+    product: Option<(OperationType, u64)>,
     half: Option<HalfOpcode>,
 }
 
@@ -71,7 +71,7 @@ struct Found {
     matrix_opcodes: Option<bool>,
     half_opcodes: HalfOpcodes,
     /// The operations of all products, where every one of them is listed with its size.
-    products: Option<[u64; Precision::ALL.len()]>,
+    products: Option<[u64; OperationType::ALL.len()]>,
     traffic: [Option<Count>; TRAFFIC],
     duration: Option<Count>,
     /// Instructions for each elapsed cycle.
@@ -261,15 +261,15 @@ impl FlopCounter {
     }
 
     fn flops(&self, found: &Found, arithmetic: &Arithmetic, capability: Capability) -> Flops {
-        let mut by_precision = [Measurement::NotMeasured; Precision::ALL.len()];
-        let mut set = |precision: Precision, measurement| by_precision[precision.index()] = measurement;
+        let mut by_precision = [Measurement::NotMeasured; OperationType::ALL.len()];
+        let mut set = |precision: OperationType, measurement| by_precision[precision.index()] = measurement;
         // Bits: fadd fmul ffma fadd2 fmul2 ffma2 dadd dmul dfma hadd hmul hfma.
         let packed = 0b111_000;
         // Of the GPUs with tcgen05, Thor (11.0, once 10.1) has no packed FP32.
         let is_b200 = matches!(capability, Some((10, 0 | 3)));
         let fp32 = if is_b200 || found.present & packed != 0 { packed | 0b111 } else { 0b111 };
-        set(Precision::Fp32, self.instructions(found, fp32, &[1, 1, 2, 2, 2, 4]));
-        set(Precision::Fp64, self.instructions(found, 0b111 << 6, &[0, 0, 0, 0, 0, 0, 1, 1, 2]));
+        set(OperationType::Fp32, self.instructions(found, fp32, &[1, 1, 2, 2, 2, 4]));
+        set(OperationType::Fp64, self.instructions(found, 0b111 << 6, &[0, 0, 0, 0, 0, 0, 1, 1, 2]));
         let value = |index: usize| self.value(found, index);
         let single = [FADD, FMUL, FFMA].into_iter().map(value).sum::<Option<u64>>();
         let fp16 = match self.instructions(found, 0b111 << 9, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 4]) {
@@ -285,7 +285,7 @@ impl FlopCounter {
             }
             other => other,
         };
-        set(Precision::Fp16, fp16);
+        set(OperationType::Fp16, fp16);
         let has_tensor = found.present >> INSTRUCTIONS.len() != 0 || found.parts != 0;
         for (source, &(_, precision)) in TENSOR.iter().enumerate().take_while(|_| has_tensor) {
             set(precision, self.tensor(found, source, capability));
@@ -296,7 +296,7 @@ impl FlopCounter {
         {
             by_precision[precision.index()] = Measurement::Counted(count);
         }
-        for (precision, value) in Precision::ALL.into_iter().zip(found.products.into_iter().flatten()) {
+        for (precision, value) in OperationType::ALL.into_iter().zip(found.products.into_iter().flatten()) {
             let measurement = &mut by_precision[precision.index()];
             if value > 0 && *measurement == Measurement::NotMeasured {
                 *measurement = Measurement::Counted(Count { value, rounded: false });
@@ -343,7 +343,7 @@ impl FlopCounter {
     }
 
     /// By precision: some of its counters are missing, and one that is there is above 0.
-    fn begun(&self, found: &Found, by_precision: &[Measurement; Precision::ALL.len()]) -> u32 {
+    fn begun(&self, found: &Found, by_precision: &[Measurement; OperationType::ALL.len()]) -> u32 {
         let busy = |counters: u128| {
             let mut left = found.present & counters;
             while left != 0 {
@@ -354,7 +354,7 @@ impl FlopCounter {
             }
             false
         };
-        Precision::ALL
+        OperationType::ALL
             .into_iter()
             .filter(|precision| matches!(by_precision[precision.index()], Measurement::Incomplete(_)))
             .filter(|&precision| busy(counters_of(precision)))
@@ -399,9 +399,10 @@ impl FlopCounter {
         }
         // BF16, TF32 and FP4 accumulate in FP32 only; the others have an FP16 path too.
         let precision = TENSOR[source].1;
-        let fp32_only =
-            matches!(precision, Precision::TensorBf16 | Precision::TensorTf32 | Precision::TensorFp4)
-                || !precision.is_float();
+        let fp32_only = matches!(
+            precision,
+            OperationType::TensorBf16 | OperationType::TensorTf32 | OperationType::TensorFp4
+        ) || !precision.is_float();
         let split = if fp32_only { 2..3 } else { 1..3 };
         // Where a part of the total is there, the rest of it is what is missing.
         let total_begun = (0..3).any(|sparsity| found.present >> tensor_index(source, 0, sparsity) & 1 == 1);
@@ -443,11 +444,11 @@ impl FlopCounter {
 }
 
 /// The bits of a precision's counters.
-fn counters_of(precision: Precision) -> u128 {
+fn counters_of(precision: OperationType) -> u128 {
     match precision {
-        Precision::Fp32 => 0b111_111,
-        Precision::Fp64 => 0b111 << DADD,
-        Precision::Fp16 => 0b111 << HADD,
+        OperationType::Fp32 => 0b111_111,
+        OperationType::Fp64 => 0b111 << DADD,
+        OperationType::Fp16 => 0b111 << HADD,
         _ => TENSOR
             .iter()
             .position(|&(_, known)| known == precision)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Precision;
+use super::OperationType;
 use super::pipe::{Pipe, Spelling, pipe};
 
 /// The counters of instructions that the shader cores execute, in the order of their bits.
@@ -19,25 +19,25 @@ pub(super) const HMUL: usize = 10;
 pub(super) const HFMA: usize = 11;
 
 /// The source types of tensor operations, in the order of their bits.
-pub(super) const TENSOR: [(&str, Precision); 11] = [
-    ("fp64", Precision::TensorFp64),
-    ("tf32", Precision::TensorTf32),
-    ("bf16", Precision::TensorBf16),
-    ("fp16", Precision::TensorFp16),
-    ("fp8", Precision::TensorFp8),
-    ("fp4", Precision::TensorFp4),
-    ("fp4_fp6", Precision::TensorFp4Fp6),
-    ("fp4_fp6_fp8", Precision::TensorFp4Fp6Fp8),
-    ("int8", Precision::TensorInt8),
-    ("int4", Precision::TensorInt4),
-    ("int1", Precision::TensorInt1),
+pub(super) const TENSOR: [(&str, OperationType); 11] = [
+    ("fp64", OperationType::TensorFp64),
+    ("tf32", OperationType::TensorTf32),
+    ("bf16", OperationType::TensorBf16),
+    ("fp16", OperationType::TensorFp16),
+    ("fp8", OperationType::TensorFp8),
+    ("fp4", OperationType::TensorFp4),
+    ("fp4_fp6", OperationType::TensorFp4Fp6),
+    ("fp4_fp6_fp8", OperationType::TensorFp4Fp6Fp8),
+    ("int8", OperationType::TensorInt8),
+    ("int4", OperationType::TensorInt4),
+    ("int1", OperationType::TensorInt1),
 ];
 
 /// The operations of a precision of the shader cores: add, multiply, fused multiply-add.
-pub(super) const SHADER: [(Precision, [&str; 3]); 3] = [
-    (Precision::Fp32, ["fadd", "fmul", "ffma"]),
-    (Precision::Fp64, ["dadd", "dmul", "dfma"]),
-    (Precision::Fp16, ["hadd", "hmul", "hfma"]),
+pub(super) const SHADER: [(OperationType, [&str; 3]); 3] = [
+    (OperationType::Fp32, ["fadd", "fmul", "ffma"]),
+    (OperationType::Fp64, ["dadd", "dmul", "dfma"]),
+    (OperationType::Fp16, ["hadd", "hmul", "hfma"]),
 ];
 
 /// The forms of one source type's counter: over all destination types, or for one; over all

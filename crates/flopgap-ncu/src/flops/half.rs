@@ -9,7 +9,7 @@
 //! instructions (random numbers on an H100). HMUL has no other meaning than arithmetic, but a few
 //! of them prove nothing about a billion HFMA.
 
-use super::{Arithmetic, Count, Measurement, Precision};
+use super::{Arithmetic, Count, Measurement, OperationType};
 
 /// FP32 instructions for each HFMA from which on HFMA is taken for constants. Four operations that
 /// each HFMA would be are then at most as many as what was counted.
@@ -97,7 +97,7 @@ impl Half {
             Some(false) => return artifact,
             None => {}
         }
-        let is_half = arithmetic.precision == Some(Precision::Fp16);
+        let is_half = arithmetic.precision == Some(OperationType::Fp16);
         let is_tensor = arithmetic.tensor_cores == Some(true);
         let others = hadd.saturating_add(hmul);
         if others == 0 {

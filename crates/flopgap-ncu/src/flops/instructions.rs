@@ -1,11 +1,14 @@
 //! How many instructions of each kind the shader cores executed.
 
+use strum::{EnumCount as _, VariantArray as _};
+
 use super::Count;
 use super::counters::INSTRUCTIONS;
 
 /// An arithmetic instruction of the shader cores that is counted by itself, once for each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
+#[derive(strum::EnumCount, strum::VariantArray)]
 pub enum Instruction {
     /// Single-precision addition.
     Fadd,
@@ -35,23 +38,11 @@ pub enum Instruction {
 
 impl Instruction {
     /// All of them.
-    pub const ALL: [Instruction; 12] = [
-        Instruction::Fadd,
-        Instruction::Fmul,
-        Instruction::Ffma,
-        Instruction::Fadd2,
-        Instruction::Fmul2,
-        Instruction::Ffma2,
-        Instruction::Dadd,
-        Instruction::Dmul,
-        Instruction::Dfma,
-        Instruction::Hadd,
-        Instruction::Hmul,
-        Instruction::Hfma,
-    ];
+    pub const ALL: [Instruction; Instruction::COUNT] =
+        *Instruction::VARIANTS.first_chunk().expect("all variants");
 
     /// Its name in the counters: `ffma`.
-    pub fn label(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         INSTRUCTIONS[self as usize]
     }
 }
@@ -87,8 +78,8 @@ mod tests {
 
     #[test]
     fn labels_are_those_of_the_counters() {
-        let labels = Instruction::ALL.map(Instruction::label);
+        let labels = Instruction::ALL.map(Instruction::as_str);
         assert_eq!(labels, INSTRUCTIONS);
-        assert_eq!(format!("{:?}", Instruction::Hfma).to_lowercase(), Instruction::Hfma.label());
+        assert_eq!(format!("{:?}", Instruction::Hfma).to_lowercase(), Instruction::Hfma.as_str());
     }
 }

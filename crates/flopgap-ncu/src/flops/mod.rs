@@ -6,10 +6,8 @@ mod counter;
 mod counters;
 mod half;
 mod instructions;
+mod operation;
 mod pipe;
-mod precision;
-#[cfg(feature = "serde")]
-mod serialize;
 mod unknown;
 mod work;
 
@@ -17,7 +15,7 @@ pub use arithmetic::Arithmetic;
 pub use counter::FlopCounter;
 pub use counters::Counters;
 pub use instructions::{Instruction, Instructions};
-pub use precision::Precision;
+pub use operation::OperationType;
 pub use unknown::Unknown;
 
 /// A number of operations, bytes or nanoseconds.
@@ -78,7 +76,7 @@ impl Measurement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Flops {
-    by_precision: [Measurement; Precision::ALL.len()],
+    by_precision: [Measurement; OperationType::ALL.len()],
     work: Result<Count, Unknown>,
     /// The instructions that the shader cores executed, by kind.
     pub instructions: Instructions,
@@ -115,13 +113,13 @@ impl Default for Flops {
 
 impl Flops {
     /// The measurement of a precision.
-    pub fn get(&self, precision: Precision) -> Measurement {
+    pub fn get(&self, precision: OperationType) -> Measurement {
         self.by_precision[precision.index()]
     }
 
     /// All precisions with any counter in the report.
-    pub fn iter(&self) -> impl Iterator<Item = (Precision, Measurement)> + '_ {
-        Precision::ALL
+    pub fn iter(&self) -> impl Iterator<Item = (OperationType, Measurement)> + '_ {
+        OperationType::ALL
             .into_iter()
             .map(|precision| (precision, self.get(precision)))
             .filter(|(_, measurement)| *measurement != Measurement::NotMeasured)
@@ -143,7 +141,7 @@ impl Flops {
     }
 
     /// The precisions with some counters but not all, and the counters that are missing.
-    pub fn incomplete(&self) -> impl Iterator<Item = (Precision, Counters)> + '_ {
+    pub fn incomplete(&self) -> impl Iterator<Item = (OperationType, Counters)> + '_ {
         self.iter().filter_map(|(precision, measurement)| match measurement {
             Measurement::Incomplete(missing) => Some((precision, missing)),
             _ => None,

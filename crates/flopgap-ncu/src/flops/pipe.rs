@@ -9,7 +9,7 @@
 //! the share of the peak times the peak.
 
 use super::chip::{Capability, has_half_on_tensor_pipe};
-use super::{Arithmetic, Count, Precision};
+use super::{Arithmetic, Count, OperationType};
 
 /// A part of the tensor pipe that is counted by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,22 +246,22 @@ impl Pipes {
         arithmetic: &Arithmetic,
         capability: Capability,
         hfma: Option<u64>,
-    ) -> Option<(Precision, Count)> {
+    ) -> Option<(OperationType, Count)> {
         // Volta has one instruction, HMMA.884: 512 operations (NERSC's roofline scripts, and 2MNK
         // of recorded products).
         let (precision, [m, n, k]) = match capability {
-            Some((7, 0)) => (Precision::TensorFp16, [8, 8, 4]),
+            Some((7, 0)) => (OperationType::TensorFp16, [8, 8, 4]),
             _ => (arithmetic.tensor_precision?, arithmetic.instruction?),
         };
         let only = match precision {
-            Precision::TensorInt8 | Precision::TensorInt4 | Precision::TensorInt1 => Pipe::Imma,
-            Precision::TensorFp64 => Pipe::Dmma,
+            OperationType::TensorInt8 | OperationType::TensorInt4 | OperationType::TensorInt1 => Pipe::Imma,
+            OperationType::TensorFp64 => Pipe::Dmma,
             _ => Pipe::Hmma,
         };
         let index = if self.get(only).is_some() { only } else { Pipe::All };
         let count = self.counts[index as usize]?;
         // Only Volta has HMMA.884, and the first reports of ncu do not say the compute capability.
-        let is_volta = precision == Precision::TensorFp16 && [m, n, k] == [8, 8, 4];
+        let is_volta = precision == OperationType::TensorFp16 && [m, n, k] == [8, 8, 4];
         let mixed =
             matches!(index, Pipe::All | Pipe::Hmma) && has_half_on_tensor_pipe(capability) && !is_volta;
         let other = match (self.get(Pipe::Hfma2), hfma) {
@@ -290,7 +290,7 @@ pub(super) fn is_matrix_opcode(opcode: &str) -> bool {
 /// The precision and the operations of a warp's product by its opcode with modifiers:
 /// `HMMA.16816.F32.BF16` multiplies 16x16 by 16x8. `None` where the opcode does not spell it all:
 /// sparse products, Volta's steps, the instructions of several warps.
-pub(super) fn product(opcode: &str) -> Option<(Precision, u64)> {
+pub(super) fn product(opcode: &str) -> Option<(OperationType, u64)> {
     let mut words = opcode.split('.');
     let (family, shape) = (words.next()?, words.next()?);
     let (rows, depth) = match shape.strip_prefix("168") {
@@ -300,17 +300,17 @@ pub(super) fn product(opcode: &str) -> Option<(Precision, u64)> {
         None => (8, shape.strip_prefix("88")?),
     };
     let mut precision = match family {
-        "HMMA" => Some(Precision::TensorFp16),
-        "DMMA" => Some(Precision::TensorFp64),
+        "HMMA" => Some(OperationType::TensorFp16),
+        "DMMA" => Some(OperationType::TensorFp64),
         _ => None,
     };
     for word in words {
         precision = match (family, word) {
             ("HMMA", "F16" | "F32") | ("IMMA", "SAT") => precision,
-            ("HMMA", "BF16") => Some(Precision::TensorBf16),
-            ("HMMA", "TF32") => Some(Precision::TensorTf32),
-            ("IMMA", "S8" | "U8") => Some(Precision::TensorInt8),
-            ("IMMA", "S4" | "U4") => Some(Precision::TensorInt4),
+            ("HMMA", "BF16") => Some(OperationType::TensorBf16),
+            ("HMMA", "TF32") => Some(OperationType::TensorTf32),
+            ("IMMA", "S8" | "U8") => Some(OperationType::TensorInt8),
+            ("IMMA", "S4" | "U4") => Some(OperationType::TensorInt4),
             _ => return None,
         };
     }
@@ -320,9 +320,9 @@ pub(super) fn product(opcode: &str) -> Option<(Precision, u64)> {
 /// The operations of each precision by the opcodes of all products, each with its [`product`] and
 /// the threads that executed it; `None` without products, or where one is not spelled.
 pub(super) fn products(
-    executed: impl Iterator<Item = (Option<(Precision, u64)>, u64)>,
-) -> Option<[u64; Precision::ALL.len()]> {
-    let mut sums = [0_u64; Precision::ALL.len()];
+    executed: impl Iterator<Item = (Option<(OperationType, u64)>, u64)>,
+) -> Option<[u64; OperationType::ALL.len()]> {
+    let mut sums = [0_u64; OperationType::ALL.len()];
     let mut any = false;
     for (product, threads) in executed {
         let (precision, operations) = product.filter(|_| threads % 32 == 0)?;
@@ -380,7 +380,7 @@ mod tests {
     /// Shapes and types as `cuobjdump` spells PTX's `mma.m16n8k16` and so on: 2mnk operations.
     #[test]
     fn opcodes_with_modifiers_spell_their_operations() {
-        use Precision::{TensorBf16, TensorFp16, TensorFp64, TensorInt4, TensorInt8, TensorTf32};
+        use OperationType::{TensorBf16, TensorFp16, TensorFp64, TensorInt4, TensorInt8, TensorTf32};
         for (opcode, precision, [m, n, k]) in [
             ("HMMA.16816.F32", TensorFp16, [16, 8, 16]),
             ("HMMA.1688.F16", TensorFp16, [16, 8, 8]),

@@ -1,33 +1,43 @@
 //! The reason why the FLOPs of a launch are unknown.
 
-use std::fmt;
-
-use super::Precision;
+use super::OperationType;
 use super::chip::{self, Capability};
 use super::counters::{Counters, SHADER};
 
 /// Why the floating-point operations of a launch are not known. A number would be too small.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unknown {
     /// No counter of floating-point operations was recorded.
+    #[error("no counter of floating-point operations was recorded")]
     NotRecorded,
     /// The kernel multiplies on the tensor cores, whose operations were not counted; the precision,
     /// where it is known.
-    TensorCores(Option<Precision>),
+    #[error("the {}operations of the tensor cores were not counted", named(.0.as_ref()))]
+    TensorCores(Option<OperationType>),
     /// The tensor cores may have executed a product, or their pipe worked on products or HFMA2, and
     /// their operations were not counted.
+    #[error(
+        "operations of the tensor cores were not counted, and neither the name nor a counter excludes them"
+    )]
     PerhapsTensorCores,
     /// The kernel computes in this precision, whose instructions were not counted.
-    NotCounted(Precision),
+    #[error("the {} operations were not counted", .0.as_str())]
+    NotCounted(OperationType),
     /// Some counters of a precision are present, but not these.
+    #[error("the report lacks {0}")]
     Incomplete(Counters),
     /// The report gives different values for these counters.
+    #[error("the report gives different values for {0}")]
     Conflicting(Counters),
     /// Half-precision instructions that may be arithmetic, constants or conversions are most of
     /// what was counted.
+    #[error(
+        "the half-precision instructions may be arithmetic, constants or conversions, which the counters do not distinguish"
+    )]
     HalfPrecision,
     /// The count exceeds 64 bits.
+    #[error("the sum exceeds 64 bits")]
     Overflow,
 }
 
@@ -59,25 +69,9 @@ impl Unknown {
     }
 }
 
-impl fmt::Display for Unknown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unknown::NotRecorded => f.write_str("no counter of floating-point operations was recorded"),
-            Unknown::TensorCores(None) => f.write_str("the operations of the tensor cores were not counted"),
-            Unknown::TensorCores(Some(precision)) => {
-                let name = precision.label().trim_start_matches("tensor ");
-                write!(f, "the {name} operations of the tensor cores were not counted")
-            }
-            Unknown::PerhapsTensorCores => f.write_str(
-                "operations of the tensor cores were not counted, and neither the name nor a counter excludes them",
-            ),
-            Unknown::NotCounted(precision) => write!(f, "the {} operations were not counted", precision.label()),
-            Unknown::Incomplete(counters) => write!(f, "the report lacks {counters}"),
-            Unknown::Conflicting(counters) => write!(f, "the report gives different values for {counters}"),
-            Unknown::HalfPrecision => f.write_str(
-                "the half-precision instructions may be arithmetic, constants or conversions, which the counters do not distinguish",
-            ),
-            Unknown::Overflow => f.write_str("the sum exceeds 64 bits"),
-        }
-    }
+/// `fp16 `, where the precision is known.
+fn named(precision: Option<&OperationType>) -> String {
+    precision
+        .map(|precision| format!("{} ", precision.as_str().trim_start_matches("tensor ")))
+        .unwrap_or_default()
 }

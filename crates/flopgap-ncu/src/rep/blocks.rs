@@ -157,20 +157,14 @@ impl<R: Read> Blocks<R> {
     }
 
     /// The length of what comes next; `None` if the file ends exactly here.
-    fn length_or_end(&mut self, of: &'static str) -> Result<Option<u64>, Stop> {
-        let mut length = [0; 4];
-        let mut got = 0;
-        while got < length.len() {
-            match self.input.read(&mut length[got..]) {
-                Ok(0) if got == 0 => return Ok(None),
-                Ok(0) => break,
-                Ok(read) => got += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.arrived(got as u64, Err(error), 4, of).map(|()| None),
-            }
+    fn length_or_end(&mut self, part: &'static str) -> Result<Option<u64>, Stop> {
+        self.buffer.clear();
+        let read = (&mut self.input).take(4).read_to_end(&mut self.buffer);
+        if self.buffer.is_empty() && read.is_ok() {
+            return Ok(None);
         }
-        self.arrived(got as u64, Ok(()), 4, of)?;
-        Ok(Some(u32::from_le_bytes(length).into()))
+        self.arrived(self.buffer.len() as u64, read.map(drop), 4, part)?;
+        Ok(self.buffer.first_chunk().map(|&length| u32::from_le_bytes(length).into()))
     }
 
     /// Reads `length` bytes into the buffer, which grows as they come and not because `length` says

@@ -61,33 +61,22 @@ pub(super) fn fill(
     let mut kernel_names = [None; 3];
     let mut nvtx = None;
     for field in result.fields() {
-        match field? {
-            (number, Field::Bytes(bytes)) => {
-                if number == numbers.metrics {
-                    unnamed.extend(read_metric(bytes, names, strings, launch)?);
-                } else if number == numbers.name {
-                    kernel_names[0] = Some(bytes);
-                } else if number == numbers.function {
-                    kernel_names[1] = Some(bytes);
-                } else if number == numbers.mangled {
-                    kernel_names[2] = Some(bytes);
-                } else if number == numbers.grid {
-                    launch.grid = dim3(bytes)?;
-                } else if number == numbers.block {
-                    launch.block = dim3(bytes)?;
-                } else if number == numbers.nvtx {
-                    nvtx = Some(bytes);
+        let (number, field) = field?;
+        match field {
+            Field::Bytes(bytes) if number == numbers.metrics => {
+                unnamed.extend(read_metric(bytes, names, strings, launch)?);
+            }
+            Field::Bytes(bytes) if number == numbers.grid => launch.grid = dim3(bytes)?,
+            Field::Bytes(bytes) if number == numbers.block => launch.block = dim3(bytes)?,
+            Field::Bytes(bytes) if number == numbers.nvtx => nvtx = Some(bytes),
+            Field::Bytes(bytes) => {
+                if let Some(name) = numbers.names.iter().position(|&name| name == number) {
+                    kernel_names[name] = Some(bytes);
                 }
             }
-            (number, Field::Varint(value)) => {
-                if number == numbers.thread {
-                    thread = Some(value);
-                } else if number == numbers.context {
-                    launch.context = Some(value);
-                } else if number == numbers.stream {
-                    launch.stream = Some(value);
-                }
-            }
+            Field::Varint(value) if number == numbers.thread => thread = Some(value),
+            Field::Varint(value) if number == numbers.context => launch.context = Some(value),
+            Field::Varint(value) if number == numbers.stream => launch.stream = Some(value),
             _ => {}
         }
     }
@@ -142,9 +131,8 @@ fn read_opcodes(
     strings: &mut Strings,
     opcodes: &mut Vec<Opcode>,
 ) -> Result<(), Damage> {
-    for field in message.fields() {
-        let (3, Field::Bytes(element)) = field? else { continue };
-        let (Some(MetricValue::Text(opcode)), Some(value)) = instance(element)? else { continue };
+    for element in message.all(3) {
+        let (Some(MetricValue::Text(opcode)), Some(value)) = instance(element?)? else { continue };
         let count = match value {
             MetricValue::Whole(count) => Some(count),
             MetricValue::Float(value) => exact(value),

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use self::blocks::{Blocks, Item, Stop};
 pub use self::fault::FormatFault;
 use self::launch::Name;
-use self::proto::{KNOWN_VERSION, ProcessInfo};
+use self::proto::KNOWN_VERSION;
 use self::waiting::Waiting;
 use self::wire::{Damage, Message};
 use crate::error::{Error, Fault};
@@ -83,16 +83,13 @@ struct Process {
 impl Process {
     const UNKNOWN: Process = Process { id: None, name: Symbol::EMPTY, host: Symbol::EMPTY };
 
-    fn new(info: ProcessInfo<'_>, strings: &mut Strings) -> Self {
-        let mut intern =
-            |text: Option<Message<'_>>| text.map_or(Symbol::EMPTY, |text| strings.intern(&text.text()));
-        let name =
-            info.name.map(|path| match path.bytes.iter().rposition(|byte| matches!(byte, b'/' | b'\\')) {
-                // ncu's tables show the executable without its directory.
-                Some(separator) => Message { at: path.at, bytes: &path.bytes[separator + 1..] },
-                None => path,
-            });
-        Process { id: info.id, name: intern(name), host: intern(info.host) }
+    /// From a `ProcessInfo`.
+    fn new(info: Message<'_>, strings: &mut Strings) -> Result<Self, Damage> {
+        let text = |number| Ok(info.message(number)?.map(Message::text).unwrap_or_default());
+        let (host, path) = (text(2)?, text(3)?);
+        // ncu's tables show the executable without its directory.
+        let name = strings.intern(path.rsplit(['/', '\\']).next().unwrap_or_default());
+        Ok(Process { id: info.number(1)?, name, host: strings.intern(&host) })
     }
 }
 
@@ -125,11 +122,11 @@ impl<R: Read> RepSource<R> {
             }
             match self.blocks.next_item()? {
                 Item::Block(header) => {
-                    for text in header.strings.into_iter().flat_map(proto::strings) {
+                    for text in header.strings.into_iter().flat_map(|table| table.all(1)) {
                         self.names.push(Name::new(&text?.text(), &mut context.strings));
                     }
                     self.process = match header.process {
-                        Some(process) => Process::new(ProcessInfo::parse(process)?, &mut context.strings),
+                        Some(process) => Process::new(process, &mut context.strings)?,
                         None => Process::UNKNOWN,
                     };
                 }

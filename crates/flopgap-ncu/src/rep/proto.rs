@@ -12,12 +12,8 @@ pub(super) const KNOWN_VERSION: u32 = 7;
 
 /// `FileHeader.Version`.
 pub(super) fn file_version(header: Message<'_>) -> Result<u32, Damage> {
-    for field in header.fields() {
-        if let (1, Field::Varint(version)) = field? {
-            return u32_of(version, header.at, "file version");
-        }
-    }
-    Err(Damage::new(header.at, FormatFault::NoVersion))
+    let version = header.number(1)?.ok_or_else(|| Damage::new(header.at, FormatFault::NoVersion))?;
+    u32_of(version, header.at, "file version")
 }
 
 /// What kind of work a result measured. The numbers are the order of the results in a block.
@@ -51,66 +47,16 @@ pub(super) struct BlockHeader<'a> {
 
 impl<'a> BlockHeader<'a> {
     pub(super) fn parse(header: Message<'a>) -> Result<Self, Damage> {
-        let mut block =
-            BlockHeader { sources: 0, results: [0; 4], graphs: 0, payload: 0, strings: None, process: None };
-        for field in header.fields() {
-            let (number, field) = field?;
-            match field {
-                Field::Varint(value) => {
-                    let place = match number {
-                        1 => &mut block.sources,
-                        2 => &mut block.results[0],
-                        5 => &mut block.payload,
-                        7 => &mut block.results[1],
-                        8 => &mut block.results[2],
-                        9 => &mut block.results[3],
-                        10 => &mut block.graphs,
-                        _ => continue,
-                    };
-                    *place = u32_of(value, header.at, "count in a block header")?;
-                }
-                Field::Bytes(bytes) => match number {
-                    4 => block.strings = Some(bytes),
-                    6 => block.process = Some(bytes),
-                    _ => {}
-                },
-                Field::Fixed64(_) | Field::Fixed32(_) => {}
-            }
-        }
-        Ok(block)
-    }
-}
-
-/// The strings of a `ProfilerStringTable`.
-pub(super) fn strings(table: Message<'_>) -> impl Iterator<Item = Result<Message<'_>, Damage>> {
-    table.fields().filter_map(|field| match field {
-        Ok((1, Field::Bytes(text))) => Some(Ok(text)),
-        Ok(_) => None,
-        Err(damage) => Some(Err(damage)),
-    })
-}
-
-/// `ProcessInfo`.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ProcessInfo<'a> {
-    pub(super) id: Option<u64>,
-    pub(super) host: Option<Message<'a>>,
-    /// The executable, with its directory.
-    pub(super) name: Option<Message<'a>>,
-}
-
-impl<'a> ProcessInfo<'a> {
-    pub(super) fn parse(message: Message<'a>) -> Result<Self, Damage> {
-        let mut process = ProcessInfo::default();
-        for field in message.fields() {
-            match field? {
-                (1, Field::Varint(id)) => process.id = Some(id),
-                (2, Field::Bytes(host)) => process.host = Some(host),
-                (3, Field::Bytes(name)) => process.name = Some(name),
-                _ => {}
-            }
-        }
-        Ok(process)
+        let count =
+            |number| u32_of(header.number(number)?.unwrap_or(0), header.at, "count in a block header");
+        Ok(BlockHeader {
+            sources: count(1)?,
+            results: [count(2)?, count(7)?, count(8)?, count(9)?],
+            graphs: count(10)?,
+            payload: count(5)?,
+            strings: header.message(4)?,
+            process: header.message(6)?,
+        })
     }
 }
 
@@ -119,10 +65,9 @@ impl<'a> ProcessInfo<'a> {
 #[derive(Debug)]
 pub(super) struct ResultFields {
     pub(super) thread: u32,
-    pub(super) mangled: u32,
-    pub(super) function: u32,
-    /// The demangled name of a kernel, the display name of a command list.
-    pub(super) name: u32,
+    /// The demangled name of a kernel, the display name of a command list; the function's name; its
+    /// mangled name.
+    pub(super) names: [u32; 3],
     pub(super) grid: u32,
     pub(super) block: u32,
     pub(super) metrics: u32,
@@ -140,9 +85,7 @@ impl Kind {
         match self {
             Kind::Kernel => &ResultFields {
                 thread: 1,
-                mangled: 5,
-                function: 6,
-                name: 7,
+                names: [7, 6, 5],
                 grid: 10,
                 block: 11,
                 metrics: 13,
@@ -152,7 +95,7 @@ impl Kind {
                 unnamed: "",
             },
             Kind::Range => &ResultFields { context: 11, stream: 0, unnamed: "range", ..WITHOUT_KERNEL },
-            Kind::Cmdlist => &ResultFields { name: 18, unnamed: "cmdlist", ..WITHOUT_KERNEL },
+            Kind::Cmdlist => &ResultFields { names: [18, 0, 0], unnamed: "cmdlist", ..WITHOUT_KERNEL },
             Kind::Graph => &ResultFields { unnamed: "graph", ..WITHOUT_KERNEL },
         }
     }
@@ -162,9 +105,7 @@ impl Kind {
 /// several, is none.
 const WITHOUT_KERNEL: ResultFields = ResultFields {
     thread: 1,
-    mangled: 0,
-    function: 0,
-    name: 0,
+    names: [0; 3],
     grid: 0,
     block: 0,
     metrics: 4,
@@ -203,15 +144,8 @@ pub(super) fn metric(message: Message<'_>) -> Result<(u32, Option<MetricValue<'_
 pub(super) fn instance(
     message: Message<'_>,
 ) -> Result<(Option<MetricValue<'_>>, Option<MetricValue<'_>>), Damage> {
-    let (mut of, mut value) = (None, None);
-    for field in message.fields() {
-        match field? {
-            (1, Field::Bytes(bytes)) => of = metric_value(bytes)?,
-            (2, Field::Bytes(bytes)) => value = metric_value(bytes)?,
-            _ => {}
-        }
-    }
-    Ok((of, value))
+    let value = |number| message.message(number)?.map_or(Ok(None), metric_value);
+    Ok((value(1)?, value(2)?))
 }
 
 fn metric_value(message: Message<'_>) -> Result<Option<MetricValue<'_>>, Damage> {
@@ -230,15 +164,6 @@ fn metric_value(message: Message<'_>) -> Result<Option<MetricValue<'_>>, Damage>
 
 /// `Uint64x3`; `None` unless all three are there.
 pub(super) fn dim3(message: Message<'_>) -> Result<Option<[u64; 3]>, Damage> {
-    let mut dims = [None; 3];
-    for field in message.fields() {
-        match field? {
-            (1, Field::Varint(x)) => dims[0] = Some(x),
-            (2, Field::Varint(y)) => dims[1] = Some(y),
-            (3, Field::Varint(z)) => dims[2] = Some(z),
-            _ => {}
-        }
-    }
-    let [x, y, z] = dims;
+    let [x, y, z] = [message.number(1)?, message.number(2)?, message.number(3)?];
     Ok(x.zip(y).zip(z).map(|((x, y), z)| [x, y, z]))
 }

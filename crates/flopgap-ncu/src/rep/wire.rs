@@ -44,6 +44,34 @@ impl<'a> Message<'a> {
         Fields { message: self, next: 0 }
     }
 
+    /// The last number with this field number.
+    pub(super) fn number(self, number: u32) -> Result<Option<u64>, Damage> {
+        self.fields().try_fold(None, |last, field| match field? {
+            (found, Field::Varint(value)) if found == number => Ok(Some(value)),
+            _ => Ok(last),
+        })
+    }
+
+    /// Field 1, which must be a number: it identifies domains, threads and strings alike.
+    pub(super) fn id(self, part: &'static str) -> Result<u64, Damage> {
+        let lacks = FormatFault::Lacks { part, what: "number" };
+        self.number(1)?.ok_or_else(|| Damage::new(self.at, lacks))
+    }
+
+    /// The strings or messages with this field number.
+    pub(super) fn all(self, number: u32) -> impl Iterator<Item = Result<Message<'a>, Damage>> {
+        self.fields().filter_map(move |field| match field {
+            Ok((found, Field::Bytes(message))) if found == number => Some(Ok(message)),
+            Ok(_) => None,
+            Err(damage) => Some(Err(damage)),
+        })
+    }
+
+    /// The last of them.
+    pub(super) fn message(self, number: u32) -> Result<Option<Message<'a>>, Damage> {
+        self.all(number).try_fold(None, |_, message| message.map(Some))
+    }
+
     /// The bytes as text; what is not UTF-8 becomes U+FFFD.
     pub(super) fn text(self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.bytes)

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use flopgap_ncu::{FlopCounter, Measurement, Precision, Report, Value};
+use flopgap_ncu::{FlopCounter, Measurement, OperationType, Report, Value};
 
 pub(crate) fn corpus(name: &str) -> Option<Report> {
     let Some(directory) = std::env::var_os("FLOPGAP_CORPUS") else {
@@ -19,10 +19,10 @@ fn an_a100_gemm_under_print_fp() {
     let ffma = gemm.metric_named("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum").unwrap();
     assert_eq!(ffma.value, Value::U64(34_359_738_368_000), "printed as 34,359,738,368,000.00");
     let flops = FlopCounter::new().count(gemm);
-    assert_eq!(flops.get(Precision::Fp32).count().unwrap().value, 2 * 40_960 * 40_960 * 20_480);
-    let Measurement::Artifact(hfma) = flops.get(Precision::Fp16) else { panic!("{flops:?}") };
+    assert_eq!(flops.get(OperationType::Fp32).count().unwrap().value, 2 * 40_960 * 40_960 * 20_480);
+    let Measurement::Artifact(hfma) = flops.get(OperationType::Fp16) else { panic!("{flops:?}") };
     assert_eq!(hfma.value, 4 * 2_149_161_369_600);
-    assert_eq!(flops.total(), flops.get(Precision::Fp32).count());
+    assert_eq!(flops.total(), flops.get(OperationType::Fp32).count());
 }
 
 #[test]

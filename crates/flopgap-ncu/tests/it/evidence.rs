@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flopgap_ncu::{Arithmetic, Count, FlopCounter, Opcode, Precision, Unknown};
+use flopgap_ncu::{Arithmetic, Count, FlopCounter, Opcode, OperationType, Unknown};
 
 use crate::corpus::corpus;
 use crate::flops::flops;
@@ -80,14 +80,14 @@ fn shares_of_the_peak_decide_unknown_or_known() {
     // Integers: whatever the name says of its epilogue.
     let tf32 = Arithmetic {
         tensor_cores: Some(true),
-        tensor_precision: Some(Precision::TensorTf32),
+        tensor_precision: Some(OperationType::TensorTf32),
         ..Arithmetic::default()
     };
     let share = |op: &str| format!("{PIPE}{op}.max.pct_of_peak_sustained_elapsed");
     let names = [share("imma"), share("hmma"), share("dmma")];
     let imma = [(&*names[0], "%", "5.70"), (&*names[1], "%", "0"), (&*names[2], "%", "0")];
     assert_eq!(one_of(&imma, &tf32), Err(Unknown::TensorCores(None)));
-    assert_eq!(one_of(&[], &tf32), Err(Unknown::TensorCores(Some(Precision::TensorTf32))));
+    assert_eq!(one_of(&[], &tf32), Err(Unknown::TensorCores(Some(OperationType::TensorTf32))));
     // The peak's own value says nothing of the kernel.
     let peak = [("derived__sm__inst_executed_pipe_tensor_x512", "", "0")];
     assert_eq!(one_of(&peak, &product), Err(Unknown::PerhapsTensorCores));
@@ -129,7 +129,7 @@ fn a_product_beside_a_tensor_pipe_at_work_is_unknown() {
     let launch = report.iter().find(|launch| launch.kernel_name().contains("gemm_v1<float>")).unwrap();
     let flops = FlopCounter::new().count_as(launch, &product);
     let fp32 = Count { value: 2 * 40_960 * 40_960 * 20_480, rounded: false };
-    assert_eq!(flops.get(Precision::Fp32).count(), Some(fp32));
+    assert_eq!(flops.get(OperationType::Fp32).count(), Some(fp32));
     assert_eq!(flops.work(), Err(Unknown::PerhapsTensorCores));
 }
 
@@ -156,7 +156,7 @@ fn a_full_report_of_ncu_2023_3_has_exact_counts() {
     // The second computes the first one's product with an FFMA for each multiplication.
     let product = Count { value: 2 * 56_623_104, rounded: false };
     assert_eq!(counted[1].work(), Ok(product));
-    assert_eq!(counted[0].get(Precision::TensorInt8).count(), Some(product), "IMMA.16832.S8.S8.SAT");
+    assert_eq!(counted[0].get(OperationType::TensorInt8).count(), Some(product), "IMMA.16832.S8.S8.SAT");
     // Of the first, FMUL of the epilogue are all floating-point operations.
     assert_eq!(counted[0].work(), Ok(Count { value: 147_456, rounded: false }));
     // Older reports list opcodes without modifiers.
@@ -183,7 +183,7 @@ fn opcodes_decide_what_no_counter_says() {
     assert_eq!(of(&[("FFMA", 32)], &nothing), known);
     // 32 threads of 7 warps are less than a fourth of the FFMA: constants.
     assert_eq!(of(&[("FFMA", 32), ("HFMA2", 7)], &nothing), known);
-    let half = Err(Unknown::NotCounted(Precision::Fp16));
+    let half = Err(Unknown::NotCounted(OperationType::Fp16));
     assert_eq!(of(&[("FFMA", 32), ("HFMA2", 32)], &nothing), half);
     assert_eq!(of(&[("FFMA", 32), ("HMUL2", 32)], &nothing), half);
     // 31 of them are at most 1,984 operations.

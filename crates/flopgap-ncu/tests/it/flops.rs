@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use flopgap_ncu::{
-    Arithmetic, Count, FlopCounter, Flops, Layout, Measurement, Precision, Report, Unknown, Value,
+    Arithmetic, Count, FlopCounter, Flops, Layout, Measurement, OperationType, Report, Unknown, Value,
 };
 
 use crate::support::{parse, read, text};
@@ -17,7 +17,7 @@ pub(crate) fn flops(report: &Report) -> Vec<Flops> {
 type Shape = (String, Option<[u64; 3]>, Option<[u64; 3]>);
 
 /// FLOPs by kernel and shape and precision.
-fn by_shape(report: &Report) -> BTreeMap<(Shape, Precision), u64> {
+fn by_shape(report: &Report) -> BTreeMap<(Shape, OperationType), u64> {
     let mut sums = BTreeMap::new();
     for (launch, flops) in report.iter().zip(flops(report)) {
         let shape = (launch.kernel_name().to_owned(), launch.grid, launch.block);
@@ -43,7 +43,7 @@ fn every_layout_of_a_report_gives_the_same_flops() {
     }
     let total: u64 = long.values().sum();
     let bf16: u64 =
-        long.iter().filter(|((_, p), _)| *p == Precision::TensorBf16).map(|(_, value)| value).sum();
+        long.iter().filter(|((_, p), _)| *p == OperationType::TensorBf16).map(|(_, value)| value).sum();
     assert!(bf16 > 0 && bf16 < total);
 }
 
@@ -52,7 +52,7 @@ fn suspects(file: &str) -> usize {
     let report = read(file);
     let mut shapes = std::collections::BTreeSet::new();
     for (launch, flops) in report.iter().zip(flops(&report)) {
-        if matches!(flops.get(Precision::Fp16), Measurement::Artifact(_) | Measurement::Undecided(_)) {
+        if matches!(flops.get(OperationType::Fp16), Measurement::Artifact(_) | Measurement::Undecided(_)) {
             shapes.insert((launch.kernel_name(), launch.grid, launch.block));
         }
     }
@@ -72,12 +72,13 @@ fn totals_are_the_weighted_sums_of_the_cells() {
         let rows = crate::naive::rows(&text(file));
         let op = |op: &str| cell_sum(&rows, &format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum"));
         let fp32: u64 =
-            flops(&read(file)).iter().map(|f| f.get(Precision::Fp32).count().unwrap().value).sum();
+            flops(&read(file)).iter().map(|f| f.get(OperationType::Fp32).count().unwrap().value).sum();
         assert_eq!(fp32, op("fadd") + op("fmul") + 2 * op("ffma"), "{file}");
     }
     let rows = crate::naive::rows(&text("lm_details.csv.zst"));
     let report = read("lm_details.csv.zst");
-    let bf16: u64 = flops(&report).iter().map(|f| f.get(Precision::TensorBf16).count().unwrap().value).sum();
+    let bf16: u64 =
+        flops(&report).iter().map(|f| f.get(OperationType::TensorBf16).count().unwrap().value).sum();
     assert_eq!(
         bf16,
         cell_sum(&rows, "sm__ops_path_tensor_src_bf16_dst_fp32.sum"),
@@ -89,14 +90,14 @@ fn totals_are_the_weighted_sums_of_the_cells() {
 fn a_precision_with_a_missing_counter_names_it() {
     let report = read("lm_details.csv.zst");
     let flops = flops(&report)[0];
-    let Measurement::Incomplete(missing) = flops.get(Precision::Fp64) else { panic!("{flops:?}") };
+    let Measurement::Incomplete(missing) = flops.get(OperationType::Fp64) else { panic!("{flops:?}") };
     assert_eq!(
         missing.to_string(),
         "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum, smsp__sass_thread_inst_executed_op_dmul_pred_on.sum"
     );
     assert_eq!(flops.incomplete().count(), 1);
-    assert_eq!(flops.get(Precision::TensorFp16), Measurement::NotMeasured, "its counter is n/a");
-    assert_eq!(flops.get(Precision::TensorFp8), Measurement::NotMeasured);
+    assert_eq!(flops.get(OperationType::TensorFp16), Measurement::NotMeasured, "its counter is n/a");
+    assert_eq!(flops.get(OperationType::TensorFp8), Measurement::NotMeasured);
 }
 
 #[test]
@@ -126,8 +127,8 @@ fn traffic_and_time_come_along() {
 fn csv_and_report_give_the_same_flops() {
     let (csv, report) = (read("nvtx_names/metric_name.csv.zst"), read("nvtx_names/names.ncu-rep.zst"));
     for (csv, report) in flops(&csv).iter().zip(flops(&report)) {
-        assert_eq!(csv.get(Precision::Fp32), report.get(Precision::Fp32));
-        assert_eq!(csv.get(Precision::Fp32).count(), Some(Count { value: 2 << 20, rounded: false }));
+        assert_eq!(csv.get(OperationType::Fp32), report.get(OperationType::Fp32));
+        assert_eq!(csv.get(OperationType::Fp32).count(), Some(Count { value: 2 << 20, rounded: false }));
         let (printed, exact) = (csv.duration_ns.unwrap(), report.duration_ns.unwrap());
         assert!(printed.value.abs_diff(exact.value) <= 5 && printed.rounded && !exact.rounded);
         assert!(!report.dram_bytes.unwrap().rounded);
@@ -179,16 +180,16 @@ const FFMA: &str = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
 fn blackwells_packed_instructions_count_twice() {
     let three = [(FADD, "inst", "1"), (FMUL, "inst", "10"), (FFMA, "inst", "100")];
     let exact = |value| Measurement::Counted(Count { value, rounded: false });
-    assert_eq!(one("9.0", &three).get(Precision::Fp32), exact(211));
+    assert_eq!(one("9.0", &three).get(OperationType::Fp32), exact(211));
     let packed =
         ["fadd2", "fmul2", "ffma2"].map(|op| format!("smsp__sass_thread_inst_executed_op_{op}_pred_on.sum"));
     let mut six = three.to_vec();
     six.extend(packed.iter().map(|name| (name.as_str(), "inst", "1000")));
-    assert_eq!(one("10.0", &six).get(Precision::Fp32), exact(211 + 8000));
+    assert_eq!(one("10.0", &six).get(OperationType::Fp32), exact(211 + 8000));
     // A B200 without them: the sum would be too small.
-    let Measurement::Incomplete(missing) = one("10.0", &three).get(Precision::Fp32) else { panic!() };
+    let Measurement::Incomplete(missing) = one("10.0", &three).get(OperationType::Fp32) else { panic!() };
     assert_eq!(missing.names().collect::<Vec<_>>(), packed);
-    assert_eq!(one("12.0", &three).get(Precision::Fp32), exact(211), "an RTX 50 has none");
+    assert_eq!(one("12.0", &three).get(OperationType::Fp32), exact(211), "an RTX 50 has none");
 }
 
 #[test]
@@ -197,7 +198,7 @@ fn one_counter_under_two_names_counts_once() {
     let both =
         |other: &str| one("9.0", &[(FADD, "", "0"), (FMUL, "", "0"), (FFMA, "", "5"), (&twin, "", other)]);
     assert_eq!(both("5").total(), Some(Count { value: 10, rounded: false }));
-    assert!(matches!(both("6").get(Precision::Fp32), Measurement::Conflicting(_)));
+    assert!(matches!(both("6").get(OperationType::Fp32), Measurement::Conflicting(_)));
     assert_eq!(both("6").total(), None);
 }
 
@@ -211,15 +212,18 @@ fn half_precision_has_ncus_weights_and_constants_are_suspect() {
         one("9.0", &metrics)
     };
     let work = of("7", "1", "10", "100");
-    assert_eq!(work.get(Precision::Fp16).count().unwrap().value, 2 + 20 + 400);
+    assert_eq!(work.get(OperationType::Fp16).count().unwrap().value, 2 + 20 + 400);
     assert_eq!(work.total().unwrap().value, 14 + 422);
     let constants = of("400", "0", "0", "100");
-    assert_eq!(constants.get(Precision::Fp16), Measurement::Artifact(Count { value: 400, rounded: false }));
+    assert_eq!(
+        constants.get(OperationType::Fp16),
+        Measurement::Artifact(Count { value: 400, rounded: false })
+    );
     assert_eq!(constants.total().unwrap().value, 800, "suspect work is in no total");
-    assert_eq!(of("7", "0", "0", "0").get(Precision::Fp16).count().unwrap().value, 0);
+    assert_eq!(of("7", "0", "0", "0").get(OperationType::Fp16).count().unwrap().value, 0);
     // So many constants nobody loads, and a few other instructions do not explain them.
     for half in [of("7", "0", "0", "100"), of("1000", "0", "0", "1000000000")] {
-        assert!(matches!(half.get(Precision::Fp16), Measurement::Undecided(_)), "{half:?}");
+        assert!(matches!(half.get(OperationType::Fp16), Measurement::Undecided(_)), "{half:?}");
         assert_eq!(half.work(), Err(Unknown::HalfPrecision));
     }
     assert_eq!(of("1000", "5", "5", "1000000000").work(), Err(Unknown::HalfPrecision));
@@ -234,26 +238,29 @@ fn tensor_operations_add_up_over_all_forms() {
         one("9.0", &metrics).get(precision)
     };
     let exact = |value| Measurement::Counted(Count { value, rounded: false });
-    assert_eq!(of(&[("fp16", "8")], Precision::TensorFp16), exact(8));
-    assert_eq!(of(&[("fp16_dst_fp16", "8"), ("fp16_dst_fp32", "30")], Precision::TensorFp16), exact(38));
-    assert_eq!(of(&[("fp8_sparsity_on", "8"), ("fp8_sparsity_off", "30")], Precision::TensorFp8), exact(38));
+    assert_eq!(of(&[("fp16", "8")], OperationType::TensorFp16), exact(8));
+    assert_eq!(of(&[("fp16_dst_fp16", "8"), ("fp16_dst_fp32", "30")], OperationType::TensorFp16), exact(38));
+    assert_eq!(
+        of(&[("fp8_sparsity_on", "8"), ("fp8_sparsity_off", "30")], OperationType::TensorFp8),
+        exact(38)
+    );
     // The total is not added to its parts.
     assert_eq!(
-        of(&[("fp16", "38"), ("fp16_dst_fp16", "8"), ("fp16_dst_fp32", "30")], Precision::TensorFp16),
+        of(&[("fp16", "38"), ("fp16_dst_fp16", "8"), ("fp16_dst_fp32", "30")], OperationType::TensorFp16),
         exact(38)
     );
     let missing = |forms: &[(&str, &str)], precision| match of(forms, precision) {
         Measurement::Incomplete(missing) => missing.to_string(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(missing(&[("fp16_dst_fp32", "30")], Precision::TensorFp16), path("fp16_dst_fp16"));
-    assert_eq!(missing(&[("fp8_sparsity_off", "30")], Precision::TensorFp8), path("fp8_sparsity_on"));
+    assert_eq!(missing(&[("fp16_dst_fp32", "30")], OperationType::TensorFp16), path("fp16_dst_fp16"));
+    assert_eq!(missing(&[("fp8_sparsity_off", "30")], OperationType::TensorFp8), path("fp8_sparsity_on"));
     // A part by instruction says that there is such work, not how much.
     let part = one("9.0", &[("sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32_sparsity_off.sum", "", "5")]);
-    assert!(matches!(part.get(Precision::TensorBf16), Measurement::Incomplete(_)));
+    assert!(matches!(part.get(OperationType::TensorBf16), Measurement::Incomplete(_)));
     // Integer operations are counted, but are no FLOPs.
     let int8 = one("9.0", &[("sm__ops_path_tensor_src_int8.sum", "", "5")]);
-    assert_eq!(int8.get(Precision::TensorInt8), exact(5));
+    assert_eq!(int8.get(OperationType::TensorInt8), exact(5));
     assert_eq!(int8.total(), None);
 }
 
@@ -263,9 +270,9 @@ fn rounded_and_overflowing_counts_say_so() {
         one("9.0", &[(FADD, "inst", "0"), (FMUL, "inst", "0"), (FFMA, ffma.0, ffma.1), ("x.pct", "%", "1.5")])
     };
     assert_eq!(three(("Minst", "1.32")).total(), Some(Count { value: 2_640_000, rounded: true }));
-    assert_eq!(three(("inst", "18446744073709551615")).get(Precision::Fp32), Measurement::Overflow);
-    assert_eq!(three(("inst", "-5")).get(Precision::Fp32).count(), None);
-    assert_eq!(three(("inst", "text")).get(Precision::Fp32).count(), None);
+    assert_eq!(three(("inst", "18446744073709551615")).get(OperationType::Fp32), Measurement::Overflow);
+    assert_eq!(three(("inst", "-5")).get(OperationType::Fp32).count(), None);
+    assert_eq!(three(("inst", "text")).get(OperationType::Fp32).count(), None);
 }
 
 #[test]
@@ -273,7 +280,7 @@ fn a_summary_is_exact_where_its_launches_are_alike() {
     let report = read("lm_summary.csv.zst");
     let mut rounded = 0;
     for (launch, flops) in report.iter().zip(flops(&report)) {
-        let count = flops.get(Precision::Fp32).count().unwrap();
+        let count = flops.get(OperationType::Fp32).count().unwrap();
         let ffma = launch.metric_named(FFMA).unwrap();
         if launch.invocations == 1 {
             assert!(!count.rounded);
@@ -300,7 +307,9 @@ fn rates_of_a_full_set_give_the_counts() {
     let mut counter = FlopCounter::new();
     let fp32: Vec<_> = report
         .iter()
-        .map(|launch| counter.count(launch).get(Precision::Fp32).count().expect("rates and cycles are there"))
+        .map(|launch| {
+            counter.count(launch).get(OperationType::Fp32).count().expect("rates and cycles are there")
+        })
         .collect();
     // 256×256 normal numbers: fadd 131,072, fmul 917,504, ffma 2,031,616, as counted by name in
     // n2_d256_m16.
@@ -341,14 +350,14 @@ const ON_TENSOR_CORES: Arithmetic = Arithmetic {
 #[test]
 fn work_on_tensor_cores_that_was_not_counted_is_unknown() {
     let three = with_metrics("h200_gemms_raw.csv.zst", &["_op_fadd_", "_op_fmul_", "_op_ffma_"]);
-    let bf16 = Arithmetic { tensor_precision: Some(Precision::TensorBf16), ..ON_TENSOR_CORES };
+    let bf16 = Arithmetic { tensor_precision: Some(OperationType::TensorBf16), ..ON_TENSOR_CORES };
     let flops = of_kernel(&three, "nvjet_sm90_tst", &bf16);
-    assert_eq!(flops.work(), Err(Unknown::TensorCores(Some(Precision::TensorBf16))));
+    assert_eq!(flops.work(), Err(Unknown::TensorCores(Some(OperationType::TensorBf16))));
     assert_eq!(flops.total(), None);
     let Err(reason) = flops.work() else { panic!() };
     assert_eq!(reason.counters_to_record(Some((9, 0))), ["sm__ops_path_tensor_src_bf16_dst_fp32.sum"]);
     assert_eq!(
-        Unknown::TensorCores(Some(Precision::TensorFp16)).counters_to_record(Some((7, 5))),
+        Unknown::TensorCores(Some(OperationType::TensorFp16)).counters_to_record(Some((7, 5))),
         ["sm__ops_path_tensor_src_fp16_dst_fp16.sum", "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum"]
     );
     // A product whose name says nothing: however many fused multiply-adds there are, products on
@@ -402,9 +411,9 @@ fn instructions_of_known_size_are_operations() {
     let pipe = ["_op_fadd_", "_op_fmul_", "_op_ffma_", "pipe_tensor.sum", "type_hfma2.sum"];
     let report = with_metrics("h200_gemms_raw.csv.zst", &pipe);
     for (kernel, instruction, precision) in [
-        ("cutlass_80_tensorop_s1688gemm", [16, 8, 8], Precision::TensorTf32),
-        ("sm90_xmma_gemm_f64f64", [16, 8, 16], Precision::TensorFp64),
-        ("cutlass_80_tensorop_i16832gemm", [16, 8, 32], Precision::TensorInt8),
+        ("cutlass_80_tensorop_s1688gemm", [16, 8, 8], OperationType::TensorTf32),
+        ("sm90_xmma_gemm_f64f64", [16, 8, 16], OperationType::TensorFp64),
+        ("cutlass_80_tensorop_i16832gemm", [16, 8, 32], OperationType::TensorInt8),
     ] {
         let arithmetic = Arithmetic {
             instruction: Some(instruction),
@@ -435,7 +444,7 @@ fn instructions_of_known_size_are_operations() {
     }
     let fp16 = Arithmetic {
         instruction: Some([8, 8, 4]),
-        tensor_precision: Some(Precision::TensorFp16),
+        tensor_precision: Some(OperationType::TensorFp16),
         ..ON_TENSOR_CORES
     };
     let old = of_kernel(&parse(text).unwrap(), "volta", &fp16);
@@ -477,7 +486,9 @@ fn the_counters_of_every_gpu_are_whole() {
         assert_eq!(one(&format!("{}.{}", cc.0, cc.1), &twins).total(), Some(sum), "{cc:?}");
     }
     let turing = one("7.5", &[("sm__ops_path_tensor_src_fp16_dst_fp16.sum", "", "3")]);
-    let Measurement::Incomplete(missing) = turing.get(Precision::TensorFp16) else { panic!("{turing:?}") };
+    let Measurement::Incomplete(missing) = turing.get(OperationType::TensorFp16) else {
+        panic!("{turing:?}")
+    };
     assert_eq!(missing.to_string(), "sm__ops_path_tensor_src_fp16_bf16_tf32_dst_fp32.sum");
 }
 
@@ -504,13 +515,13 @@ fn half_precision_is_judged_by_what_the_kernel_computes() {
     let copy = of_kernel(&report, "direct_copy_kernel_cuda", &nothing);
     assert_eq!(copy.work(), Err(Unknown::HalfPrecision));
     assert_eq!(
-        copy.get(Precision::Fp16),
+        copy.get(OperationType::Fp16),
         Measurement::Undecided(Count { value: 4 * 524_288, rounded: false })
     );
     // Conversions of a kernel on 16-bit data cost as much as its arithmetic.
-    let on_half = Arithmetic { precision: Some(Precision::Fp16), ..Arithmetic::default() };
+    let on_half = Arithmetic { precision: Some(OperationType::Fp16), ..Arithmetic::default() };
     let add = of_kernel(&report, "CUDAFunctorOnSelf_add<c10::Half>", &on_half);
-    assert!(matches!(add.get(Precision::Fp16), Measurement::Undecided(_)), "{add:?}");
+    assert!(matches!(add.get(OperationType::Fp16), Measurement::Undecided(_)), "{add:?}");
 }
 
 #[test]
@@ -526,9 +537,9 @@ fn a_precision_that_the_kernel_computes_in_must_be_counted() {
         let arithmetic = Arithmetic { precision: Some(precision), ..Arithmetic::default() };
         FlopCounter::new().count_as(report.iter().next().unwrap(), &arithmetic).work()
     };
-    assert_eq!(with(Precision::Fp64), Err(Unknown::NotCounted(Precision::Fp64)));
-    assert_eq!(with(Precision::Fp16), Err(Unknown::NotCounted(Precision::Fp16)));
-    assert_eq!(with(Precision::Fp32), Ok(Count::default()));
+    assert_eq!(with(OperationType::Fp64), Err(Unknown::NotCounted(OperationType::Fp64)));
+    assert_eq!(with(OperationType::Fp16), Err(Unknown::NotCounted(OperationType::Fp16)));
+    assert_eq!(with(OperationType::Fp32), Ok(Count::default()));
 }
 
 #[test]
@@ -565,8 +576,10 @@ fn time_is_cycles_over_their_rate_where_it_was_not_recorded() {
 fn rates_of_a_binary_report_are_exact() {
     let (csv, report) = (read("nvtx_names/raw_C.csv.zst"), read("nvtx_names/full.ncu-rep.zst"));
     for (printed, exact) in flops(&csv).iter().zip(flops(&report)) {
-        let (printed, exact) =
-            (printed.get(Precision::Fp32).count().unwrap(), exact.get(Precision::Fp32).count().unwrap());
+        let (printed, exact) = (
+            printed.get(OperationType::Fp32).count().unwrap(),
+            exact.get(OperationType::Fp32).count().unwrap(),
+        );
         assert!(!exact.rounded, "{exact:?}");
         assert!(printed.value.abs_diff(exact.value) <= 1, "{printed:?} {exact:?}");
     }

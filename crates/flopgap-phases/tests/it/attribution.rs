@@ -118,7 +118,7 @@ fn another_threads_ranges_close_nothing() {
 #[test]
 fn launches_with_ranges_of_their_own_need_no_process() {
     for name in ["ncu/phases_nvtx.ncu-rep.zst", "ncu/phases_nvtx_details.csv.zst"] {
-        let backward = within(Reader::open(fixture(name)).unwrap(), Phase::Backward.name());
+        let backward = within(Reader::open(fixture(name)).unwrap(), Phase::Backward.as_str());
         assert_eq!((backward.totals.launches, backward.whole.launches), (16, 33), "{name}");
         assert_eq!((backward.whole.by_process, backward.whole.undecided), (None, None), "{name}");
     }

@@ -2,13 +2,13 @@
 
 use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_ncu::{Precision, Reader, Unknown};
+use flopgap_ncu::{OperationType, Reader, Unknown};
 use flopgap_phases::{PhaseError, Place, Profile};
 
 use crate::fixture;
 
 fn load(name: &str) -> Result<Profile, PhaseError> {
-    Profile::load(&fixture(name), &Classifier::new())
+    Profile::open(fixture(name))
 }
 
 /// One bf16 training step, in four layouts of one report: the same kernels with the same FLOPs.
@@ -44,7 +44,7 @@ fn classes_and_precisions_add_up() {
     let launches: u64 = classes.iter().map(|(_, totals)| totals.launches).sum();
     assert_eq!(launches, profile.totals.launches);
     assert_eq!(classes[0].0, KernelClass::Matmul);
-    let bf16 = classes[0].1.by_precision[&Precision::TensorBf16];
+    let bf16 = classes[0].1.by_precision[&OperationType::TensorBf16];
     assert_eq!(classes[0].1.complete(bf16), Some(10_708_058_112));
     assert!(classes[0].1.intensity().is_some_and(|intensity| (intensity - 220.93).abs() < 0.01));
 }
@@ -59,7 +59,7 @@ fn what_was_not_measured_for_every_launch_is_absent() {
     let damaged = text.replace("\"917,436\"", "\"n/a\"");
     assert!(damaged != text);
     std::fs::write(&path, damaged).unwrap();
-    let profile = Profile::load(&path, &Classifier::new()).unwrap();
+    let profile = Profile::open(&path).unwrap();
     assert_eq!(profile.totals.complete(profile.totals.flops), None);
     assert_eq!(profile.totals.lacking(profile.totals.flops), Some(8));
     let gemm = profile.kernels.iter().find(|kernel| kernel.info.class == KernelClass::Matmul).unwrap();
@@ -83,7 +83,7 @@ fn without(name: &str, counters: &[&str]) -> Profile {
         text = text.replace(counter, "not__recorded");
     }
     let reader = Reader::from_reader(std::io::Cursor::new(text.into_bytes()), name).unwrap();
-    Profile::read(reader, std::path::Path::new(name), &Classifier::new()).unwrap()
+    Profile::read_within(reader, std::path::Path::new(name), &Classifier::new(), None, |_| Ok(true)).unwrap()
 }
 
 /// One BF16 training step with the three counters of FP32 instructions: its products run on the
@@ -101,8 +101,8 @@ fn work_on_tensor_cores_without_their_counters_is_not_zero() {
         }
         assert_eq!(profile.totals.complete(profile.totals.flops), None);
         assert_eq!(profile.totals.lacking(profile.totals.flops), Some(27));
-        let [gap] = &profile.gaps[..] else { panic!("{:?}", profile.gaps) };
-        assert_eq!(gap.reason, Unknown::TensorCores(Some(Precision::TensorBf16)));
+        let [gap] = &profile.missing_counters[..] else { panic!("{:?}", profile.missing_counters) };
+        assert_eq!(gap.reason, Unknown::TensorCores(Some(OperationType::TensorBf16)));
         assert_eq!(gap.counters, ["sm__ops_path_tensor_src_bf16_dst_fp32.sum"]);
         assert_eq!((gap.missing.launches, gap.missing.kernels.len()), (27, 15));
         assert!(matches!(gap.missing.first, Place::Line(_)));
@@ -135,11 +135,11 @@ fn products_are_counted_by_their_instructions_where_the_name_has_their_size() {
 #[test]
 fn half_precision_instructions_of_other_arithmetic_are_not_counted() {
     let profile = load("ncu/h200_pytorch_raw.csv.zst").unwrap();
-    assert_eq!((profile.gaps.len(), profile.undecided.as_ref()), (0, None));
+    assert_eq!((profile.missing_counters.len(), profile.undecided.as_ref()), (0, None));
     let single: u64 = profile
         .kernels
         .iter()
-        .map(|kernel| kernel.totals.complete(kernel.totals.by_precision[&Precision::Fp32]).unwrap())
+        .map(|kernel| kernel.totals.complete(kernel.totals.by_precision[&OperationType::Fp32]).unwrap())
         .sum();
     assert_eq!(profile.totals.complete(profile.totals.flops), Some(single));
     assert_eq!(profile.totals.half_artifacts, 88_161_152);
@@ -173,7 +173,11 @@ fn launches_without_what_others_have_are_named() {
             seen += usize::from(is_time);
         }
         let reader = Reader::from_reader(std::io::Cursor::new(partial.into_bytes()), "partial.csv").unwrap();
-        Profile::read(reader, std::path::Path::new("partial.csv"), &Classifier::new()).unwrap().missing
+        Profile::read_within(reader, std::path::Path::new("partial.csv"), &Classifier::new(), None, |_| {
+            Ok(true)
+        })
+        .unwrap()
+        .missing
     };
     let [None, None, Some(first)] = of(&|index| index < 3) else { panic!() };
     assert_eq!((first.launches, first.kernels.values().sum::<u64>()), (3, 3));
@@ -192,14 +196,17 @@ fn ranges_and_graphs_may_use_the_tensor_cores() {
     let layer = "void at::<unnamed>::vectorized_layer_norm_kernel<float, float, 0>";
     let of = |text: String| {
         let reader = Reader::from_reader(std::io::Cursor::new(text.into_bytes()), "range.csv").unwrap();
-        Profile::read(reader, std::path::Path::new("range.csv"), &Classifier::new()).unwrap()
+        Profile::read_within(reader, std::path::Path::new("range.csv"), &Classifier::new(), None, |_| {
+            Ok(true)
+        })
+        .unwrap()
     };
     let start = text.find(layer).unwrap();
     let kernel = &text[start..start + text[start..].find("\",\"").unwrap()];
     let ranges =
         text.replace(kernel, "range").replace("\"nvjet_sm90_tst_64x24_64x16_2x4_h_bz_TNT\"", "\"graph\"");
     let partly = of(ranges.replace("sm__ops_path_tensor", "not__recorded").replace("_pipe_tensor", "_no"));
-    let reasons: Vec<Unknown> = partly.gaps.iter().map(|gap| gap.reason).collect();
+    let reasons: Vec<Unknown> = partly.missing_counters.iter().map(|gap| gap.reason).collect();
     assert!(reasons.contains(&Unknown::PerhapsTensorCores), "{reasons:?}");
     for name in ["range", "graph"] {
         let one = |profile: &Profile| {
@@ -259,7 +266,11 @@ fn kernels_of_two_gpus_are_kept_apart() {
                   \"Metric Value\"\n";
     let text = format!("{header}{}{}{}", csv("0", 0), csv("1", 1), csv("0", 2));
     let reader = Reader::from_reader(std::io::Cursor::new(text), "gpus.csv").unwrap();
-    let profile = Profile::read(reader, std::path::Path::new("gpus.csv"), &Classifier::new()).unwrap();
+    let profile =
+        Profile::read_within(reader, std::path::Path::new("gpus.csv"), &Classifier::new(), None, |_| {
+            Ok(true)
+        })
+        .unwrap();
     let of = |kernel: &flopgap_phases::KernelProfile| {
         (kernel.gpu.device, kernel.totals.complete(kernel.totals.duration_ns))
     };

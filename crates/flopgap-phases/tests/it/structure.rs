@@ -152,10 +152,8 @@ fn a_report_appended_to_itself_is_refused_with_id_and_lines() {
     let second = first + once.lines().count();
     let process = once.lines().nth(first - 1).unwrap().split('"').nth(3).unwrap().to_owned();
     let start = format!("twice.csv:{second}: launch 0 of process {process} is already at {first}");
-    let errors = [
-        Recording::load(&twice, &Classifier::new()).unwrap_err(),
-        Profile::load(&twice, &Classifier::new()).unwrap_err(),
-    ];
+    let errors =
+        [Recording::load(&twice, &Classifier::new()).unwrap_err(), Profile::open(&twice).unwrap_err()];
     for error in errors {
         assert!(error.to_string().contains(&start), "{error} is not about {start}");
         assert!(error.hint().is_some());
@@ -163,12 +161,12 @@ fn a_report_appended_to_itself_is_refused_with_id_and_lines() {
     // Appended without its header, where the reader sees one table.
     let rows: String = once.split_inclusive('\n').skip(first - 1).collect();
     let longer = write(directory.path(), "longer.csv", &(once.clone() + &rows));
-    let error = Profile::load(&longer, &Classifier::new()).unwrap_err();
+    let error = Profile::open(&longer).unwrap_err();
     assert!(matches!(error, PhaseError::RepeatedLaunch { id: 0, .. }), "{error}");
     // Another process numbers its launches from 0, too.
     let other = once.replace(&format!("\"{process}\","), "\"4711\",");
     let both = write(directory.path(), "both.csv", &(once + &other));
-    assert_eq!(Profile::load(&both, &Classifier::new()).unwrap().totals.launches, 162);
+    assert_eq!(Profile::open(&both).unwrap().totals.launches, 162);
 }
 
 #[test]

@@ -129,12 +129,12 @@ impl Record {
         let quantities = quantities(&contents.columns).map_err(wrong)?;
         let mut record = Record::new(contents.config, &quantities);
         for name in contents.launches.keys() {
-            if !Phase::ALL.iter().any(|phase| phase.name() == name) {
+            if !Phase::ALL.iter().any(|phase| phase.as_str() == name) {
                 return Err(wrong(RecordFault::UnknownPhase { name: name.clone() }));
             }
         }
         for phase in Phase::ALL {
-            let rows = contents.launches.get(phase.name()).map_or(&[][..], Vec::as_slice);
+            let rows = contents.launches.get(phase.as_str()).map_or(&[][..], Vec::as_slice);
             for (launch, row) in rows.iter().enumerate() {
                 let (fixed, values) = match row.split_first_chunk::<7>() {
                     Some((fixed, values)) if values.len() == quantities.len() => (*fixed, values),

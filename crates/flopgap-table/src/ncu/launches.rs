@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flopgap_kernels::Classifier;
-use flopgap_ncu::{FlopCounter, Flops, LaunchView, Measurement, Precision};
+use flopgap_ncu::{FlopCounter, Flops, LaunchView, Measurement, OperationType};
 use flopgap_phases::arithmetic;
 
 use super::columns::{Cell, Holds, Known, Metrics};
@@ -92,7 +92,7 @@ fn ranges(view: LaunchView<'_>) -> Option<String> {
 }
 
 /// The operations of one precision, if they were counted and are certainly arithmetic.
-fn counted(flops: &Flops, precision: Precision) -> Option<u64> {
+fn counted(flops: &Flops, precision: OperationType) -> Option<u64> {
     flops.get(precision).count().map(|count| count.value)
 }
 
@@ -195,17 +195,17 @@ fn derived() -> Vec<Column<Row>> {
         maybe_count(
             "fp64_flops",
             "Executed FLOPs in double precision, not on the tensor cores.",
-            |row: &Row| counted(&row.flops, Precision::Fp64),
+            |row: &Row| counted(&row.flops, OperationType::Fp64),
         ),
         maybe_count(
             "fp32_flops",
             "Executed FLOPs in single precision, not on the tensor cores.",
-            |row: &Row| counted(&row.flops, Precision::Fp32),
+            |row: &Row| counted(&row.flops, OperationType::Fp32),
         ),
         maybe_count(
             "fp16_flops",
             "Executed FLOPs in half precision, not on the tensor cores.",
-            |row: &Row| counted(&row.flops, Precision::Fp16),
+            |row: &Row| counted(&row.flops, OperationType::Fp16),
         ),
         maybe_count("tensor_flops", "Executed FLOPs on the tensor cores, of all types.", |row: &Row| {
             tensor(&row.flops)

@@ -6,9 +6,16 @@
 
 use super::broadcast::broadcast;
 use super::node::{Node, Operand, axis};
-use crate::import::{count, pointwise, reduction};
+use crate::import::{count, is_among, pointwise, reduction};
 
 type Shape = Vec<u64>;
+
+/// Operators whose result has the shape of the first operand.
+const KEEPS_SHAPE: &str = "Identity Cast CastLike Softmax LogSoftmax Hardmax BatchNormalization InstanceNormalization \
+    GroupNormalization LRN LpNormalization MeanVarianceNormalization QuantizeLinear \
+    DequantizeLinear CumSum ReverseSequence Trilu Clip EyeLike ScatterND ScatterElements Scatter \
+    Bernoulli RandomNormalLike RandomUniformLike RotaryEmbedding BiasGelu FastGelu QuickGelu \
+    TensorScatter";
 
 /// The shapes of the first results of a node: as many as follow.
 pub(super) fn infer(node: &Node<'_>) -> Option<Vec<Shape>> {
@@ -483,36 +490,7 @@ fn rest(node: &Node<'_>) -> Option<Vec<Shape>> {
     let lower = node.operator.to_ascii_lowercase();
     let element = lower.strip_prefix("qlinear").unwrap_or(&lower);
     match node.operator {
-        "Identity"
-        | "Cast"
-        | "CastLike"
-        | "Softmax"
-        | "LogSoftmax"
-        | "Hardmax"
-        | "BatchNormalization"
-        | "InstanceNormalization"
-        | "GroupNormalization"
-        | "LRN"
-        | "LpNormalization"
-        | "MeanVarianceNormalization"
-        | "QuantizeLinear"
-        | "DequantizeLinear"
-        | "CumSum"
-        | "ReverseSequence"
-        | "Trilu"
-        | "Clip"
-        | "EyeLike"
-        | "ScatterND"
-        | "ScatterElements"
-        | "Scatter"
-        | "Bernoulli"
-        | "RandomNormalLike"
-        | "RandomUniformLike"
-        | "RotaryEmbedding"
-        | "BiasGelu"
-        | "FastGelu"
-        | "QuickGelu"
-        | "TensorScatter" => Some(vec![first.to_vec()]),
+        name if is_among(name, KEEPS_SHAPE) => Some(vec![first.to_vec()]),
         "Dropout" => Some(vec![first.to_vec(); 2]),
         "SkipLayerNormalization" | "SkipSimplifiedLayerNormalization" => {
             let mut rows = first.to_vec();

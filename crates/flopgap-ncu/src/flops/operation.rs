@@ -1,9 +1,12 @@
 //! Kinds of arithmetic.
 
+use strum::{EnumCount as _, VariantArray as _};
+
 /// An arithmetic that is counted by itself: a type, on the shader cores or on the tensor cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Precision {
+#[derive(strum::EnumCount, strum::VariantArray)]
+pub enum OperationType {
     /// Double precision on the shader cores: DADD, DMUL, DFMA.
     Fp64,
     /// Single precision on the shader cores: FADD, FMUL, FFMA, and on Blackwell the packed FADD2,
@@ -35,52 +38,38 @@ pub enum Precision {
     TensorInt1,
 }
 
-impl Precision {
+impl OperationType {
     /// All of them.
-    pub const ALL: [Precision; 14] = [
-        Precision::Fp64,
-        Precision::Fp32,
-        Precision::Fp16,
-        Precision::TensorFp64,
-        Precision::TensorTf32,
-        Precision::TensorBf16,
-        Precision::TensorFp16,
-        Precision::TensorFp8,
-        Precision::TensorFp4,
-        Precision::TensorFp4Fp6,
-        Precision::TensorFp4Fp6Fp8,
-        Precision::TensorInt8,
-        Precision::TensorInt4,
-        Precision::TensorInt1,
-    ];
+    pub const ALL: [OperationType; OperationType::COUNT] =
+        *OperationType::VARIANTS.first_chunk().expect("all variants");
 
     /// Whether its operations are floating-point operations.
     pub fn is_float(self) -> bool {
-        !matches!(self, Precision::TensorInt8 | Precision::TensorInt4 | Precision::TensorInt1)
+        !matches!(self, OperationType::TensorInt8 | OperationType::TensorInt4 | OperationType::TensorInt1)
     }
 
     /// Whether the tensor cores execute it.
     pub fn is_tensor(self) -> bool {
-        !matches!(self, Precision::Fp64 | Precision::Fp32 | Precision::Fp16)
+        !matches!(self, OperationType::Fp64 | OperationType::Fp32 | OperationType::Fp16)
     }
 
     /// A short name: `fp32`, `tensor bf16`.
-    pub fn label(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
-            Precision::Fp64 => "fp64",
-            Precision::Fp32 => "fp32",
-            Precision::Fp16 => "fp16",
-            Precision::TensorFp64 => "tensor fp64",
-            Precision::TensorTf32 => "tensor tf32",
-            Precision::TensorBf16 => "tensor bf16",
-            Precision::TensorFp16 => "tensor fp16",
-            Precision::TensorFp8 => "tensor fp8",
-            Precision::TensorFp4 => "tensor fp4",
-            Precision::TensorFp4Fp6 => "tensor fp4-fp6",
-            Precision::TensorFp4Fp6Fp8 => "tensor fp4-fp6-fp8",
-            Precision::TensorInt8 => "tensor int8",
-            Precision::TensorInt4 => "tensor int4",
-            Precision::TensorInt1 => "tensor int1",
+            OperationType::Fp64 => "fp64",
+            OperationType::Fp32 => "fp32",
+            OperationType::Fp16 => "fp16",
+            OperationType::TensorFp64 => "tensor fp64",
+            OperationType::TensorTf32 => "tensor tf32",
+            OperationType::TensorBf16 => "tensor bf16",
+            OperationType::TensorFp16 => "tensor fp16",
+            OperationType::TensorFp8 => "tensor fp8",
+            OperationType::TensorFp4 => "tensor fp4",
+            OperationType::TensorFp4Fp6 => "tensor fp4-fp6",
+            OperationType::TensorFp4Fp6Fp8 => "tensor fp4-fp6-fp8",
+            OperationType::TensorInt8 => "tensor int8",
+            OperationType::TensorInt4 => "tensor int4",
+            OperationType::TensorInt1 => "tensor int1",
         }
     }
 

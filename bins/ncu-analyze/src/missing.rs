@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flopgap_cli::Failure;
 use flopgap_ncu::Unknown;
-use flopgap_phases::{Gap, PhaseError, Profile, Totals};
+use flopgap_phases::{MissingCounters, PhaseError, Profile, Totals};
 use flopgap_report::numbers::group_thousands;
 
 use crate::quantity::Quantity;
@@ -32,11 +32,11 @@ pub(crate) fn no_work(profile: &Profile) -> Option<String> {
         return None;
     }
     let mut reasons: Vec<(String, u64)> = Vec::new();
-    for gap in merged(&profile.gaps) {
-        let reason = gap.reason.to_string();
+    for one in merged(&profile.missing_counters) {
+        let reason = one.reason.to_string();
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, launches)) => *launches += gap.missing.launches,
-            None => reasons.push((reason, gap.missing.launches)),
+            Some((_, launches)) => *launches += one.missing.launches,
+            None => reasons.push((reason, one.missing.launches)),
         }
     }
     let why: Vec<String> = match &reasons[..] {
@@ -74,7 +74,7 @@ pub(crate) fn warn_across(parts: &[Part], whole: &Totals) {
 fn messages(profile: &Profile) -> Vec<String> {
     let totals = &profile.totals;
     let all = group_thousands(totals.launches);
-    let mut messages = unknown(&profile.gaps, &all);
+    let mut messages = unknown(&profile.missing_counters, &all);
     let sums = [
         ("DRAM traffic", totals.dram_bytes),
         ("L2 traffic", totals.l2_bytes),
@@ -116,31 +116,31 @@ fn messages(profile: &Profile) -> Vec<String> {
     messages
 }
 
-/// Launches whose FLOPs are not known, with one gap for all precisions of the tensor cores.
-fn merged(gaps: &[Gap]) -> Vec<Gap> {
-    let mut merged: Vec<Gap> = Vec::new();
-    for gap in gaps {
+/// Launches whose FLOPs are not known, with one entry for all types of the tensor cores.
+fn merged(missing: &[MissingCounters]) -> Vec<MissingCounters> {
+    let mut merged: Vec<MissingCounters> = Vec::new();
+    for one in missing {
         let is_tensor = |reason| matches!(reason, Unknown::TensorCores(_));
-        match merged.iter_mut().find(|known| is_tensor(known.reason) && is_tensor(gap.reason)) {
+        match merged.iter_mut().find(|known| is_tensor(known.reason) && is_tensor(one.reason)) {
             Some(known) => {
                 known.reason =
-                    if known.reason == gap.reason { gap.reason } else { Unknown::TensorCores(None) };
-                known.missing.merge(&gap.missing);
-                known.counters.extend(gap.counters.iter().cloned());
+                    if known.reason == one.reason { one.reason } else { Unknown::TensorCores(None) };
+                known.missing.merge(&one.missing);
+                known.counters.extend(one.counters.iter().cloned());
                 known.counters.sort();
                 known.counters.dedup();
             }
-            None => merged.push(gap.clone()),
+            None => merged.push(one.clone()),
         }
     }
     merged
 }
 
 /// Launches whose FLOPs are not known: how many, which, why, and what to record.
-fn unknown(gaps: &[Gap], all: &str) -> Vec<String> {
-    merged(gaps)
+fn unknown(missing: &[MissingCounters], all: &str) -> Vec<String> {
+    merged(missing)
         .iter()
-        .map(|Gap { reason, missing, counters }| {
+        .map(|MissingCounters { reason, missing, counters }| {
             let launches = group_thousands(missing.launches);
             let record = if counters.is_empty() {
                 String::new()

@@ -128,7 +128,7 @@ impl Lacking {
 
 /// Launches whose FLOPs are not known, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub struct MissingCounters {
     /// The reason.
     pub reason: Unknown,
     /// The launches.
