@@ -8,7 +8,6 @@ use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_report::ReportError;
 use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
-use flopgap_report::scale::Scale;
 use flopgap_report::surface::{AxisLabel, Surface};
 use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis};
 use rayon::prelude::*;
@@ -132,12 +131,8 @@ fn heatmaps(measured: &Measured<'_>, origin: &str, metric: &Metric) -> Result<He
         AxisLabel::new(metric.key).unit(metric.unit),
         panels.collect(),
     )?;
-    let heatmaps = heatmaps.subtitle(origin);
-    let heatmaps = if metric.tiles { heatmaps.lines(TILE_STEPS) } else { heatmaps };
-    Ok(match metric.scale(measured.all) {
-        Some(scale) => heatmaps.scale(scale),
-        None => heatmaps,
-    })
+    let heatmaps = heatmaps.subtitle(origin).scale(metric.scale(measured.all));
+    Ok(if metric.tiles { heatmaps.lines(TILE_STEPS) } else { heatmaps })
 }
 
 fn panel(measured: &Measured<'_>, metric: &Metric, pass: Pass, n: u64) -> Panel {
@@ -166,10 +161,5 @@ fn surface(
         AxisLabel::new(metric.key).unit(metric.unit),
         measured.points(metric, pass, n),
     )?;
-    let surface = surface.subtitle(origin);
-    let scale: Option<Scale> = metric.scale(measured.all);
-    Ok(match scale {
-        Some(scale) => surface.scale(scale),
-        None => surface,
-    })
+    Ok(surface.subtitle(origin).scale(metric.scale(measured.all)))
 }

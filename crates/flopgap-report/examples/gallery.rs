@@ -59,14 +59,11 @@ fn surfaces() -> Result<Vec<(&'static str, Surface)>, Box<dyn Error>> {
         let [x, y] = axes();
         Surface::from_points("Overhead", x, y.unit("samples"), AxisLabel::new("ε"), points)
     };
-    let coarse = [256.0, 512.0, 1024.0, 2048.0].into_iter().flat_map(|d| [16.0, 64.0, 256.0].map(|m| (d, m)));
-    let coarse: Vec<_> = coarse.map(|(d, m)| (d, m, smooth(d, m))).collect();
-    let row = coarse.iter().copied().filter(|point| (60.0..70.0).contains(&point.1)).collect();
+    let row = [256.0, 512.0, 1024.0, 2048.0].map(|d| (d, 64.0, smooth(d, 64.0)));
     Ok(vec![
         ("tiles", surface(grid().map(|(d, m)| (d, m, overhead(2, d, m))).collect())?),
         ("smooth", surface(grid().map(|(d, m)| (d, m, smooth(d, m))).collect())?),
-        ("row", surface(row)?),
-        ("coarse", surface(coarse)?),
+        ("row", surface(row.to_vec())?),
     ])
 }
 
@@ -80,13 +77,9 @@ fn plots() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
     let times = (0..60).map(|k| 2.0 * 1.2_f64.powi(k)).map(|x| (x, x * (1.0 + 0.2 * (x * 7.0).sin())));
     let times = vec![Series::points("fp16", Color::nth(0), times.collect())];
     let [x, y] = ["measured", "estimated"].map(|name| AxisLabel::new(name).unit("µs"));
-    let guides = [("equal", 1.0, true), ("±10%", 1.1, false)].map(|(label, factor, named)| Guide {
-        label: label.to_owned(),
-        points: vec![(1e-6, 1e-6 * factor), (1e9, 1e9 * factor)],
-        dashed: !named,
-        named,
-    });
-    let times = Plot::new("Estimated against measured time", x, y, times)?.same_scale().guides(guides.into());
+    let equal = vec![(1e-6, 1e-6), (1e9, 1e9)];
+    let guides = vec![Guide { label: "equal".to_owned(), points: equal, dashed: true, named: false }];
+    let times = Plot::new("Estimated against measured time", x, y, times)?.same_scale().guides(guides);
     let multiples = (1..=16).map(|step| {
         let m = f64::from(step * 16);
         let at = |d: i32| (f64::from(d * 128), overhead(4, f64::from(d * 128), m));

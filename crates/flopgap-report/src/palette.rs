@@ -37,32 +37,24 @@ const RAMP: [Rgb; 23] = [
 ];
 
 /// The ramp's color at `t` from 0 (pale yellow) to 1 (nearly black); values outside are clamped.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to the table and to a byte before the cast"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the table")]
 pub(crate) fn ramp(t: f64) -> Rgb {
     let last = RAMP.len() - 1;
     let position = if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) } * last as f64;
     let index = (position as usize).min(last - 1);
-    let fraction = position - index as f64;
-    let (from, to) = (RAMP[index], RAMP[index + 1]);
-    let mix = |a: u8, b: u8| {
-        (f64::from(a) + (f64::from(b) - f64::from(a)) * fraction).round().clamp(0.0, 255.0) as u8
-    };
-    (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+    mix(RAMP[index], RAMP[index + 1], position - index as f64)
 }
 
 /// Moves a color towards black: 0 leaves it, 1 is black.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a byte scaled by at most one is a byte"
-)]
-pub(crate) fn darken((r, g, b): Rgb, amount: f64) -> Rgb {
-    let scale = |c: u8| (f64::from(c) * (1.0 - amount.clamp(0.0, 1.0))).round() as u8;
-    (scale(r), scale(g), scale(b))
+pub(crate) fn darken(color: Rgb, amount: f64) -> Rgb {
+    mix(color, (0, 0, 0), amount)
+}
+
+/// A color between two others.
+fn mix(from: Rgb, to: Rgb, share: f64) -> Rgb {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
+    let channel = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
+    (channel(from.0, to.0), channel(from.1, to.1), channel(from.2, to.2))
 }
 
 /// Colors of things that are distinguished, on white: found by simulated annealing, so that any two
@@ -110,37 +102,28 @@ fn luminance(color: Rgb) -> f64 {
     0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 
-/// What is around the data: paper, letters, lines.
-pub(crate) struct Theme {
-    pub(crate) paper: &'static str,
-    /// A surface that stands out a little from the paper.
-    pub(crate) raised: &'static str,
-    pub(crate) ink: &'static str,
-    pub(crate) muted: &'static str,
-    /// Of grids.
-    pub(crate) line: &'static str,
-    /// Axes and outlines.
-    pub(crate) edge: &'static str,
-}
+/// What is around the data, by its name in style sheets: the paper, a surface that stands out a
+/// little from it, letters, grids, and axes with outlines.
+pub(crate) type Theme = [(&'static str, &'static str); 6];
 
 /// For readers who prefer light.
-pub(crate) const LIGHT: Theme = Theme {
-    paper: "#ffffff",
-    raised: "#f6f7f9",
-    ink: "#1f2430",
-    muted: "#565d6b",
-    line: "#d9dce2",
-    edge: "#969ca8",
-};
+pub(crate) const LIGHT: Theme = [
+    ("paper", "#ffffff"),
+    ("raised", "#f6f7f9"),
+    ("ink", "#1f2430"),
+    ("muted", "#565d6b"),
+    ("line", "#d9dce2"),
+    ("edge", "#969ca8"),
+];
 /// For readers who prefer dark.
-pub(crate) const DARK: Theme = Theme {
-    paper: "#15181e",
-    raised: "#1e222b",
-    ink: "#e6e9ef",
-    muted: "#a4abb8",
-    line: "#363c48",
-    edge: "#6b7280",
-};
+pub(crate) const DARK: Theme = [
+    ("paper", "#15181e"),
+    ("raised", "#1e222b"),
+    ("ink", "#e6e9ef"),
+    ("muted", "#a4abb8"),
+    ("line", "#363c48"),
+    ("edge", "#6b7280"),
+];
 
 /// How colors look to people, for the tests of whatever draws with them.
 #[cfg(test)]

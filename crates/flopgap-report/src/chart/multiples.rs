@@ -48,8 +48,9 @@ const GAP: f64 = 20.0;
 const LABELS: f64 = 66.0;
 
 impl SmallMultiples {
-    /// A picture of `plots`: of each, what distinguishes it, such as `m = 16`, and its lines,
-    /// which are joined by their places. Lines of several plots with the same label are one entry of the legend.
+    /// A picture of `plots`: of each, what distinguishes it, such as `m = 16`, and its lines, which
+    /// are joined by their places. Lines of several plots with the same label are one entry of the
+    /// legend.
     ///
     /// # Errors
     /// [`ReportError::InvalidPlot`] for a place or value that is not finite,
@@ -105,7 +106,7 @@ impl SmallMultiples {
             notes.push(format!("{missing} of {all} values missing (×)"));
         }
         // Drawn once to see how high it is.
-        let mut legends = Svg::chart();
+        let mut legends = Svg::default();
         legend(&mut legends, self.series(), &[]);
         let top = HEADING + 24.0 + legends.height;
         let lines = self.plots.len().div_ceil(COLUMNS) as f64;

@@ -93,7 +93,7 @@ impl Panel<'_> {
         let marks = self.x.marks();
         for (position, _) in &marks {
             // Measured places, which have room at both ends, may be too many for lines.
-            let top = if self.x.has_inset() { self.height } else { 0.0 };
+            let top = if self.x.inset > 0.0 { self.height } else { 0.0 };
             svg.line("fg-line", (Share(*position), top), (Share(*position), self.height + 4.0));
         }
         for (index, class) in along(svg, share, &marks, size) {

@@ -187,7 +187,7 @@ impl Plot {
 
     fn draw(&self, titled: bool) -> Result<Svg, ReportError> {
         let [x, y] = self.scales()?;
-        let mut svg = Svg::chart();
+        let mut svg = Svg::default();
         svg.rect("fg-paper", (Share(0.0), 0.0), (Share(1.0), 10_000.0));
         let headings = [
             ("fg-ink fg-strong", if titled { self.title.as_str() } else { "" }),

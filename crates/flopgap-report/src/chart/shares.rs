@@ -158,7 +158,7 @@ impl ShareBars {
     }
 
     fn draw(&self) -> Svg {
-        let mut svg = Svg::chart();
+        let mut svg = Svg::default();
         for (index, bar) in self.bars.iter().enumerate() {
             self.draw_bar(&mut svg, index, bar);
         }

@@ -144,9 +144,8 @@ impl Heatmaps {
 
     /// The picture in the colors of a scale that it shares with others.
     #[must_use]
-    pub fn scale(mut self, scale: Scale) -> Self {
-        self.scale = Some(scale);
-        self
+    pub fn scale(self, scale: Option<Scale>) -> Self {
+        Self { scale, ..self }
     }
 
     /// The picture with the lines of its panels, and with this sentence about what they mean.

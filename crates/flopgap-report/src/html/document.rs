@@ -149,11 +149,12 @@ const BLOCKS: usize = 40;
 impl Document {
     /// The page as one HTML document that loads nothing.
     ///
-    /// # Errors [`ReportError::Template`] when the template cannot be rendered,
-    /// [`ReportError::Json`] when a timeline cannot be written, [`ReportError::Drawing`] when a
-    /// chart cannot be drawn; [`ReportError::InvalidPage`] when a point of the explorer does not fit
-    /// its selectors or metrics, and for two explorers; [`ReportError::InvalidPlot`] for two points
-    /// at one place, or one that is not finite.
+    /// # Errors
+    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a
+    /// timeline cannot be written, [`ReportError::Drawing`] when a chart cannot be drawn;
+    /// [`ReportError::InvalidPage`] when a point of the explorer does not fit its selectors or
+    /// metrics, and for two explorers; [`ReportError::InvalidPlot`] for two points at one place, or
+    /// one that is not finite.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let view = PageView {
             title: &self.title,

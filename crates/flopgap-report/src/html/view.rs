@@ -29,21 +29,15 @@ pub(super) fn environment() -> Result<Environment<'static>, ReportError> {
 #[derive(Serialize)]
 pub(super) struct TableView<'a> {
     title: &'a str,
-    columns: Vec<ColumnView>,
+    /// Heading, and whether values are lined up right.
+    columns: Vec<(String, bool)>,
     rows: Vec<Vec<String>>,
     no_rows: &'static str,
 }
 
-#[derive(Serialize)]
-struct ColumnView {
-    heading: String,
-    right: bool,
-}
-
 impl<'a> From<&'a Table> for TableView<'a> {
     fn from(table: &'a Table) -> Self {
-        let column =
-            |column: &Column| ColumnView { heading: column.heading(), right: column.align() == Align::Right };
+        let column = |column: &Column| (column.heading(), column.align() == Align::Right);
         TableView {
             title: table.title(),
             columns: table.columns().iter().map(column).collect(),

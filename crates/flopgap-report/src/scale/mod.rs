@@ -71,7 +71,7 @@ pub struct Scale {
     /// there are colors.
     pub(crate) bounds: Vec<(f64, String)>,
     /// Part of the axis that is kept free at both ends.
-    inset: f64,
+    pub(crate) inset: f64,
 }
 
 /// Ratio of the largest to the smallest magnitude from which on an axis is logarithmic.
@@ -119,10 +119,6 @@ impl Scale {
     /// The scale with this part of the axis free at both ends, for marks that stand there.
     pub(crate) fn inset(self, inset: f64) -> Self {
         Self { inset, ..self }
-    }
-
-    pub(crate) fn has_inset(&self) -> bool {
-        self.inset > 0.0
     }
 
     /// What an axis title says of the spacing.

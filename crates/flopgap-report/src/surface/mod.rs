@@ -102,9 +102,8 @@ impl Surface {
     /// The surface on a scale of more values than its own, such as those of all surfaces that it is
     /// compared with.
     #[must_use]
-    pub fn scale(mut self, scale: Scale) -> Self {
-        self.scale = Some(scale);
-        self
+    pub fn scale(self, scale: Option<Scale>) -> Self {
+        Self { scale, ..self }
     }
 
     /// The picture as an SVG document of 1000 by 760 pixels. Text stays text.

@@ -57,7 +57,8 @@ pub(super) fn draw(svg: &mut Svg, surface: &Surface, scale: &Scale) {
         let (x, y) = view.project(Vec3::new(grid.xs[column], grid.ys[row], 0.0));
         cross(svg, (Pixels(x), y), 3.5);
     }
-    // Pieces have an outline of their own color: neighbors overlap a little and leave no bright seam.
+    // Pieces have an outline of their own color: neighbors overlap a little and leave no bright
+    // seam.
     svg.group(PIECE, |svg| draw_surface(svg, &view, &grid, scale));
 }
 
@@ -175,7 +176,7 @@ fn direction(from: Point, to: Point) -> Point {
 
 fn draw_surface(svg: &mut Svg, view: &View, grid: &Grid, scale: &Scale) {
     let cells = grid.cells();
-    let pieces = PIECES[usize::from(svg.is_for_pixels())];
+    let pieces = PIECES[usize::from(svg.outlines)];
     let afforded = |parts: &u32| cells.len() * (parts * parts) as usize <= pieces;
     let parts = (1..=MOST_PARTS).rev().find(afforded).unwrap_or(1);
     let mark = grid.heights.iter().flatten().count() <= MARKED_POINTS;

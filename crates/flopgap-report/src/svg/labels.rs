@@ -126,7 +126,7 @@ mod tests {
         let texts: Vec<String> = (0..=40).map(|n| (n * 50).to_string()).collect();
         let places: Vec<(f64, &str)> =
             texts.iter().enumerate().map(|(n, text)| (n as f64 / 40.0, text.as_str())).collect();
-        let labels = along(&Svg::chart(), 0.85, &places, TEXT);
+        let labels = along(&Svg::default(), 0.85, &places, TEXT);
         assert_eq!(labels.len(), 41);
         for level in 0..=LEVELS {
             let room = f64::from(width_of(level)) * 0.85;
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn text_waits_for_room() {
         // Ten figures of 8.27 pixels, and 12 around them.
-        let class = |share| shown_when(&Svg::chart(), share, "0123456789");
+        let class = |share| shown_when(&Svg::default(), share, "0123456789");
         for (share, expected) in
             [(0.7, Some("")), (0.5, Some("fg-n1")), (0.35, Some("fg-n2")), (0.000_1, None)]
         {

@@ -49,24 +49,19 @@ pub(crate) enum Paint<'a> {
     Stroke(Rgb, f64),
 }
 
-/// A drawing that grows.
+/// A drawing that grows; at first an empty chart.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
     body: String,
     /// The width that shares are of, in pixels; absent in a chart, which fills any width.
     width: Option<f64>,
-    /// Whether letters are drawn as outlines.
-    outlines: bool,
+    /// Whether letters are drawn as outlines, for a picture of pixels.
+    pub(crate) outlines: bool,
     /// Where the drawing ends, for what is drawn line by line.
     pub(crate) height: f64,
 }
 
 impl Svg {
-    /// What a chart is drawn on.
-    pub(crate) fn chart() -> Self {
-        Self::default()
-    }
-
     pub(crate) fn rect(&mut self, class: &str, (x, y): (Across, f64), (width, height): (Across, f64)) {
         self.tile(Class(class).to_string().trim_start(), (x, y), (width, height));
     }
@@ -206,11 +201,6 @@ impl Svg {
         })
     }
 
-    /// Whether a picture of pixels is drawn, in which details cost no bytes.
-    pub(crate) fn is_for_pixels(&self) -> bool {
-        self.outlines
-    }
-
     fn push(&mut self, element: fmt::Arguments<'_>) {
         let _ = self.body.write_fmt(element);
         self.body.push('\n');
@@ -301,7 +291,7 @@ mod tests {
     #[test]
     fn shares_are_percentages_in_a_chart_and_pixels_in_a_picture() {
         assert_eq!(
-            drawn(Svg::chart()),
+            drawn(Svg::default()),
             "<svg x=\"10%\" y=\"20\" width=\"50%\" overflow=\"visible\">\n\
              <rect x=\"12.3457%\" y=\"0\" width=\"4\" height=\"8.5\"/>\n\
              <text class=\"a\" x=\"100%\" y=\"14.68\" text-anchor=\"end\">x&lt;y</text>\n</svg>\n"

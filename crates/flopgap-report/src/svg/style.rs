@@ -47,21 +47,13 @@ impl Color {
 const RULES: &str = include_str!("../../assets/page/chart.css");
 
 /// The names and values of a theme's colors.
-fn variables(theme: &Theme, categories: &[&str]) -> Vec<(String, String)> {
-    let Theme { paper, raised, ink, muted, line, edge } = theme;
-    let around = [
-        ("paper", paper),
-        ("raised", raised),
-        ("ink", ink),
-        ("muted", muted),
-        ("line", line),
-        ("edge", edge),
-    ];
-    let around = around.into_iter().map(|(name, color)| (name.to_owned(), (*color).to_owned()));
-    let categories = categories.iter().enumerate().flat_map(|(index, color)| {
-        [(format!("c{index}"), (*color).to_owned()), (format!("on{index}"), letters_on(color).to_owned())]
+fn variables(theme: Theme, categories: &[&str]) -> Vec<(String, String)> {
+    let around = theme.into_iter().map(|(name, color)| (name.to_owned(), color));
+    let categories = categories.iter().enumerate();
+    let categories = categories.flat_map(|(index, color)| {
+        [(format!("c{index}"), *color), (format!("on{index}"), letters_on(color))]
     });
-    around.chain(categories).map(|(name, color)| (format!("--fg-{name}"), color)).collect()
+    around.chain(categories).map(|(name, color)| (format!("--fg-{name}"), color.to_owned())).collect()
 }
 
 /// Rules of all classes, in variables.
@@ -81,7 +73,7 @@ fn rules() -> String {
 /// of its own.
 fn chart_style(query: &str) -> String {
     let [light, dark] = [(LIGHT, CATEGORIES_LIGHT), (DARK, CATEGORIES_DARK)].map(|(theme, categories)| {
-        let variables = variables(&theme, &categories).into_iter();
+        let variables = variables(theme, &categories).into_iter();
         variables.map(|(name, color)| format!("{name}:{color};")).collect::<Vec<_>>().concat()
     });
     let mut css = format!(
@@ -114,7 +106,7 @@ pub(super) fn file_style() -> String {
 /// The style of a picture: always light, and without what only browsers know.
 pub(super) fn picture_style() -> String {
     let mut css = rules();
-    for (name, color) in variables(&LIGHT, &CATEGORIES_LIGHT) {
+    for (name, color) in variables(LIGHT, &CATEGORIES_LIGHT) {
         css = css.replace(&format!("var({name})"), &color);
     }
     format!(".fg-chart{{font-family:\"DejaVu Sans\",Verdana,sans-serif}}\n{css}")

@@ -124,12 +124,13 @@ proptest! {
 
     #[test]
     fn hostile_names_change_neither_markup_nor_scripts(
-        prefix in ".{0,12}",
+        // Without backticks, which set names.
+        prefix in "[^`]{0,12}",
         attack in prop::sample::select(vec![
             "</script><script>alert(1)</script>", "<!--<script>", "<img src=x onerror=alert(1)>", "\"><svg onload=alert(1)>",
             "' onmouseover='alert(1)", "{{ 7 * 7 }}", "{% include 'x' %}", "</title>", "&lt;b&gt;", "]]>",
         ]),
-        suffix in ".{0,12}",
+        suffix in "[^`]{0,12}",
     ) {
         let hostile = format!("{prefix}{attack}{suffix}");
         let html = page(&hostile).to_html().unwrap();
