@@ -5,11 +5,9 @@ use std::path::Path;
 use flopgap_cli::Failure;
 use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::{Cause, PassAnalysis};
-use flopgap_report::ReportError;
-use flopgap_report::html::{Explorer, Metric, Point, ReportPage, Step};
-use flopgap_report::numbers::{self, ValueFormat};
+use flopgap_report::html::{Block, Document, Explorer, Metric, Point, Step};
+use flopgap_report::numbers;
 use flopgap_report::surface::AxisLabel;
-use flopgap_report::table::Table;
 use flopgap_sweep::{MetricsRow, RunAnalysis};
 
 use crate::metric::METRICS;
@@ -79,10 +77,7 @@ fn page(
     analysis: &RunAnalysis,
     measured: &Measured<'_>,
     rows: &[MetricsRow],
-) -> Result<ReportPage, Failure> {
-    let tables = [tables::summary(rows, analysis.asked_for().len()), tables::for_page(rows)];
-    let tables: Result<Vec<Table>, ReportError> = tables.into_iter().collect();
-    let tables = tables?;
+) -> Result<Document, Failure> {
     let name =
         run.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned());
     let explorer = Explorer {
@@ -94,7 +89,6 @@ fn page(
             .map(|metric| Metric {
                 label: AxisLabel::new(metric.title).unit(metric.unit),
                 explanation: metric.meaning.to_owned(),
-                format: ValueFormat::Number,
                 lines: metric.tiles,
             })
             .collect(),
@@ -102,19 +96,22 @@ fn page(
         total: Some(AxisLabel::new("counted").unit("FLOP")),
         points: points(analysis, measured)?,
     };
-    Ok(ReportPage {
+    let problems = analysis.problems.iter().chain(&analysis.warnings);
+    let problems: Vec<String> = problems.map(|problem| failure::of_problem(problem).to_string()).collect();
+    let mut blocks = Vec::new();
+    if !problems.is_empty() {
+        blocks.push(Block::Problems(format!("{} incomplete or damaged", problems.len()), problems));
+    }
+    blocks.extend([Block::Heading("Run".to_owned()), Block::Facts(facts(analysis))]);
+    blocks.push(Block::Explorer(explorer));
+    for table in [tables::summary(rows, analysis.asked_for().len()), tables::for_page(rows)] {
+        blocks.push(Block::Table(table?));
+    }
+    Ok(Document {
         title: format!("Counted against theoretical FLOPs: {name}"),
         subtitle: "Square sigmoid networks of n layers, d×d weights and m columns; counters of the hardware against closed forms."
             .to_owned(),
-        facts: facts(analysis),
-        explorer: Some(explorer),
-        tables,
-        problems: analysis
-            .problems
-            .iter()
-            .chain(&analysis.warnings)
-            .map(|problem| failure::of_problem(problem).to_string())
-            .collect(),
+        blocks,
     })
 }
 

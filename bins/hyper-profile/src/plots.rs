@@ -7,9 +7,8 @@ use flopgap_cli::{Console, Failure};
 use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
 use flopgap_report::ReportError;
-use flopgap_report::heatmap::{self, Heatmaps, Panel};
-use flopgap_report::scale::Scale;
-use flopgap_report::surface::{AxisLabel, Size, Surface};
+use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
+use flopgap_report::surface::{AxisLabel, Surface};
 use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis};
 use rayon::prelude::*;
 
@@ -111,12 +110,12 @@ fn draw(
         Picture::Heatmaps(metric) => {
             let heatmaps = heatmaps(measured, origin, metric)?;
             let name = format!("heatmap_{}", metric.key);
-            Ok((name, heatmaps.to_svg(heatmap::WIDTH)?, heatmaps.to_png(heatmap::WIDTH)?))
+            Ok((name, heatmaps.to_svg()?, heatmaps.to_png()?))
         }
         Picture::Surface(metric, pass, n) => {
             let surface = surface(measured, origin, metric, pass, n)?;
             let name = format!("{}_{pass}_n{n}", metric.key);
-            Ok((name, surface.to_svg(Size::default())?, surface.to_png(Size::default())?))
+            Ok((name, surface.to_svg()?, surface.to_png()?))
         }
     }
 }
@@ -132,26 +131,19 @@ fn heatmaps(measured: &Measured<'_>, origin: &str, metric: &Metric) -> Result<He
         AxisLabel::new(metric.key).unit(metric.unit),
         panels.collect(),
     )?;
-    let heatmaps = heatmaps.subtitle(origin);
-    let heatmaps = if metric.tiles { heatmaps.lines(TILE_STEPS) } else { heatmaps };
-    Ok(match metric.scale(measured.all) {
-        Some(scale) => heatmaps.scale(scale),
-        None => heatmaps,
-    })
+    let heatmaps = heatmaps.subtitle(origin).scale(metric.scale(measured.all));
+    Ok(if metric.tiles { heatmaps.lines(TILE_STEPS) } else { heatmaps })
 }
 
 fn panel(measured: &Measured<'_>, metric: &Metric, pass: Pass, n: u64) -> Panel {
-    let mut panel = Panel::new(format!("{pass} pass"), format!("n = {n}"), measured.points(metric, pass, n));
-    for (config, _) in measured.of(n, pass) {
-        let place = (config.d as f64, config.m as f64);
-        if measured.refusal(config).is_some() {
-            panel.refused.push(place);
-        }
-        if metric.tiles && measured.is_tile_step(config, pass) {
-            panel.lines.push(place);
-        }
-    }
-    panel
+    let cells = measured.of(n, pass).map(|(config, row)| Cell {
+        x: config.d as f64,
+        y: config.m as f64,
+        value: row.map(metric.of),
+        refused: measured.refusal(config).is_some(),
+        line: metric.tiles && measured.is_tile_step(config, pass),
+    });
+    Panel { row: format!("{pass} pass"), column: format!("n = {n}"), cells: cells.collect() }
 }
 
 fn surface(
@@ -169,10 +161,5 @@ fn surface(
         AxisLabel::new(metric.key).unit(metric.unit),
         measured.points(metric, pass, n),
     )?;
-    let surface = surface.subtitle(origin);
-    let scale: Option<Scale> = metric.scale(measured.all);
-    Ok(match scale {
-        Some(scale) => surface.scale(scale),
-        None => surface,
-    })
+    Ok(surface.subtitle(origin).scale(metric.scale(measured.all)))
 }

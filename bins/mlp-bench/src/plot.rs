@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
-use flopgap_report::chart::{Color, Line, LineChart};
+use flopgap_report::chart::{Color, Plot, Series};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 
@@ -32,7 +32,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
     }
     let mut files = Vec::new();
     for ((size, precision, pass), measurements) in charts {
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<Series> = Vec::new();
         for m in measurements {
             let label = match m.timing.as_str() {
                 "cpu" => format!("{} (host's clock)", m.subject.implementation),
@@ -43,11 +43,11 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
             let point = (m.subject.batch as f64, part);
             match lines.iter_mut().find(|line| line.label == label) {
                 Some(line) => line.points.push(point),
-                None => lines.push(Line { label, color: Color::nth(lines.len()), points: vec![point] }),
+                None => lines.push(Series::line(label, Color::nth(lines.len()), vec![point])),
             }
         }
         let title = format!("{size}, {precision}, {pass}: how near the floor");
-        let chart = LineChart::new(
+        let chart = Plot::new(
             title,
             AxisLabel::new("batch").unit("samples"),
             AxisLabel::new("the floor's part of the time"),
@@ -55,6 +55,8 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
         )
         .map_err(failed)?
         .subtitle(&results.device)
+        .ticks_at_points()
+        .linear()
         .format(ValueFormat::Percent);
         let file = folder.join(format!("{size}_{precision}_{pass}.svg"));
         flopgap_fs::write_atomic(&file, chart.to_svg().map_err(failed)?.as_bytes()).map_err(failed)?;

@@ -7,8 +7,7 @@ use std::path::Path;
 use flopgap_cli::Failure;
 use flopgap_flops::Pass;
 use flopgap_fs::{create_folder, write_atomic};
-use flopgap_report::chart::Color;
-use flopgap_report::multiples::{Plot, PlotLine, SmallMultiples, WIDTH};
+use flopgap_report::chart::{Color, Series, SmallMultiples};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 
@@ -23,7 +22,7 @@ pub(crate) fn write(rows: &[Row], origin: &str, directory: &Path) -> Result<usiz
         for pass in Pass::ALL {
             let of_plot: Vec<&Row> =
                 rows.iter().filter(|row| row.config.n == n && row.pass == pass).collect();
-            let svg = picture(&of_plot, n, pass, origin).and_then(|picture| picture.to_svg(WIDTH));
+            let svg = picture(&of_plot, n, pass, origin).and_then(|picture| picture.to_svg());
             let svg = svg?;
             let path = directory.join(format!("over_theory_{pass}_n{n}.svg"));
             write_atomic(&path, svg.as_bytes())?;
@@ -47,10 +46,10 @@ fn picture(
     let share = |row: &Row, flops: u64| difference(flops, row.theory.total).1;
     let any_counted = rows.iter().any(|row| row.counted.is_some());
     let plots = by_columns.into_iter().map(|(m, rows)| {
-        let line = |label: &str, color, value: &dyn Fn(&Row) -> Option<f64>| PlotLine {
-            label: label.to_owned(),
-            color,
-            points: rows.iter().map(|row| (row.config.d as f64, value(row))).collect(),
+        let line = |label: &str, color, value: &dyn Fn(&Row) -> Option<f64>| {
+            let points = rows.iter().filter_map(|row| Some((row.config.d as f64, value(row)?)));
+            let missing = rows.iter().filter(|row| value(row).is_none()).map(|row| row.config.d as f64);
+            Series { missing: missing.collect(), ..Series::line(label, color, points.collect()) }
         };
         let mut lines =
             vec![line("framework's formula", Color::NEUTRAL, &|row| share(row, row.framework.total))];
@@ -59,7 +58,7 @@ fn picture(
             let counted = |row: &Row| row.counted.and_then(|counts| share(row, counts.total));
             lines.push(line("counted", Color::nth(0), &counted));
         }
-        Plot { name: format!("m = {m}"), lines }
+        (format!("m = {m}"), lines)
     });
     let title = format!("FLOPs against theory, {pass} pass, n={n}");
     SmallMultiples::new(title, AxisLabel::new("width d"), AxisLabel::new("above theory"), plots.collect())

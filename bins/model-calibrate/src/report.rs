@@ -127,7 +127,7 @@ impl Page {
 
     fn write_charts(&self, path: &Path, console: Console) -> Result<(), Failure> {
         for block in &self.document.blocks {
-            if let Block::Scatter(chart) = block
+            if let Block::Plot(chart) = block
                 && !chart.file_name().is_empty()
             {
                 let svg = chart.to_svg()?;

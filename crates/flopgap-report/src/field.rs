@@ -1,148 +1,93 @@
-//! Values over two quantities, with what is missing.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! Things over two quantities, with what is missing.
 
 use crate::ReportError;
-use crate::surface::axis::exact;
+use crate::numbers::exact;
+use crate::surface::AxisLabel;
 
 /// Grid points beyond which a grid is refused: no reader sees more, and the picture would be huge.
 const MOST_POINTS: usize = 250_000;
 
-/// What is known of a place of the grid.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Place {
-    /// It was not requested: the grid has the place because its row and its column have others.
-    Unasked,
-    /// It was planned and not measured.
-    Missing,
-    /// What was measured.
-    Value(f64),
-}
-
-impl Place {
-    pub(crate) fn value(self) -> Option<f64> {
-        match self {
-            Place::Value(value) => Some(value),
-            Place::Unasked | Place::Missing => None,
-        }
-    }
-}
-
-/// A grid: the values of both axes in increasing order, and what is known of each place.
+/// A grid: the values of both axes in increasing order, and what is at each place.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Field {
+pub(crate) struct Field<T> {
     pub(crate) xs: Vec<f64>,
     pub(crate) ys: Vec<f64>,
-    /// For each y and, within it, each x.
-    pub(crate) places: Vec<Place>,
+    /// For each y and, within it, each x; `None` where nothing was requested: the grid has the
+    /// place because its row and its column have others.
+    pub(crate) places: Vec<Option<T>>,
 }
 
-impl Field {
-    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
-        self.places.iter().filter_map(|place| place.value())
-    }
+/// Things with their places, and a name for messages.
+pub(crate) type Set<T> = (String, Vec<(f64, f64, T)>);
 
-    pub(crate) fn missing(&self) -> usize {
-        self.places.iter().filter(|place| **place == Place::Missing).count()
-    }
-
-    /// How many places were requested.
-    pub(crate) fn asked(&self) -> usize {
-        self.places.iter().filter(|place| **place != Place::Unasked).count()
-    }
-}
-
-/// Points that were checked: where they are, and their values.
-pub(crate) struct Points(BTreeMap<(Ordered, Ordered), Option<f64>>);
-
-impl Points {
-    /// Takes points in any order; `title` and the names of the axes are for messages.
+impl<T: Copy> Field<T> {
+    /// One grid for each of several sets of points, in any order, all with the axes that they have
+    /// together. `value` is what must be finite.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite and for two points
-    /// at one place.
-    pub(crate) fn check(
-        title: &str,
-        (x, y): (&str, &str),
-        points: impl IntoIterator<Item = (f64, f64, Option<f64>)>,
-    ) -> Result<Self, ReportError> {
-        let invalid = |reason: String| ReportError::InvalidPlot { title: title.to_owned(), reason };
-        let mut checked = BTreeMap::new();
-        for (px, py, value) in points {
-            let place = || format!("{x} = {}, {y} = {}", exact(px), exact(py));
-            if !px.is_finite() || !py.is_finite() {
-                return Err(invalid(format!("the place {} is not finite", place())));
-            }
-            if let Some(value) = value.filter(|value| !value.is_finite()) {
-                return Err(invalid(format!(
-                    "the value at {} is {value}; leave out what was not measured",
-                    place()
-                )));
-            }
-            if checked.insert((Ordered::new(px), Ordered::new(py)), value).is_some() {
-                return Err(invalid(format!("there are two points at {}", place())));
+    /// [`ReportError::InvalidPlot`] for a coordinate or value that is not finite, for two points at
+    /// one place, and for more than 250,000 places in a grid.
+    pub(crate) fn of(
+        (x, y): (&AxisLabel, &AxisLabel),
+        sets: &[Set<T>],
+        value: impl Fn(T) -> Option<f64>,
+    ) -> Result<Vec<Self>, ReportError> {
+        let invalid =
+            |title: &str, reason: String| ReportError::InvalidPlot { title: title.to_owned(), reason };
+        let place = |px, py| format!("{} = {}, {} = {}", x.label, exact(px), y.label, exact(py));
+        for (title, points) in sets {
+            for &(px, py, thing) in points {
+                if !px.is_finite() || !py.is_finite() {
+                    return Err(invalid(title, format!("the place {} is not finite", place(px, py))));
+                }
+                if let Some(value) = value(thing).filter(|value| !value.is_finite()) {
+                    let place = place(px, py);
+                    return Err(invalid(
+                        title,
+                        format!("the value at {place} is {value}; leave out what was not measured"),
+                    ));
+                }
             }
         }
-        Ok(Self(checked))
-    }
-
-    /// One grid for each of several sets of points, all with the axes that they have together.
-    ///
-    /// # Errors
-    /// [`ReportError::InvalidPlot`] for more than 250,000 places in a grid,
-    /// [`ReportError::NothingToDraw`] when no point has a value.
-    pub(crate) fn fields(title: &str, all: &[Points]) -> Result<Vec<Field>, ReportError> {
-        let axis = |of: fn(&(Ordered, Ordered)) -> Ordered| -> Vec<Ordered> {
-            let distinct: BTreeSet<Ordered> = all.iter().flat_map(|points| points.0.keys().map(of)).collect();
-            distinct.into_iter().collect()
-        };
-        let (xs, ys) = (axis(|place| place.0), axis(|place| place.1));
+        let points = || sets.iter().flat_map(|(_, points)| points);
+        let (xs, ys) = (distinct(points().map(|point| point.0)), distinct(points().map(|point| point.1)));
         if xs.len().saturating_mul(ys.len()) > MOST_POINTS {
             let reason = format!("a grid of {} by {} values is too large to be read", xs.len(), ys.len());
-            return Err(ReportError::InvalidPlot { title: title.to_owned(), reason });
+            return Err(invalid(&sets[0].0, reason));
         }
-        if all.iter().all(|points| points.0.values().all(Option::is_none)) {
-            let reason = "no value was measured".to_owned();
-            return Err(ReportError::NothingToDraw { title: title.to_owned(), reason });
-        }
-        let numbers = |axis: &[Ordered]| axis.iter().map(|value| value.0).collect();
-        let field = |points: &Points| Field {
-            places: ys
-                .iter()
-                .flat_map(|y| xs.iter().map(move |x| (*x, *y)))
-                .map(|place| match points.0.get(&place) {
-                    None => Place::Unasked,
-                    Some(None) => Place::Missing,
-                    Some(Some(value)) => Place::Value(*value),
-                })
-                .collect(),
-            xs: numbers(&xs),
-            ys: numbers(&ys),
+        let at = |axis: &[f64], value: f64| axis.partition_point(|other| *other < value);
+        let field = |(title, points): &Set<T>| {
+            let mut places = vec![None; xs.len() * ys.len()];
+            for &(px, py, thing) in points {
+                if places[at(&ys, py) * xs.len() + at(&xs, px)].replace(thing).is_some() {
+                    return Err(invalid(title, format!("there are two points at {}", place(px, py))));
+                }
+            }
+            Ok(Self { xs: xs.clone(), ys: ys.clone(), places })
         };
-        Ok(all.iter().map(field).collect())
+        sets.iter().map(field).collect()
+    }
+
+    /// What is in a row and column.
+    pub(crate) fn at(&self, row: usize, column: usize) -> Option<T> {
+        self.places[row * self.xs.len() + column]
+    }
+
+    /// What was requested.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = T> {
+        self.places.iter().copied().flatten()
     }
 }
 
-/// A finite `f64` as a key. Both zeros are one key.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Ordered(f64);
-
-impl Ordered {
-    fn new(value: f64) -> Self {
-        Self(if value == 0.0 { 0.0 } else { value })
-    }
+/// Distinct numbers in increasing order; both zeros are one.
+pub(crate) fn distinct(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut numbers: Vec<f64> = numbers.map(|number| number + 0.0).collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.dedup();
+    numbers
 }
 
-impl Eq for Ordered {}
-
-impl PartialOrd for Ordered {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Ordered {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
+/// What a plot without any value is refused with.
+pub(crate) fn nothing(title: &str) -> ReportError {
+    ReportError::NothingToDraw { title: title.to_owned(), reason: "no value was measured".to_owned() }
 }

@@ -5,13 +5,12 @@ mod error;
 mod field;
 pub mod heatmap;
 pub mod html;
-pub mod multiples;
 pub mod numbers;
 mod palette;
-mod picture;
 pub mod progress;
 pub mod scale;
 pub mod surface;
+mod svg;
 pub mod table;
 pub mod text;
 

@@ -3,6 +3,8 @@
 //! Every function returns what is printed and nothing else; raw values for machines never pass
 //! through here.
 
+use std::fmt::Display;
+
 /// How a measured value is written for a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -21,13 +23,8 @@ pub enum ValueFormat {
 /// assert_eq!(group_thousands(1_234_567_u64), "1,234,567");
 /// assert_eq!(group_thousands(-1_000_i64), "-1,000");
 /// ```
-pub fn group_thousands(value: impl Into<i128>) -> String {
-    group_digits(&value.into().to_string())
-}
-
-/// [`group_thousands`] for sums that only a `u128` holds.
-pub fn group_thousands_u128(value: u128) -> String {
-    group_digits(&value.to_string())
+pub fn group_thousands(integer: impl Display) -> String {
+    group_digits(&integer.to_string())
 }
 
 /// A float with `decimals` digits after the point and grouped digits before it.
@@ -46,6 +43,38 @@ pub fn float(value: f64, decimals: usize) -> String {
         return text;
     }
     group_digits(without_negative_zero(&text))
+}
+
+/// A place along an axis in full: integers with grouped digits, other numbers with every digit they
+/// need.
+pub(crate) fn exact(value: f64) -> String {
+    if value.abs() >= 1e9 || (value != 0.0 && value.abs() < 1e-4) {
+        return format!("{value:e}");
+    }
+    let text = format!("{value}");
+    let decimals = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    float(value, decimals)
+}
+
+/// A measured value in a few digits: four significant ones, of large numbers six or an SI prefix, of
+/// percentages two after the point.
+pub(crate) fn significant(value: f64, format: ValueFormat) -> String {
+    let size = value.abs();
+    let digits = match size {
+        _ if format == ValueFormat::Percent => return percent(value, 2),
+        0.0 => return "0".to_owned(),
+        1e6.. => {
+            let Some((prefix, factor)) = si_prefix(size) else { return format!("{value:.3e}") };
+            return format!("{} {prefix}", significant(value / factor, format));
+        }
+        1000.0.. => 6,
+        1e-4.. => 4,
+        _ => return format!("{value:.3e}"),
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 8")]
+    let decimals = (f64::from(digits) - 1.0 - size.log10().floor()).max(0.0) as usize;
+    let text = float(value, decimals);
+    if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
 }
 
 /// A fraction as a percentage: `0.0123` with two decimals is `1.23%`.
@@ -73,23 +102,16 @@ const PREFIXES: [&str; 17] =
     ["y", "z", "a", "f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E", "Z", "Y"];
 const UNIT_INDEX: i32 = 8;
 
-/// A value with three significant digits and an SI prefix, a space between them: `1.23 G`, `45.0
-/// µ`, `999`.
+/// A value with three significant digits, an SI prefix and its unit: `1.23 GFLOP/s`, `12.0 FLOP/s`.
 ///
-/// Beyond the prefixes (10^-24 to 10^27) the value is written with an exponent. Zero is `0`.
+/// Beyond the prefixes (10^-24 to 10^27) the value is written with an exponent.
 ///
 /// ```
-/// use flopgap_report::numbers::si;
-/// assert_eq!(si(1_234_000_000.0), "1.23 G");
-/// assert_eq!(si(999_999.0), "1.00 M");
-/// assert_eq!(si(12.0), "12.0");
+/// use flopgap_report::numbers::si_with_unit;
+/// assert_eq!(si_with_unit(1_234_000_000.0, "FLOP/s"), "1.23 GFLOP/s");
+/// assert_eq!(si_with_unit(999_999.0, "B"), "1.00 MB");
+/// assert_eq!(si_with_unit(12.0, "FLOP"), "12.0 FLOP");
 /// ```
-pub fn si(value: f64) -> String {
-    let (digits, prefix) = si_parts(value);
-    if prefix.is_empty() { digits } else { format!("{digits} {prefix}") }
-}
-
-/// [`si`] with the unit attached to the prefix: `1.23 GFLOP/s`, `12.0 FLOP/s`.
 pub fn si_with_unit(value: f64, unit: &str) -> String {
     let (digits, prefix) = si_parts(value);
     format!("{digits} {prefix}{unit}")
@@ -225,7 +247,7 @@ mod tests {
             assert_eq!(group_thousands(value), expected);
         }
         assert_eq!(group_thousands(u64::MAX), "18,446,744,073,709,551,615");
-        assert_eq!(group_thousands_u128(u128::MAX), "340,282,366,920,938,463,463,374,607,431,768,211,455");
+        assert_eq!(group_thousands(u128::MAX), "340,282,366,920,938,463,463,374,607,431,768,211,455");
         assert_eq!(group_thousands(i128::MIN), "-170,141,183,460,469,231,731,687,303,715,884,105,728");
     }
 
@@ -252,27 +274,44 @@ mod tests {
     #[test]
     fn si_keeps_three_significant_digits_across_prefix_edges() {
         for (value, expected) in [
-            (0.0, "0"),
-            (1.0, "1.00"),
-            (999.4, "999"),
+            (0.0, "0 "),
+            (1.0, "1.00 "),
+            (999.4, "999 "),
             (999.6, "1.00 k"),
             (12_345.0, "12.3 k"),
             (-2.5e9, "-2.50 G"),
             (0.000_045, "45.0 µ"),
-            (0.9996, "1.00"),
-            (1e27, "1.00e27"),
-            (4.2e-30, "4.20e-30"),
+            (0.9996, "1.00 "),
+            (1e27, "1.00e27 "),
+            (4.2e-30, "4.20e-30 "),
         ] {
-            assert_eq!(si(value), expected, "{value}");
+            assert_eq!(si_with_unit(value, "B"), format!("{expected}B"), "{value}");
         }
-        assert_eq!(si_with_unit(1.234e9, "FLOP/s"), "1.23 GFLOP/s");
-        assert_eq!(si_with_unit(12.0, "FLOP/s"), "12.0 FLOP/s");
     }
 
     #[test]
     fn bytes_and_durations() {
         assert_eq!([48 << 10, 1 << 20, 100].map(binary_bytes), ["48 KiB", "1 MiB", "100 B"]);
         assert_eq!(precise_duration(41_234.0), "41.2 µs");
+    }
+
+    #[test]
+    fn values_have_a_few_digits() {
+        use ValueFormat::{Number, Percent};
+        for (value, format, expected) in [
+            (7.125, Number, "7.125"),
+            (0.012_345_6, Number, "0.01235"),
+            (6.0, Number, "6"),
+            (400.0, Number, "400"),
+            (-1_234.567_8, Number, "-1,234.57"),
+            (1.152_921e18, Number, "1.153 E"),
+            (0.0, Number, "0"),
+            (1e-7, Number, "1.000e-7"),
+            (f64::MAX, Number, "1.798e308"),
+            (0.123_45, Percent, "12.35%"),
+        ] {
+            assert_eq!(significant(value, format), expected);
+        }
     }
 
     #[test]
@@ -295,8 +334,8 @@ mod tests {
 
         #[test]
         fn si_is_within_half_a_unit_of_the_third_digit(value in -1e26_f64..1e26) {
-            let text = si(value);
-            let (digits, prefix) = text.split_once(' ').unwrap_or((&text, ""));
+            let text = si_with_unit(value, "");
+            let (digits, prefix) = text.split_once(' ').unwrap();
             let index = PREFIXES.iter().position(|p| *p == prefix);
             if let (Ok(digits), Some(index)) = (digits.parse::<f64>(), index) {
                 let back = digits * 10_f64.powi(3 * (i32::try_from(index).unwrap() - UNIT_INDEX));

@@ -2,7 +2,7 @@
 //!
 //! Values are drawn on [`RAMP`], from pale (little) to dark (much), things of different kinds in
 //! [`CATEGORIES_LIGHT`] and [`CATEGORIES_DARK`], and what is around them in the colors of a
-//! [`Theme`], or of [`PAPER`] and so on. Pages get the same numbers as pictures, so that a color
+//! [`Theme`]. Pages get the same numbers as pictures, so that a color
 //! means the same in both. The tests hold what readers with deuteranopia can tell apart.
 
 /// An sRGB color.
@@ -36,38 +36,25 @@ const RAMP: [Rgb; 23] = [
     (30, 12, 69),
 ];
 
-/// Evenly spaced stops of the ramp, for code outside this crate's drawing.
-pub(crate) fn ramp_stops() -> &'static [Rgb] {
-    &RAMP
-}
-
 /// The ramp's color at `t` from 0 (pale yellow) to 1 (nearly black); values outside are clamped.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to the table and to a byte before the cast"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the table")]
 pub(crate) fn ramp(t: f64) -> Rgb {
     let last = RAMP.len() - 1;
     let position = if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) } * last as f64;
     let index = (position as usize).min(last - 1);
-    let fraction = position - index as f64;
-    let (from, to) = (RAMP[index], RAMP[index + 1]);
-    let mix = |a: u8, b: u8| {
-        (f64::from(a) + (f64::from(b) - f64::from(a)) * fraction).round().clamp(0.0, 255.0) as u8
-    };
-    (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+    mix(RAMP[index], RAMP[index + 1], position - index as f64)
 }
 
 /// Moves a color towards black: 0 leaves it, 1 is black.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a byte scaled by at most one is a byte"
-)]
-pub(crate) fn darken((r, g, b): Rgb, amount: f64) -> Rgb {
-    let scale = |c: u8| (f64::from(c) * (1.0 - amount.clamp(0.0, 1.0))).round() as u8;
-    (scale(r), scale(g), scale(b))
+pub(crate) fn darken(color: Rgb, amount: f64) -> Rgb {
+    mix(color, (0, 0, 0), amount)
+}
+
+/// A color between two others.
+fn mix(from: Rgb, to: Rgb, share: f64) -> Rgb {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two bytes")]
+    let channel = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
+    (channel(from.0, to.0), channel(from.1, to.1), channel(from.2, to.2))
 }
 
 /// Colors of things that are distinguished, on white: found by simulated annealing, so that any two
@@ -86,11 +73,16 @@ pub(crate) const CATEGORIES_DARK: [&str; 17] = [
 /// Letters on a color: white or black, whichever has the greater contrast.
 pub(crate) fn letters_on(color: &str) -> &'static str {
     // Both have the same contrast on this luminance: (1.05 / (l + 0.05)) = ((l + 0.05) / 0.05).
-    if luminance(hex(color)) > 0.179 { "#000000" } else { "#ffffff" }
+    if luminance(rgb(color)) > 0.179 { "#000000" } else { "#ffffff" }
+}
+
+/// A color as it is written in SVG.
+pub(crate) fn hex((r, g, b): Rgb) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
 }
 
 /// A color written `#rrggbb`.
-pub(crate) fn hex(color: &str) -> Rgb {
+fn rgb(color: &str) -> Rgb {
     let channel =
         |at: usize| color.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or(0);
     (channel(1), channel(3), channel(5))
@@ -110,34 +102,28 @@ fn luminance(color: Rgb) -> f64 {
     0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 
-/// What is around the data: paper, letters, lines.
-pub(crate) struct Theme {
-    pub(crate) paper: &'static str,
-    /// A surface that stands out a little from the paper.
-    pub(crate) raised: &'static str,
-    pub(crate) ink: &'static str,
-    pub(crate) muted: &'static str,
-    pub(crate) line: &'static str,
-}
+/// What is around the data, by its name in style sheets: the paper, a surface that stands out a
+/// little from it, letters, grids, and axes with outlines.
+pub(crate) type Theme = [(&'static str, &'static str); 6];
 
 /// For readers who prefer light.
-pub(crate) const LIGHT: Theme =
-    Theme { paper: "#ffffff", raised: "#f1f3f6", ink: "#1f2430", muted: "#565d6b", line: "#d9dce2" };
+pub(crate) const LIGHT: Theme = [
+    ("paper", "#ffffff"),
+    ("raised", "#f6f7f9"),
+    ("ink", "#1f2430"),
+    ("muted", "#565d6b"),
+    ("line", "#d9dce2"),
+    ("edge", "#969ca8"),
+];
 /// For readers who prefer dark.
-pub(crate) const DARK: Theme =
-    Theme { paper: "#15181e", raised: "#1e222b", ink: "#e6e9ef", muted: "#a4abb8", line: "#363c48" };
-
-/// Pictures are always on white paper.
-pub(crate) const PAPER: Rgb = (255, 255, 255);
-pub(crate) const INK: Rgb = (31, 36, 48);
-pub(crate) const MUTED: Rgb = (86, 93, 107);
-/// The walls of a plot.
-pub(crate) const PANE: Rgb = (246, 247, 249);
-pub(crate) const GRID: Rgb = (217, 220, 226);
-/// Axes and outlines.
-pub(crate) const EDGE: Rgb = (150, 156, 168);
-/// A plot's only line.
-pub(crate) const LINE: Rgb = (49, 104, 142);
+pub(crate) const DARK: Theme = [
+    ("paper", "#15181e"),
+    ("raised", "#1e222b"),
+    ("ink", "#e6e9ef"),
+    ("muted", "#a4abb8"),
+    ("line", "#363c48"),
+    ("edge", "#6b7280"),
+];
 
 /// How colors look to people, for the tests of whatever draws with them.
 #[cfg(test)]
@@ -229,7 +215,7 @@ mod tests {
     #[test]
     fn letters_stand_out_from_every_color() {
         for color in CATEGORIES_LIGHT.iter().chain(&CATEGORIES_DARK) {
-            let contrast = contrast(hex(color), hex(letters_on(color)));
+            let contrast = contrast(rgb(color), rgb(letters_on(color)));
             assert!(contrast >= 4.5, "{color}: {contrast}");
         }
     }
@@ -241,7 +227,7 @@ mod tests {
         for colors in [CATEGORIES_LIGHT, CATEGORIES_DARK] {
             for (at, one) in colors.iter().enumerate() {
                 for other in &colors[at + 1..] {
-                    let difference = difference(hex(one), hex(other));
+                    let difference = difference(rgb(one), rgb(other));
                     assert!(difference > 18.0, "{one} and {other}: {difference}");
                 }
             }

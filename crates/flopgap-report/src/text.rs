@@ -30,18 +30,13 @@ pub(crate) fn on_one_line(text: &str) -> String {
 }
 
 /// Columns of a terminal that a text without line feeds takes.
-pub fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }
 
 /// Breaks text between words into lines of at most `width` columns. A longer word has a line of its
 /// own, which is longer, so that it can be copied. Line feeds stay.
-///
-/// ```
-/// assert_eq!(flopgap_report::text::wrap("a step of 40.861 ms", 10), ["a step of", "40.861 ms"]);
-/// assert_eq!(flopgap_report::text::wrap("flopgap_report", 10), ["flopgap_report"]);
-/// ```
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for paragraph in text.split('\n') {
         let mut words = paragraph.split(' ');
@@ -61,14 +56,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// A name in at most `width` columns, its middle as `…`: the end distinguishes tiles, types and
 /// operations.
-///
-/// ```
-/// use flopgap_report::text::shorten;
-///
-/// assert_eq!(shorten("ampere_sgemm_128x64_tn", 14), "ampere_…x64_tn");
-/// assert_eq!(shorten("sigmoid", 14), "sigmoid");
-/// ```
-pub fn shorten(name: &str, width: usize) -> String {
+pub(crate) fn shorten(name: &str, width: usize) -> String {
     if columns(name) <= width {
         return name.to_owned();
     }
@@ -92,6 +80,14 @@ fn within(characters: impl Iterator<Item = char>, width: usize) -> Vec<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_names_in_their_middle() {
+        assert_eq!(wrap("a step of 40.861 ms", 10), ["a step of", "40.861 ms"]);
+        assert_eq!(wrap("flopgap_report", 10), ["flopgap_report"]);
+        assert_eq!(shorten("ampere_sgemm_128x64_tn", 14), "ampere_…x64_tn");
+        assert_eq!(shorten("sigmoid", 14), "sigmoid");
+    }
 
     proptest::proptest! {
         #[test]

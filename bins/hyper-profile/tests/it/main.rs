@@ -142,7 +142,7 @@ fn a_width_that_was_not_measured_is_drawn_and_counted_as_missing() {
     // The width has its place between its neighbors in each picture. (256 is a label of both
     // axes.)
     for width in ["512", "1,024", "2,048"] {
-        let label = format!("\n{width}\n");
+        let label = format!(">{width}</text>");
         assert_eq!(heatmap.matches(&label).count(), 2, "{width} below both grids");
         assert_eq!(surface.matches(&label).count(), 1, "{width}");
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flopgap_cli::{Console, Failure};
 use flopgap_report::ReportError;
-use flopgap_report::chart::{Color, Guide, PointGroup, ScatterChart};
+use flopgap_report::chart::{Color, Guide, Plot, Series};
 use flopgap_report::surface::AxisLabel;
 use flopgap_roofline::{Bandwidth, Ceilings, Level, Peak};
 
@@ -23,7 +23,7 @@ pub(super) fn write(ceilings: &Ceilings, folder: &Path, console: Console) -> Res
     Ok(())
 }
 
-fn charts(ceilings: &Ceilings) -> Result<Vec<(&'static str, ScatterChart)>, ReportError> {
+fn charts(ceilings: &Ceilings) -> Result<Vec<(&'static str, Plot)>, ReportError> {
     let mut charts = Vec::new();
     let all = if ceilings.kind == "cuda" {
         "Bandwidth over a working set that all multiprocessors share"
@@ -58,13 +58,11 @@ fn heading(ceilings: &Ceilings) -> String {
 }
 
 /// With upright lines where these levels of the memory are full.
-fn bandwidth(title: &str, curve: &[Bandwidth], levels: &[Level]) -> Result<ScatterChart, ReportError> {
+fn bandwidth(title: &str, curve: &[Bandwidth], levels: &[Level]) -> Result<Plot, ReportError> {
     let kibibytes = |bytes: u64| bytes as f64 / 1024.0;
-    let group = |index, label: &str, of: fn(&Bandwidth) -> f64| PointGroup {
-        label: label.to_owned(),
-        color: Color::nth(index),
-        points: curve.iter().map(|point| (kibibytes(point.bytes), of(point) / 1e9)).collect(),
-        joined: true,
+    let group = |index, label: &str, of: fn(&Bandwidth) -> f64| {
+        let points = curve.iter().map(|point| (kibibytes(point.bytes), of(point) / 1e9)).collect();
+        Series::line(label, Color::nth(index), points)
     };
     let groups = vec![
         group(0, "read", |point| point.read.value),
@@ -84,12 +82,12 @@ fn bandwidth(title: &str, curve: &[Bandwidth], levels: &[Level]) -> Result<Scatt
     });
     let guides = guides.collect();
     let axis = |name, unit| AxisLabel::new(name).unit(unit);
-    let chart = ScatterChart::new(title, axis("working set", "KiB"), axis("bandwidth", "GB/s"), groups)?;
+    let chart = Plot::new(title, axis("working set", "KiB"), axis("bandwidth", "GB/s"), groups)?;
     Ok(chart.guides(guides))
 }
 
 /// Of each precision its best peak over the slowest memory, and guides for the other levels.
-fn roofline(ceilings: &Ceilings) -> Result<ScatterChart, ReportError> {
+fn roofline(ceilings: &Ceilings) -> Result<Plot, ReportError> {
     let (low, high) = INTENSITIES;
     let memory = ceilings.levels.last().map_or(0.0, |level| level.read);
     let mut best: Vec<&Peak> = Vec::new();
@@ -101,12 +99,9 @@ fn roofline(ceilings: &Ceilings) -> Result<ScatterChart, ReportError> {
     let groups = best.iter().enumerate().map(|(index, peak)| {
         let peak_rate = peak.ops_per_second.value;
         let ridge = peak_rate / memory;
-        PointGroup {
-            label: format!("{}: {:.1} TFLOP/s, ridge {ridge:.0}", peak.precision, peak_rate / 1e12),
-            color: Color::nth(index),
-            points: vec![(low, low * memory / 1e12), (ridge, peak_rate / 1e12), (high, peak_rate / 1e12)],
-            joined: true,
-        }
+        let label = format!("{}: {:.1} TFLOP/s, ridge {ridge:.0}", peak.precision, peak_rate / 1e12);
+        let points = vec![(low, low * memory / 1e12), (ridge, peak_rate / 1e12), (high, peak_rate / 1e12)];
+        Series::line(label, Color::nth(index), points)
     });
     let most = best.iter().map(|peak| peak.ops_per_second.value).fold(0.0, f64::max);
     let faster = ceilings.levels.split_last().map_or(&[][..], |(_, faster)| faster);
@@ -118,7 +113,7 @@ fn roofline(ceilings: &Ceilings) -> Result<ScatterChart, ReportError> {
     });
     let x = AxisLabel::new("intensity").unit("FLOP/B");
     let y = AxisLabel::new("arithmetic").unit("TFLOP/s");
-    let chart = ScatterChart::new("Roofline, as measured", x, y, groups.collect())?;
+    let chart = Plot::new("Roofline, as measured", x, y, groups.collect())?;
     let slowest = ceilings.levels.last().map_or("", |level| level.name.as_str());
     Ok(chart
         .subtitle(format!("{}; solid: {slowest}, {:.0} GB/s", heading(ceilings), memory / 1e9))

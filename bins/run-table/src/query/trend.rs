@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flopgap_cli::{Console, Failure};
-use flopgap_report::chart::{Color, Line, LineChart};
+use flopgap_report::chart::{Color, Plot, Series};
 use flopgap_report::surface::AxisLabel;
 use polars::prelude::AnyValue;
 
@@ -13,7 +13,7 @@ use super::data::Rows;
 pub(super) fn draw(rows: &Rows, name: &str, path: &Path, console: Console) -> Result<(), Failure> {
     let failed = |error: flopgap_report::ReportError| Failure::from_error(&error);
     let lines = [("mean", "mean_ns"), ("shortest", "min_ns"), ("longest", "max_ns")];
-    let lines: Result<Vec<Line>, Failure> = lines
+    let lines: Result<Vec<Series>, Failure> = lines
         .iter()
         .enumerate()
         .map(|(at, (label, column))| {
@@ -22,13 +22,14 @@ pub(super) fn draw(rows: &Rows, name: &str, path: &Path, console: Console) -> Re
                 let microseconds = number(&column.get(row).ok()?)? / 1e3;
                 Some(((row + 1) as f64, microseconds))
             });
-            Ok(Line { label: (*label).to_owned(), color: Color::nth(at), points: points.collect() })
+            Ok(Series::line(*label, Color::nth(at), points.collect()))
         })
         .collect();
     let title = format!("Time of {name} by run");
     let (x, y) =
         (AxisLabel::new("run, in the order of recording"), AxisLabel::new("time of a call").unit("µs"));
-    let svg = LineChart::new(title, x, y, lines?).and_then(|chart| chart.to_svg()).map_err(failed)?;
+    let plot = Plot::new(title, x, y, lines?).map_err(failed)?;
+    let svg = plot.ticks_at_points().linear().to_svg().map_err(failed)?;
     flopgap_fs::write_atomic(path, svg.as_bytes())?;
     console.note(format_args!("wrote {}", path.display()));
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_report::ReportError;
-use flopgap_report::chart::{Color, Guide, PointGroup, ScatterChart};
+use flopgap_report::chart::{Color, Guide, Plot, Series};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
@@ -27,15 +27,15 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
     for (name, chart) in charts {
         let file =
             if input.charts.is_empty() { String::new() } else { format!("{}{name}.svg", input.charts) };
-        blocks.push(Block::Scatter(chart.file(file)));
+        blocks.push(Block::Plot(chart.file(file)));
     }
     Ok(())
 }
 
-type Named = (&'static str, ScatterChart);
+type Named = (&'static str, Plot);
 
 /// Points by precision, each precision in one color on all charts.
-fn by_precision(judged: &[Judged], point: impl Fn(&Judged) -> Option<(f64, f64)>) -> Vec<PointGroup> {
+fn by_precision(judged: &[Judged], point: impl Fn(&Judged) -> Option<(f64, f64)>) -> Vec<Series> {
     let mut groups = BTreeMap::<&str, Vec<(f64, f64)>>::new();
     for row in judged {
         groups.entry(&row.precision).or_default().extend(point(row));
@@ -43,11 +43,9 @@ fn by_precision(judged: &[Judged], point: impl Fn(&Judged) -> Option<(f64, f64)>
     groups
         .into_iter()
         .enumerate()
-        .map(|(index, (precision, points))| PointGroup {
-            label: if precision.is_empty() { "runs".to_owned() } else { precision.to_owned() },
-            color: Color::nth(index),
-            points,
-            joined: false,
+        .map(|(index, (precision, points))| {
+            let label = if precision.is_empty() { "runs" } else { precision };
+            Series::points(label, Color::nth(index), points)
         })
         .collect()
 }
@@ -65,7 +63,7 @@ fn predicted(input: &ReportInput<'_>) -> Result<Named, ReportError> {
     // Power laws through all that may be measured, from a picosecond to a day.
     let by = |factor: f64| ((1e-6, 1e-6 * factor), (1e11, 1e11 * factor));
     let (equal, above, below) = (by(1.0), by(1.1), by(0.9));
-    let chart = ScatterChart::new(
+    let chart = Plot::new(
         "Estimated against measured time",
         AxisLabel::new("measured").unit("µs"),
         AxisLabel::new("estimated").unit("µs"),
@@ -110,7 +108,7 @@ fn roofline(input: &ReportInput<'_>) -> Result<Option<Named>, ReportError> {
     }
     let subtitle =
         if input.ceilings.is_some() { "ceilings as measured" } else { "the ceilings were not probed" };
-    let chart = ScatterChart::new(
+    let chart = Plot::new(
         "Roofline",
         AxisLabel::new("intensity").unit("FLOP/B"),
         AxisLabel::new("reached").unit("GFLOP/s"),
@@ -131,14 +129,14 @@ fn errors(input: &ReportInput<'_>) -> Result<Named, ReportError> {
     let across =
         if by_work { AxisLabel::new("work").unit("FLOP") } else { AxisLabel::new("measured").unit("µs") };
     let level = |label: &str, error: f64, dashed| line(label, (1e-6, error), (1e24, error), dashed);
-    let chart = ScatterChart::new(
+    let chart = Plot::new(
         "Error by size",
         across,
         AxisLabel::new("error of the estimate"),
         by_precision(input.judged, point),
     )?
     .subtitle("above 0: estimated too slow")
-    .formats(ValueFormat::Number, ValueFormat::Percent)
+    .format(ValueFormat::Percent)
     .linear()
     .guides(vec![level("none", 0.0, false), level("±10%", 0.1, true), level("", -0.1, true)]);
     Ok(("errors", chart))
@@ -148,13 +146,11 @@ fn bandwidth(ceilings: &Ceilings) -> Result<Option<Named>, ReportError> {
     if ceilings.bandwidth.is_empty() {
         return Ok(None);
     }
-    let group = |index, label: &str, of: fn(&flopgap_roofline::Bandwidth) -> f64| PointGroup {
-        label: label.to_owned(),
-        color: Color::nth(index),
-        points: ceilings.bandwidth.iter().map(|at| (at.bytes as f64 / 1024.0, of(at) / 1e9)).collect(),
-        joined: true,
+    let group = |index, label: &str, of: fn(&flopgap_roofline::Bandwidth) -> f64| {
+        let points = ceilings.bandwidth.iter().map(|at| (at.bytes as f64 / 1024.0, of(at) / 1e9)).collect();
+        Series::line(label, Color::nth(index), points)
     };
-    let chart = ScatterChart::new(
+    let chart = Plot::new(
         "Bandwidth over the working set, measured",
         AxisLabel::new("working set").unit("KiB"),
         AxisLabel::new("bandwidth").unit("GB/s"),

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use flopgap_mlp::cuda::Implementation;
 use flopgap_mlp::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, cpu};
-use flopgap_report::chart::{Color, Line, LineChart};
+use flopgap_report::chart::{Color, Plot, Series};
 use flopgap_report::surface::AxisLabel;
 
 use scene::{FEATURES, Pixels, SIDE};
@@ -206,15 +206,15 @@ fn write(options: &Options, pixels: &Pixels, trained: &Trained) -> Result<(), Fa
 
     let points: Vec<(f64, f64)> =
         trained.curve.points.iter().map(|&(step, loss)| (step as f64, loss.log10())).collect();
-    let line = Line { label: "training".to_owned(), color: Color::nth(0), points };
-    let chart = LineChart::new(
+    let line = Series::line("training", Color::nth(0), points);
+    let chart = Plot::new(
         "A picture learned from coordinates",
         AxisLabel::new("step"),
         AxisLabel::new("mean squared error, log10"),
         vec![line],
     )?;
-    let chart =
-        chart.subtitle(format!("{}, {BATCH} pixels a step; {}", trained.parameters.network(), trained.place));
+    let subtitle = format!("{}, {BATCH} pixels a step; {}", trained.parameters.network(), trained.place);
+    let chart = chart.ticks_at_points().linear().subtitle(subtitle);
     std::fs::write(folder.join("field_loss.svg"), chart.to_svg()?)?;
     trained.parameters.save(folder.join("field.safetensors"), Precision::F32)?;
     println!("wrote field.png, field_loss.svg and field.safetensors to {}", folder.display());
@@ -228,8 +228,8 @@ fn write_pair(path: &Path, left: &[u8], right: &[u8]) -> Result<(), Failure> {
     let mut encoder = png::Encoder::new(std::io::BufWriter::new(file), 2 * side, side);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::Best);
-    encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
+    encoder.set_compression(png::Compression::High);
+    encoder.set_filter(png::Filter::Adaptive);
     let rows = left.chunks_exact(3 * SIDE).zip(right.chunks_exact(3 * SIDE));
     let pixels: Vec<u8> = rows.flat_map(|(left, right)| [left, right].concat()).collect();
     encoder.write_header()?.write_image_data(&pixels)?;

@@ -1,85 +1,47 @@
 "use strict";
-// All grids of a page side by side, as colored cells, and what the chosen cell is made of. `tools` writes numbers and makes elements;
-// `chosen` is called with the selection whose cell was chosen.
+// What the cells of the drawn grids show, and what the chosen cell is made of. `tools` says what points are; `chosen` is called with the
+// grid whose cell was chosen.
 function heatmaps(data, tools, chosen) {
-  const { element, exact, short, withUnit, at } = tools;
+  const { element, named, place, valueText } = tools;
   const holder = document.getElementById("heat");
-  const distinct = (index) => [...new Set(data.points.map((point) => point[index]))].sort((a, b) => a - b);
-  const [xs, ys] = [distinct(at.x), distinct(at.y)];
-  const keyOf = (selection, x, y) => [...selection, x, y].join(" ");
-  const byPlace = new Map(data.points.map((point, index) => [keyOf(point.slice(0, at.x), point[at.x], point[at.y]), index]));
-  const lined = new Set(data.lined);
-  const refused = new Map(data.refused.map((point, index) => [point, data.reasons[index]]));
+  const figures = holder.querySelectorAll(".grid");
   const cells = [];
   let current = null;
   let metric = 0;
 
-  const named = (selection) => selection.map((option, i) => `${data.selectors[i].label} = ${data.selectors[i].options[option]}`);
-  const place = (x, y) =>
-    `${data.x.label} = ${withUnit(exact(x), data.x.unit)}, ${data.y.label} = ${withUnit(exact(y), data.y.unit)}`;
-  const valueText = (point, index) => withUnit(short(point[at.value + index], data.metrics[index]), data.metrics[index].unit);
-
   function describe(cell) {
-    if (cell.point === undefined) return "not asked for";
-    const point = data.points[cell.point];
-    if (point[at.value + metric] === null) return refused.has(cell.point) ? "refused" : "not measured";
-    return `${data.metrics[metric].label} = ${valueText(point, metric)}`;
+    if (cell.point === null) return "not asked for";
+    if (data.metrics[metric].texts[cell.point] === null) return data.refused[cell.point] === null ? "not measured" : "refused";
+    return `${data.metrics[metric].label} = ${valueText(cell.point, metric)}`;
   }
 
-  // The first selector distinguishes grids of a row, the others tell rows apart.
-  function rowsOfGrids() {
-    const rest = data.selectors.slice(1).reduce(
-      (all, selector) => all.flatMap((chosen) => selector.options.map((_, option) => [...chosen, option])), [[]]);
-    const first = data.selectors.length > 0 ? data.selectors[0].options.map((_, option) => [option]) : [[]];
-    return rest.map((others) => first.map((one) => [...one, ...others]));
-  }
-
-  function grid(selection) {
-    const [showX, showLess, showY] = [labeled(xs.length, 4), labeled(xs.length, 2), labeled(ys.length, 8)];
-    const label = (role, text, className) => element("span", { role, className, textContent: text });
-    const table = element("div", { className: "cells", role: "grid", tabIndex: -1 });
-    table.setAttribute("aria-label", named(selection).join(", ") || data.metrics[0].label);
-    table.style.setProperty("--columns", xs.length);
-    const own = ys.map((y) => xs.map((x) => {
-      const box = element("span", { role: "gridcell", tabIndex: -1 });
-      const cell = { box, selection, x, y, point: byPlace.get(keyOf(selection, x, y)) };
-      cells.push(cell);
+  data.grids.forEach((grid, index) => {
+    // From the lowest row on, as the data are.
+    const own = [...figures[index].querySelectorAll("[role=row]")].reverse().map((row, y) => [...row.children].map((box, x) => {
+      const cell = { box, grid, x, y, point: grid.cells[y * row.children.length + x] };
+      const title = box.appendChild(document.createElementNS(box.namespaceURI, "title"));
+      box.setAttribute("role", "gridcell");
+      box.tabIndex = -1;
       box.addEventListener("click", () => choose(cell));
-      box.addEventListener("pointerenter", () => { box.title = `${place(x, y)}: ${describe(cell)}`; });
+      box.addEventListener("pointerenter", () => { title.textContent = `${place(cell)}: ${describe(cell)}`; });
+      cells.push(cell);
       return cell;
     }));
-    ys.forEach((_, fromTop) => {
-      const j = ys.length - 1 - fromTop;
-      const row = element("div", { role: "row" },
-        label("rowheader", exact(ys[j]), showY(j) ? "" : "unshown"), ...own[j].map((cell) => cell.box));
-      table.append(row);
-    });
-    const heads = xs.map((x, i) => label("columnheader", exact(x), showLess(i) ? "" : showX(i) ? "sparse" : "unshown"));
-    table.append(element("div", { role: "row", className: "heads" }, label("columnheader", `${data.y.label} \\ ${data.x.label}`, "unshown"), ...heads));
     // One cell takes part in the order of the tabulator, the arrows move among the others.
-    if (own.length > 0) own[0][0].box.tabIndex = 0;
-    table.addEventListener("keydown", (event) => move(event, own));
-    const caption = element("figcaption", { textContent: data.selectors.length > 0 ? named(selection)[0] : "" });
-    // What a reader of the grid by its roles has in the headings.
-    const title = (className, axis) => {
-      const made = element("span", { className, textContent: withUnit(axis.label, axis.unit && `(${axis.unit})`) });
-      made.setAttribute("aria-hidden", "true");
-      return made;
-    };
-    return element("figure", { className: "grid" }, caption, title("axis upwards", data.y), table, title("axis", data.x));
-  }
+    own[0][0].box.tabIndex = 0;
+    figures[index].addEventListener("keydown", (event) => move(event, own));
+  });
 
   function move(event, own) {
-    const j = own.findIndex((row) => row.some((cell) => cell.box === event.target));
-    if (j < 0) return;
-    const i = own[j].findIndex((cell) => cell.box === event.target);
+    const cell = own.flat().find(({ box }) => box === event.target);
+    if (!cell) return;
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      choose(own[j][i]);
+      choose(cell);
       return;
     }
     const [right, up] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [0, 0];
-    const next = own[j + up]?.[i + right];
+    const next = own[cell.y + up]?.[cell.x + right];
     if (!(right || up) || !next) return;
     event.preventDefault();
     event.target.tabIndex = -1;
@@ -87,56 +49,19 @@ function heatmaps(data, tools, chosen) {
     next.box.focus();
   }
 
-  function build() {
-    for (const row of rowsOfGrids()) {
-      const name = named(row[0]).slice(1).join(", ");
-      if (name) holder.append(element("h3", { textContent: name }));
-      holder.append(element("div", { className: "grids" }, ...row.map(grid)));
-    }
-  }
-
-  function drawLegend(scale) {
-    const { label, unit } = data.metrics[metric];
-    const swatch = (color, index) => {
-      const box = element("span", { className: "swatch" });
-      box.style.background = color;
-      const bound = scale.bounds[index - 1];
-      if (bound) box.append(element("span", { className: "bound", textContent: bound[1] }));
-      return box;
-    };
-    const parts = [element("span", { textContent: unit ? `${label} (${unit})` : label }),
-      element("span", { className: "swatches" }, ...scale.colors.map(swatch))];
-    const said = (className, text) => element("span", { className: "said" }, element("span", { className: `swatch ${className}` }), text);
-    for (const [className, text] of [["missing", "not measured"], ["refused", "refused"]]) {
-      if (cells.some((cell) => describe(cell) === text)) parts.push(said(className, text));
-    }
-    if (data.metrics[metric].lines && lined.size > 0) parts.push(said("line", data.lines));
-    document.getElementById("legend").replaceChildren(...parts);
-  }
-
-  function drawNote() {
-    const asked = cells.filter((cell) => cell.point !== undefined);
-    const number = (text) => asked.filter((cell) => describe(cell) === text).length;
-    const [missing, crossed] = [number("not measured"), number("refused")];
-    const count = (number) => number.toLocaleString("en-US");
-    const said = (number, what) => (number > 0 ? [`${count(number)} of ${count(asked.length)} values ${what}.`] : []);
-    document.getElementById("heat-note").textContent =
-      [...said(missing, "missing (hatched)"), ...said(crossed, "refused (crossed)")].join(" ");
-  }
-
-  function update(index, scale) {
+  function update(index) {
     metric = index;
+    const { classes, colors, lines } = data.metrics[metric];
+    holder.classList.toggle("lined", lines);
+    document.querySelectorAll(".metric").forEach((legend, at) => { legend.hidden = at !== metric; });
     for (const cell of cells) {
-      const value = cell.point === undefined ? null : data.points[cell.point][at.value + metric];
-      const state = cell.point === undefined ? "unasked" : value !== null ? "" : refused.has(cell.point) ? "refused" : "missing";
-      const above = data.metrics[metric].lines && lined.has(cell.point) && cell.y !== ys[ys.length - 1];
-      cell.box.className = above ? `${state} lined`.trim() : state;
-      cell.box.style.background = value === null ? "" : scale.colors[scale.classOf(value)];
-      cell.box.setAttribute("aria-label", describe(cell));
+      const color = cell.point === null ? null : classes[cell.point];
+      const state = cell.point === null ? "unasked" : color !== null ? "" : data.refused[cell.point] === null ? "missing" : "refused";
+      cell.box.setAttribute("class", state);
+      cell.box.style.fill = color === null ? "" : colors[color][0];
+      cell.box.setAttribute("aria-label", `${place(cell)}: ${describe(cell)}`);
       cell.box.setAttribute("aria-selected", cell === current);
     }
-    drawLegend(scale);
-    drawNote();
   }
 
   // Counts are exact: those beyond 2^53 come as text.
@@ -178,18 +103,16 @@ function heatmaps(data, tools, chosen) {
     current?.box.setAttribute("aria-selected", "false");
     current = cell;
     cell.box.setAttribute("aria-selected", "true");
-    const parts = [element("h3", { textContent: [...named(cell.selection), place(cell.x, cell.y)].join(", ") })];
-    const point = data.points[cell.point];
-    if (!point || point.slice(at.value).every((value) => value === null)) {
-      const reason = refused.get(cell.point);
-      const text = reason === undefined ? "Not measured." : `Refused: ${reason}`;
-      parts.push(element("p", { className: "note", textContent: point ? text : "Not asked for." }));
-    } else {
-      const values = data.metrics.map(({ label }, index) => (point[at.value + index] === null ? null : `${label} = ${valueText(point, index)}`));
-      parts.push(element("p", { className: "note", textContent: values.filter(Boolean).join(" · ") }));
-      const steps = data.steps[cell.point];
-      if (data.total && steps.length > 0) {
-        const scroll = element("div", { className: "scroll", role: "region", tabIndex: 0 }, account(steps));
+    const { point } = cell;
+    const parts = [element("h3", { textContent: [...named(cell.grid.selection), place(cell)].join(", ") })];
+    const note = (textContent) => parts.push(element("p", { className: "note", textContent }));
+    const values = point === null ? [] : data.metrics.map((_, index) => index).filter((index) => data.metrics[index].texts[point] !== null);
+    if (point === null) note("Not asked for.");
+    else if (values.length === 0) note(data.refused[point] === null ? "Not measured." : `Refused: ${data.refused[point]}`);
+    else {
+      note(values.map((index) => `${data.metrics[index].label} = ${valueText(point, index)}`).join(" · "));
+      if (data.total && data.steps[point].length > 0) {
+        const scroll = element("div", { className: "scroll", role: "region", tabIndex: 0 }, account(data.steps[point]));
         scroll.setAttribute("aria-label", "Kernels of the chosen cell");
         parts.push(scroll);
       }
@@ -199,16 +122,14 @@ function heatmaps(data, tools, chosen) {
 
   function choose(cell) {
     show(cell);
-    chosen(cell.selection);
+    chosen(cell.grid);
   }
 
   // At first the largest value is shown: it is what a reader asks about.
   function showLargest() {
-    const value = (cell) => (cell.point === undefined ? null : data.points[cell.point][at.value + metric]);
-    const measured = cells.filter((cell) => value(cell) !== null);
-    if (measured.length > 0) show(measured.reduce((a, b) => (value(b) > value(a) ? b : a)));
+    const { largest } = data.metrics[metric];
+    if (largest !== null) show(cells.find((cell) => cell.point === largest));
   }
 
-  build();
   return { update, showLargest };
 }

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use super::Color;
-use super::svg::{Drawing, escape, fitted, percent, shown_when, text_width};
+use crate::svg::Across::{Pixels, Share};
+use crate::svg::font::{fit, width};
+use crate::svg::labels::shown_when;
+use crate::svg::{Anchor, Svg, TEXT, escape};
 use crate::{ReportError, numbers};
 
 /// Of what one or several wholes are made: a bar for each, and below them a legend with the
@@ -19,7 +22,6 @@ use crate::{ReportError, numbers};
 ///     vec![part("matmul", 0), part("softmax", 1)],
 ///     vec![Bar { label: "inference".to_owned(), total: "8 ms".to_owned(), slices: vec![slice(6.0), slice(2.0)] }],
 /// )?;
-/// assert!(shares.to_svg().starts_with("<svg "));
 /// assert_eq!(shares.to_text(8), "\
 /// inference  8 ms
 ///   matmul   ██████     75.0%  6 ms
@@ -68,6 +70,8 @@ const BAR: f64 = 30.0;
 const LINE: f64 = 20.0;
 /// Width of a column of shares in the legend, in pixels.
 const SHARE: f64 = 68.0;
+/// Classes of what is shown at any width, from 300 pixels on.
+const ALWAYS: [&str; 3] = ["", "fg-n1", "fg-n2"];
 /// Pixels that the legend may take at the least width.
 const ROOM: f64 = 440.0;
 
@@ -119,14 +123,9 @@ impl ShareBars {
         &self.title
     }
 
-    /// The chart as an SVG document.
-    pub fn to_svg(&self) -> String {
-        self.draw().for_file()
-    }
-
     /// The chart for a page.
     pub(crate) fn to_page(&self) -> String {
-        self.draw().for_page()
+        self.draw().for_page(&format!("role=\"img\" aria-label=\"{}\"", escape(&self.title)))
     }
 
     /// The chart in letters, for a terminal: each part with a bar of at most `width` blocks.
@@ -158,121 +157,97 @@ impl ShareBars {
         if self.bars.len() < 2 { None } else { (b'A'..=b'Z').nth(bar).map(char::from) }
     }
 
-    fn draw(&self) -> Drawing {
-        let mut drawing = Drawing::new(&self.title);
+    fn draw(&self) -> Svg {
+        let mut svg = Svg::default();
         for (index, bar) in self.bars.iter().enumerate() {
-            self.draw_bar(&mut drawing, index, bar);
+            self.draw_bar(&mut svg, index, bar);
         }
-        self.draw_legend(&mut drawing);
-        drawing
+        self.draw_legend(&mut svg);
+        svg
     }
 
-    fn draw_bar(&self, drawing: &mut Drawing, index: usize, bar: &Bar) {
+    fn draw_bar(&self, svg: &mut Svg, index: usize, bar: &Bar) {
         let name =
             self.letter(index).map_or_else(|| bar.label.clone(), |letter| format!("{letter}  {}", bar.label));
-        let y = drawing.height;
-        // An inner drawing clips its text: a long name ends before the total.
-        drawing.push(format_args!(
-            "<svg y=\"{y:.0}\" height=\"{LINE}\" style=\"width:calc(100% - {:.0}px)\"><text class=\"fg-ink fg-strong\" x=\"0\" \
-             y=\"15\">{}</text></svg>",
-            text_width(&bar.total) + 12.0,
-            escape(&name)
-        ));
-        drawing.push(format_args!(
-            "<text class=\"fg-muted fg-end\" x=\"100%\" y=\"{:.0}\">{}</text>",
-            y + 15.0,
-            escape(&bar.total)
-        ));
-        let top = y + LINE + 2.0;
+        let y = svg.height + LINE / 2.0;
+        // A long name ends before the total, which stands on it.
+        svg.text("fg-ink fg-strong", &name, (Pixels(0.0), y), TEXT, Anchor::Start);
+        svg.text("fg-muted fg-total", &bar.total, (Share(1.0), y), TEXT, Anchor::End);
+        let top = svg.height + LINE + 2.0;
         let mut left = 0.0;
         for (at, part) in self.parts.iter().enumerate() {
-            let share = bar.share(at);
+            let (share, color) = (bar.share(at), part.color.class());
             if share == 0.0 {
                 continue;
             }
             let label = numbers::percent(share, usize::from(share < 0.1));
-            drawing.push(format_args!(
-                "<rect class=\"{} fg-cut\" x=\"{}\" y=\"{top:.0}\" width=\"{}\" height=\"{BAR}\"><title>{}: {} ({})</title></rect>",
-                part.color.class(),
-                percent(left),
-                percent(share),
-                escape(&part.label),
-                numbers::percent(share, 2),
-                escape(&bar.slices[at].text)
-            ));
+            let title = format!("{}: {} ({})", part.label, numbers::percent(share, 2), bar.slices[at].text);
+            svg.titled(&title, |svg| {
+                svg.rect(&format!("{color} fg-cut"), (Share(left), top), (Share(share), BAR));
+            });
             // The name as well where there is always room for both.
             let long = format!("{} {label}", part.label);
-            let always =
-                |text: &str| shown_when(share, text_width(text) + 12.0).is_some_and(|class| class.is_empty());
-            let label = if always(&long) { long } else { label };
-            if let Some(class) = shown_when(share, text_width(&label) + 12.0) {
-                drawing.push(format_args!(
-                    "<text class=\"fg-on fg-on{} fg-middle{class}\" x=\"{}\" y=\"{:.0}\">{}</text>",
-                    part.color.index(),
-                    percent(left + share / 2.0),
-                    top + 20.0,
-                    escape(&label)
-                ));
+            let always = shown_when(svg, share, &long).is_some_and(|class| ALWAYS.contains(&class.as_str()));
+            let label = if always { long } else { label };
+            if let Some(class) = shown_when(svg, share, &label) {
+                let class = format!("fg-on fg-on{} {class}", part.color.index());
+                let middle = (Share(left + share / 2.0), top + BAR / 2.0);
+                svg.text(class.trim_end(), &label, middle, TEXT, Anchor::Middle);
             }
             left += share;
         }
-        drawing.height = top + BAR + 14.0;
+        svg.height = top + BAR + 14.0;
     }
 
-    fn draw_legend(&self, drawing: &mut Drawing) {
-        let values =
-            |bar: &Bar| bar.slices.iter().map(|slice| text_width(&slice.text)).fold(0.0, f64::max) + 8.0;
-        let names = self.parts.iter().map(|part| text_width(&part.label)).fold(0.0, f64::max).min(190.0);
+    fn draw_legend(&self, svg: &mut Svg) {
+        let widest =
+            |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| width(text, TEXT)).fold(0.0, f64::max);
+        let values = |bar: &Bar| widest(&mut bar.slices.iter().map(|slice| slice.text.as_str())) + 8.0;
+        let names = widest(&mut self.parts.iter().map(|part| part.label.as_str())).min(190.0);
         let name_end = 22.0 + names;
         let count = self.bars.len() as f64;
         let with_values = name_end + self.bars.iter().map(values).sum::<f64>() + SHARE * count <= ROOM;
         let with_shares = name_end + SHARE * count <= ROOM;
+        // Where the columns of the bars end: the shares, and the values behind them.
+        let mut x = name_end;
+        let columns: Vec<(f64, f64)> = self
+            .bars
+            .iter()
+            .map(|bar| {
+                let share = x + SHARE;
+                x = share + if with_values { values(bar) } else { 0.0 };
+                (share, x)
+            })
+            .collect();
         if self.bars.len() > 1 && with_shares {
-            let mut x = name_end;
-            for (index, bar) in self.bars.iter().enumerate() {
-                x += SHARE;
-                if let Some(letter) = self.letter(index) {
-                    drawing.push(format_args!(
-                        "<text class=\"fg-muted fg-strong fg-end\" x=\"{x:.0}\" y=\"{:.0}\">{letter}</text>",
-                        drawing.height + 14.0
-                    ));
-                }
-                if with_values {
-                    x += values(bar);
-                }
+            for (index, column) in columns.iter().enumerate() {
+                let letter = self.letter(index).map(String::from).unwrap_or_default();
+                let at = (Pixels(column.0), svg.height + LINE / 2.0);
+                svg.text("fg-muted fg-strong", &letter, at, TEXT, Anchor::End);
             }
-            drawing.height += LINE;
+            svg.height += LINE;
         }
         for (at, part) in self.parts.iter().enumerate() {
-            let base = drawing.height + 14.0;
-            drawing.push(format_args!(
-                "<rect class=\"{}\" x=\"1\" y=\"{:.0}\" width=\"12\" height=\"12\"/>",
-                part.color.class(),
-                base - 11.0
-            ));
-            drawing.push(format_args!(
-                "<text class=\"fg-ink\" x=\"22\" y=\"{base:.0}\">{}</text>",
-                escape(&fitted(&part.label, names))
-            ));
-            let mut x = name_end;
-            for bar in self.bars.iter().filter(|_| with_shares) {
-                x += SHARE;
+            let y = svg.height + LINE / 2.0;
+            svg.rect(&part.color.class(), (Pixels(1.0), y - 6.0), (Pixels(12.0), 12.0));
+            svg.text(
+                "fg-ink",
+                &fit(&part.label, TEXT, TEXT, names).0,
+                (Pixels(22.0), y),
+                TEXT,
+                Anchor::Start,
+            );
+            for (bar, column) in self.bars.iter().zip(&columns).filter(|_| with_shares) {
                 let zero = bar.slices[at].value == 0.0;
                 let share = if zero { "-".to_owned() } else { numbers::percent(bar.share(at), 2) };
-                drawing.push(format_args!(
-                    "<text class=\"fg-ink fg-end\" x=\"{x:.0}\" y=\"{base:.0}\">{share}</text>"
-                ));
-                if with_values {
-                    x += values(bar);
-                    let text = if zero { String::new() } else { escape(&bar.slices[at].text) };
-                    drawing.push(format_args!(
-                        "<text class=\"fg-muted fg-end\" x=\"{x:.0}\" y=\"{base:.0}\">{text}</text>"
-                    ));
+                svg.text("fg-ink", &share, (Pixels(column.0), y), TEXT, Anchor::End);
+                if with_values && !zero {
+                    svg.text("fg-muted", &bar.slices[at].text, (Pixels(column.1), y), TEXT, Anchor::End);
                 }
             }
-            drawing.height += LINE;
+            svg.height += LINE;
         }
-        drawing.height += 4.0;
+        svg.height += 4.0;
     }
 }
 
@@ -302,7 +277,7 @@ mod tests {
 
     #[test]
     fn every_part_has_its_width_and_its_legend() {
-        let svg = bars(&[&[3.0, 1.0, 0.0]]).unwrap().to_svg();
+        let svg = bars(&[&[3.0, 1.0, 0.0]]).unwrap().to_page();
         assert!(
             svg.contains("x=\"0%\" y=\"22\" width=\"75%\"")
                 && svg.contains("x=\"75%\" y=\"22\" width=\"25%\""),
@@ -315,7 +290,7 @@ mod tests {
 
     #[test]
     fn several_bars_have_letters() {
-        let svg = bars(&[&[3.0, 1.0], &[1.0, 1.0]]).unwrap().to_svg();
+        let svg = bars(&[&[3.0, 1.0], &[1.0, 1.0]]).unwrap().to_page();
         assert!(svg.contains(">A  a &quot;bar&quot;<") && svg.contains(">B  a &quot;bar&quot;<"), "{svg}");
         assert!(svg.contains(">A</text>") && svg.contains(">B</text>"));
     }

@@ -6,19 +6,28 @@ use minijinja::{context, value::Serde};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::data::inside_script;
+use super::Explorer;
+use super::data::{self, ExplorerView, inside_script};
 use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
-use crate::chart::{ScatterChart, ShareBars, Timeline, page_style, timeline_json};
+use crate::chart::{Plot, ShareBars, Timeline, timeline_json};
+use crate::heatmap::patterns;
+use crate::svg::style::page_style;
 use crate::table::{Table, TextOptions, escape_markdown};
 use crate::text::{columns, printable, shorten, wrap};
 
-const TEMPLATE: &str = include_str!("../../assets/page/document.html");
 const TIMELINE: &str = include_str!("../../assets/page/timeline.js");
 const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
+const EXPLORER: &str = concat!(
+    include_str!("../../assets/page/heatmap.js"),
+    include_str!("../../assets/page/camera.js"),
+    include_str!("../../assets/page/explorer.js"),
+);
+const PLOTLY: &str = include_str!("../../assets/plotly/plotly-gl3d.min.js");
+const PLOTLY_LICENSE: &str = include_str!("../../assets/plotly/LICENSE");
 
 /// A page: the same content as HTML, Markdown, JSON or text for a terminal.
 ///
@@ -72,7 +81,10 @@ pub enum Block {
     Timeline(Timeline),
     /// Points over two axes; Markdown shows the file that the chart names, or else only names the
     /// chart.
-    Scatter(ScatterChart),
+    Plot(Plot),
+    /// Heatmaps and surfaces of measured metrics, of which a page has one at most; Markdown only
+    /// names them.
+    Explorer(Explorer),
 }
 
 #[derive(Serialize)]
@@ -94,6 +106,7 @@ enum BlockView<'a> {
     Table { title: Vec<Span<'a>>, table: TableView<'a> },
     Chart { text: Vec<Span<'a>>, svg: String },
     Timeline { text: Vec<Span<'a>>, data: String },
+    Explorer(ExplorerView<'a>),
 }
 
 /// A piece of prose.
@@ -136,31 +149,49 @@ const BLOCKS: usize = 40;
 impl Document {
     /// The page as one HTML document that loads nothing.
     ///
-    /// # Errors [`ReportError::Template`] when the template cannot be rendered,
-    /// [`ReportError::Json`] when a timeline cannot be written, [`ReportError::Drawing`] when a
-    /// chart cannot be drawn.
+    /// # Errors
+    /// [`ReportError::Template`] when the template cannot be rendered, [`ReportError::Json`] when a
+    /// timeline cannot be written, [`ReportError::Drawing`] when a chart cannot be drawn;
+    /// [`ReportError::InvalidPage`] when a point of the explorer does not fit its selectors or
+    /// metrics, and for two explorers; [`ReportError::InvalidPlot`] for two points at one place, or
+    /// one that is not finite.
     pub fn to_html(&self) -> Result<String, ReportError> {
         let view = PageView {
             title: &self.title,
             subtitle: &self.subtitle,
             blocks: self.blocks.iter().map(view).collect::<Result<_, _>>()?,
         };
-        let timelines = self.blocks.iter().any(|block| matches!(block, Block::Timeline(_)));
+        let count = |is: fn(&Block) -> bool| self.blocks.iter().filter(|block| is(block)).count();
         let mut style = format!("{STYLE}{}", page_style());
         let mut script = TABLES.to_owned();
-        if timelines {
+        // Name, license and code of the plotting libraries.
+        let mut libraries = Vec::new();
+        if count(|block| matches!(block, Block::Timeline(_))) > 0 {
+            libraries.push(("uPlot", UPLOT_LICENSE, UPLOT));
             style.push_str(UPLOT_STYLE);
             script.push_str(TIMELINE);
         }
-        let environment = environment("document.html", TEMPLATE)?;
+        match count(|block| matches!(block, Block::Explorer(_))) {
+            0 => {}
+            1 => {
+                libraries.push(("plotly.js", PLOTLY_LICENSE, PLOTLY));
+                script.push_str(EXPLORER);
+            }
+            explorers => {
+                let reason = format!("{explorers} explorers: a page has one at most");
+                return Err(ReportError::InvalidPage { reason });
+            }
+        }
+        let scripts: Vec<&str> = libraries.iter().map(|library| library.2).chain([script.as_str()]).collect();
+        let environment = environment()?;
         let template = environment.get_template("document.html").map_err(ReportError::template)?;
         let html = template.render(context! {
             page => Serde(view),
             version => env!("CARGO_PKG_VERSION"),
             style,
-            policy => if timelines { policy(&[UPLOT, &script]) } else { policy(&[&script]) },
-            uplot => timelines.then_some(UPLOT),
-            uplot_license => UPLOT_LICENSE,
+            policy => policy(&scripts),
+            patterns => patterns(),
+            libraries,
             script,
         });
         html.map_err(ReportError::template)
@@ -226,7 +257,11 @@ impl Document {
                 Block::Table(table) => {
                     section.tables.push(TableJson { title: table.title(), rows: table });
                 }
-                Block::Heading(_) | Block::Shares(_) | Block::Timeline(_) | Block::Scatter(_) => {}
+                Block::Heading(_)
+                | Block::Shares(_)
+                | Block::Timeline(_)
+                | Block::Plot(_)
+                | Block::Explorer(_) => {}
             }
         }
         let page = DocumentJson { title: &self.title, subtitle: &self.subtitle, sections };
@@ -284,10 +319,11 @@ fn view(block: &Block) -> Result<BlockView<'_>, ReportError> {
         }
         Block::Table(table) => BlockView::Table { title: spans(table.title()), table: table.into() },
         Block::Shares(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page() },
-        Block::Scatter(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page()? },
+        Block::Plot(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page()? },
         Block::Timeline(chart) => {
             BlockView::Timeline { text: spans(chart.title()), data: inside_script(&timeline_json(chart)?) }
         }
+        Block::Explorer(explorer) => BlockView::Explorer(data::view(explorer)?),
     })
 }
 
@@ -317,14 +353,21 @@ fn markdown(out: &mut String, block: &Block) {
             let text = chart.to_text(BLOCKS);
             title.and(text.lines().try_for_each(|line| writeln!(out, "    {}", line.trim_end())))
         }
-        Block::Timeline(chart) => writeln!(out, "{}: see the page in HTML.", prose(chart.title())),
-        Block::Scatter(chart) if chart.file_name().is_empty() => {
-            writeln!(out, "{}: see the page in HTML.", prose(chart.title()))
-        }
-        Block::Scatter(chart) => {
-            writeln!(out, "![{}]({})", escape_markdown(chart.title()), address(chart.file_name()))
-        }
+        Block::Timeline(_) | Block::Plot(_) | Block::Explorer(_) => match picture(block) {
+            (title, "") => writeln!(out, "{}: see the page in HTML.", prose(title)),
+            (title, file) => writeln!(out, "![{}]({})", escape_markdown(title), address(file)),
+        },
     };
+}
+
+/// The title of what is drawn in HTML alone, and the file that shows it elsewhere; empty without
+/// one.
+fn picture(block: &Block) -> (&str, &str) {
+    match block {
+        Block::Timeline(chart) => (chart.title(), ""),
+        Block::Plot(chart) => (chart.title(), chart.file_name()),
+        _ => ("Heatmaps and surfaces", ""),
+    }
 }
 
 /// A heading above a line of its length.
@@ -361,11 +404,10 @@ fn text(block: &Block, options: &TextOptions, width: usize) -> String {
         Block::Problems(text, items) => point("", &format!("{text}:"), width) + &points(items),
         Block::Table(table) => table.to_text(options),
         Block::Shares(chart) => point("", chart.title(), width) + &bars(chart, width),
-        Block::Timeline(chart) => point("", &format!("{}: see the page in HTML.", chart.title()), width),
-        Block::Scatter(chart) if chart.file_name().is_empty() => {
-            point("", &format!("{}: see the page in HTML.", chart.title()), width)
-        }
-        Block::Scatter(chart) => point("", &format!("{}: {}", chart.title(), chart.file_name()), width),
+        Block::Timeline(_) | Block::Plot(_) | Block::Explorer(_) => match picture(block) {
+            (title, "") => point("", &format!("{title}: see the page in HTML."), width),
+            (title, file) => point("", &format!("{title}: {file}"), width),
+        },
     }
 }
 

@@ -7,17 +7,20 @@ use crate::ReportError;
 use crate::table::{Align, Cell, Column, NO_ROWS, Table};
 
 /// Style of every page.
-pub(super) const STYLE: &str = include_str!("../../assets/page/report.css");
+pub(super) const STYLE: &str = include_str!("../../assets/page/page.css");
 /// Sorting and filtering of tables.
 pub(super) const TABLES: &str = include_str!("../../assets/page/tables.js");
 
+const TEMPLATES: [(&str, &str); 3] = [
+    ("document.html", include_str!("../../assets/page/document.html")),
+    ("explorer.html", include_str!("../../assets/page/explorer.html")),
+    ("table.html", include_str!("../../assets/page/table.html")),
+];
+
 /// The templates; a name's suffix turns HTML escaping on.
-pub(super) fn environment(
-    name: &'static str,
-    template: &'static str,
-) -> Result<Environment<'static>, ReportError> {
+pub(super) fn environment() -> Result<Environment<'static>, ReportError> {
     let mut environment = Environment::new();
-    for (name, template) in [("table.html", include_str!("../../assets/page/table.html")), (name, template)] {
+    for (name, template) in TEMPLATES {
         environment.add_template(name, template).map_err(ReportError::template)?;
     }
     Ok(environment)
@@ -26,21 +29,15 @@ pub(super) fn environment(
 #[derive(Serialize)]
 pub(super) struct TableView<'a> {
     title: &'a str,
-    columns: Vec<ColumnView>,
+    /// Heading, and whether values are lined up right.
+    columns: Vec<(String, bool)>,
     rows: Vec<Vec<String>>,
     no_rows: &'static str,
 }
 
-#[derive(Serialize)]
-struct ColumnView {
-    heading: String,
-    right: bool,
-}
-
 impl<'a> From<&'a Table> for TableView<'a> {
     fn from(table: &'a Table) -> Self {
-        let column =
-            |column: &Column| ColumnView { heading: column.heading(), right: column.align() == Align::Right };
+        let column = |column: &Column| (column.heading(), column.align() == Align::Right);
         TableView {
             title: table.title(),
             columns: table.columns().iter().map(column).collect(),

@@ -1,7 +1,7 @@
 //! Where one color ends and the next begins.
 
 use super::log::{exponent_of, power};
-use super::{Scale, ValueSpacing, written};
+use super::{Scale, Spacing, written};
 use crate::numbers::ValueFormat;
 
 /// Bounds that a legend affords: eight colors can be distinguished.
@@ -20,7 +20,7 @@ pub(super) fn bounds(scale: &Scale, sorted: &[f64], format: ValueFormat) -> Vec<
     }
     let positive = &sorted[sorted.partition_point(|value| *value <= 0.0)..];
     let negative = sorted.first().is_some_and(|least| *least < 0.0);
-    if scale.spacing == ValueSpacing::Linear || negative || positive.is_empty() {
+    if scale.spacing == Spacing::Linear || negative || positive.is_empty() {
         // The ends of the axis are no bounds: nothing lies beyond them.
         let inner = scale.ticks.iter().filter(|(tick, _)| scale.low < *tick && *tick < scale.high);
         return inner.cloned().collect();

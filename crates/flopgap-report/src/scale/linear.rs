@@ -1,6 +1,6 @@
 //! Linear axes: round numbers at equal distances.
 
-use super::{Scale, ValueSpacing};
+use super::{Scale, Spacing};
 use crate::numbers::{self, ValueFormat};
 
 /// Spread below which values count as equal: what is left of it would be noise in the last digits
@@ -31,12 +31,13 @@ impl Scale {
         let labels = labels(&values, step, format);
         let (low, high) = (bottom * step, top * step);
         (low.is_finite() && high.is_finite() && high > low).then_some(Self {
-            spacing: ValueSpacing::Linear,
+            spacing: Spacing::Linear,
             low,
             high,
             ticks: values.into_iter().zip(labels).collect(),
             flat,
             bounds: Vec::new(),
+            inset: 0.0,
         })
     }
 }

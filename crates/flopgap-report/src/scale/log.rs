@@ -1,6 +1,6 @@
 //! Logarithmic axes.
 
-use super::{Scale, ValueSpacing, written};
+use super::{Scale, Spacing, written};
 use crate::numbers::{self, ValueFormat};
 
 /// Decades below which ticks stand at doublings, because powers of ten would be too few.
@@ -60,7 +60,7 @@ pub(super) fn scale(least: f64, most: f64, smallest: f64, format: ValueFormat) -
 }
 
 fn of_ticks(
-    spacing: ValueSpacing,
+    spacing: Spacing,
     low: f64,
     high: f64,
     ticks: impl Iterator<Item = f64>,
@@ -68,7 +68,7 @@ fn of_ticks(
 ) -> Scale {
     let ticks =
         ticks.filter(|tick| (low..=high).contains(tick)).map(|tick| (tick, written(tick, format))).collect();
-    Scale { spacing, low, high, ticks, flat: false, bounds: Vec::new() }
+    Scale { spacing, low, high, ticks, flat: false, bounds: Vec::new(), inset: 0.0 }
 }
 
 fn positive(least: f64, most: f64, format: ValueFormat) -> Scale {
@@ -77,12 +77,12 @@ fn positive(least: f64, most: f64, format: ValueFormat) -> Scale {
         let base = base_of(least, most, format);
         let (bottom, top) = ((least / base).log2().floor(), (most / base).log2().ceil());
         let at = |exponent: f64| base * exponent.exp2();
-        return of_ticks(ValueSpacing::Log, at(bottom), at(top), steps(bottom, top, 1.0).map(at), format);
+        return of_ticks(Spacing::Log, at(bottom), at(top), steps(bottom, top, 1.0).map(at), format);
     }
     let every = (decades / MOST_DECADES).ceil();
     let (low, high) = (round_down(least), round_up(most));
     let first = (low.log10() / every).floor() * every;
-    of_ticks(ValueSpacing::Log, low, high, steps(first, high.log10().ceil(), every).map(ten_to), format)
+    of_ticks(Spacing::Log, low, high, steps(first, high.log10().ceil(), every).map(ten_to), format)
 }
 
 fn around_zero(least: f64, most: f64, smallest: f64, format: ValueFormat) -> Scale {
@@ -113,7 +113,7 @@ fn around_zero(least: f64, most: f64, smallest: f64, format: ValueFormat) -> Sca
         .collect();
     let below: Vec<f64> = above.iter().rev().map(|tick| -tick).collect();
     let ticks = below.into_iter().chain([0.0]).chain(above);
-    of_ticks(ValueSpacing::SymLog { linear, factor }, low, high, ticks, format)
+    of_ticks(Spacing::SymLog { linear, factor }, low, high, ticks, format)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "exponents of f64 are within ±324")]

@@ -10,11 +10,11 @@ mod log;
 
 use crate::numbers::{self, ValueFormat};
 use crate::palette::{Rgb, ramp};
+use crate::svg::font;
 
 /// How values are placed along an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum ValueSpacing {
+enum Spacing {
     /// By value.
     Linear,
     /// By the logarithm of the value; all values are positive.
@@ -29,25 +29,16 @@ pub enum ValueSpacing {
     },
 }
 
-impl ValueSpacing {
+impl Spacing {
     /// A number that grows with the value, and by the same for each step of the axis.
     fn place(self, value: f64) -> f64 {
         match self {
-            ValueSpacing::Linear => value,
-            ValueSpacing::Log => value.log10(),
-            ValueSpacing::SymLog { linear, .. } if value.abs() <= linear => value / linear,
-            ValueSpacing::SymLog { linear, factor } => {
+            Spacing::Linear => value,
+            Spacing::Log => value.log10(),
+            Spacing::SymLog { linear, .. } if value.abs() <= linear => value / linear,
+            Spacing::SymLog { linear, factor } => {
                 (1.0 + (value.abs() / linear).log10() / factor.log10()).copysign(value)
             }
-        }
-    }
-
-    /// What an axis title says of it.
-    pub(crate) fn note(self) -> Option<&'static str> {
-        match self {
-            ValueSpacing::Linear => None,
-            ValueSpacing::Log => Some("log scale"),
-            ValueSpacing::SymLog { .. } => Some("symlog scale"),
         }
     }
 }
@@ -60,17 +51,14 @@ impl ValueSpacing {
 /// at equal steps.
 ///
 /// ```
-/// use flopgap_report::{numbers::ValueFormat, scale::{Scale, ValueSpacing}};
+/// use flopgap_report::{numbers::ValueFormat, scale::Scale};
 ///
-/// let scale = Scale::of([0.004, 0.12, 7.1], ValueFormat::Number).ok_or("no axis holds these")?;
-/// assert_eq!(scale.spacing(), ValueSpacing::Log);
-/// let ticks: Vec<&str> = scale.ticks().iter().map(|(_, label)| label.as_str()).collect();
-/// assert_eq!(ticks, ["0.01", "0.1", "1", "10"]);
-/// # Ok::<(), &str>(())
+/// assert!(Scale::of([0.004, 0.12, 7.1], ValueFormat::Number).is_some());
+/// assert!(Scale::of([f64::MIN, f64::MAX], ValueFormat::Number).is_none());
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    pub(crate) spacing: ValueSpacing,
+    spacing: Spacing,
     /// Lower end of the axis.
     pub(crate) low: f64,
     /// Upper end of the axis; above `low`.
@@ -82,6 +70,8 @@ pub struct Scale {
     /// The values at which a color begins, in increasing order, with their labels: one fewer than
     /// there are colors.
     pub(crate) bounds: Vec<(f64, String)>,
+    /// Part of the axis that is kept free at both ends.
+    pub(crate) inset: f64,
 }
 
 /// Ratio of the largest to the smallest magnitude from which on an axis is logarithmic.
@@ -107,14 +97,41 @@ impl Scale {
         Some(scale)
     }
 
-    /// How values are placed.
-    pub fn spacing(&self) -> ValueSpacing {
-        self.spacing
+    /// The scale of an axis along which something was measured at `places`, which are finite,
+    /// distinct and increasing, and have a tick each.
+    ///
+    /// It is logarithmic where that makes the steps between them more nearly equal. Two values
+    /// always have equal steps, so they stay linear; so do values that are not all positive.
+    pub(crate) fn of_places(places: &[f64]) -> Self {
+        let logs = || places.iter().map(|place| place.log10()).collect::<Vec<f64>>();
+        let geometric = places.len() > 2 && places[0] > 0.0 && unevenness(&logs()) < unevenness(places);
+        Self {
+            spacing: if geometric { Spacing::Log } else { Spacing::Linear },
+            low: places.first().copied().unwrap_or_default(),
+            high: places.last().copied().unwrap_or_default(),
+            ticks: places.iter().map(|place| (*place, numbers::exact(*place))).collect(),
+            flat: places.len() < 2,
+            bounds: Vec::new(),
+            inset: 0.0,
+        }
     }
 
-    /// Tick values in increasing order, with what is printed at each.
-    pub fn ticks(&self) -> &[(f64, String)] {
-        &self.ticks
+    /// The scale with this part of the axis free at both ends, for marks that stand there.
+    pub(crate) fn inset(self, inset: f64) -> Self {
+        Self { inset, ..self }
+    }
+
+    /// What an axis title says of the spacing.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        match self.spacing {
+            Spacing::Linear => None,
+            Spacing::Log => Some("log scale"),
+            Spacing::SymLog { .. } => Some("symlog scale"),
+        }
+    }
+
+    pub(crate) fn is_logarithmic(&self) -> bool {
+        self.spacing == Spacing::Log
     }
 
     /// Position of a value from 0 (low end) to 1 (high end).
@@ -123,10 +140,22 @@ impl Scale {
     }
 
     /// The same beyond the ends: below 0 and above 1. Not finite where the spacing has no place for
-    /// the value.
+    /// the value; a lone place is in the middle.
     pub(crate) fn unclamped(&self, value: f64) -> f64 {
-        let [low, high, value] = [self.low, self.high, value].map(|value| self.spacing.place(value));
-        (value - low) / (high - low)
+        // Halved before subtracting: the span of two huge values of opposite sign overflows.
+        let [low, high, value] = [self.low, self.high, value].map(|value| self.spacing.place(value) / 2.0);
+        let position = if low < high { (value - low) / (high - low) } else { 0.5 };
+        self.inset + (1.0 - 2.0 * self.inset) * position
+    }
+
+    /// Positions of the ticks, with their labels.
+    pub(crate) fn marks(&self) -> Vec<(f64, &str)> {
+        self.ticks.iter().map(|(value, label)| (self.position(*value), label.as_str())).collect()
+    }
+
+    /// Width of the longest label.
+    pub(crate) fn label_width(&self, size: f64) -> f64 {
+        self.ticks.iter().map(|(_, label)| font::width(label, size)).fold(0.0, f64::max)
     }
 
     /// The number of the color that a value has.
@@ -145,28 +174,31 @@ impl Scale {
         ramp(self.class(value) as f64 / self.bounds.len().max(1) as f64)
     }
 
-    /// Positions at which the ramp's share is known, both increasing; between them it is linear. In
-    /// the middle of a class the share is that of its color, so that a surface has the colors of
-    /// the heatmap.
-    pub(crate) fn shades(&self) -> Vec<(f64, f64)> {
+    /// The color at a position of a surface. In the middle of a class it is that of the class, so
+    /// that a surface has the colors of the heatmap; between two of them it is linear.
+    pub(crate) fn shade(&self, position: f64) -> Rgb {
         let count = self.bounds.len();
-        if count == 0 {
-            return vec![(0.0, 0.0), (1.0, 1.0)];
+        let inner = self.bounds.iter().enumerate();
+        let inner =
+            inner.map(|(index, (bound, _))| (self.position(*bound), (index as f64 + 0.5) / count as f64));
+        let mut before = (0.0, 0.0);
+        for after in inner.chain([(1.0, 1.0)]) {
+            if position <= after.0 {
+                let part = (position - before.0) / (after.0 - before.0);
+                return ramp(before.1 + (after.1 - before.1) * if part.is_finite() { part } else { 1.0 });
+            }
+            before = after;
         }
-        let inner = self
-            .bounds
-            .iter()
-            .enumerate()
-            .map(|(index, (bound, _))| (self.position(*bound), (index as f64 + 0.5) / count as f64));
-        std::iter::once((0.0, 0.0)).chain(inner).chain([(1.0, 1.0)]).collect()
+        ramp(1.0)
     }
+}
 
-    /// The ramp's share at a position.
-    pub(crate) fn shade_at(shades: &[(f64, f64)], position: f64) -> f64 {
-        let after = shades.partition_point(|(at, _)| *at < position).clamp(1, shades.len() - 1);
-        let ((from, low), (to, high)) = (shades[after - 1], shades[after]);
-        if to > from { low + (high - low) * (position - from) / (to - from) } else { high }
-    }
+/// Ratio of the largest to the smallest step, at least 1.
+fn unevenness(values: &[f64]) -> f64 {
+    let steps = values.windows(2).map(|pair| pair[1] - pair[0]);
+    let (least, most) =
+        steps.fold((f64::INFINITY, 0.0_f64), |(least, most), step| (least.min(step), most.max(step)));
+    most / least
 }
 
 /// A lone value with no more digits than it needs: `0.03`, `1,024`, `3 G`, `30%`.
@@ -197,6 +229,7 @@ fn decimals(value: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::palette::seen;
 
     fn labels(list: &[(f64, String)]) -> Vec<&str> {
         list.iter().map(|(_, label)| label.as_str()).collect()
@@ -205,7 +238,7 @@ mod tests {
     #[test]
     fn wide_values_are_logarithmic_with_ticks_at_equal_steps() {
         let scale = Scale::of([0.0039, 0.05, 0.2, 7.2], ValueFormat::Number).unwrap();
-        assert_eq!((scale.spacing, scale.low, scale.high), (ValueSpacing::Log, 0.002, 10.0));
+        assert_eq!((scale.spacing, scale.low, scale.high), (Spacing::Log, 0.002, 10.0));
         assert_eq!(labels(&scale.ticks), ["0.01", "0.1", "1", "10"]);
         // A decade takes the same room everywhere.
         let at: Vec<f64> = scale.ticks.iter().map(|(value, _)| scale.position(*value)).collect();
@@ -236,10 +269,39 @@ mod tests {
     #[test]
     fn narrow_and_equal_values_stay_linear() {
         for values in [[0.51, 0.67], [15.0, 15.0], [0.0, 0.0], [-3.0, 20.0]] {
-            assert_eq!(Scale::of(values, ValueFormat::Number).unwrap().spacing, ValueSpacing::Linear);
+            assert_eq!(Scale::of(values, ValueFormat::Number).unwrap().spacing, Spacing::Linear);
         }
         assert!(Scale::of([0.0, 0.0], ValueFormat::Number).unwrap().flat);
         assert_eq!(Scale::of([], ValueFormat::Number), None);
+    }
+
+    #[test]
+    fn spacing_follows_the_places() {
+        let step = |from: i32, to: i32, by: usize| (from..=to).step_by(by).map(f64::from).collect::<Vec<_>>();
+        for (places, logarithmic) in [
+            (step(128, 2048, 128), false),
+            (step(16, 256, 16), false),
+            (vec![256.0, 512.0, 1024.0, 2048.0], true),
+            (vec![16.0, 64.0, 256.0], true),
+            (vec![128.0, 256.0], false),
+            (vec![0.0, 1.0, 10.0], false),
+        ] {
+            assert_eq!(Scale::of_places(&places).is_logarithmic(), logarithmic, "{places:?}");
+        }
+    }
+
+    #[test]
+    fn places_span_the_unit_interval() {
+        for (places, expected) in [
+            (&[256.0, 512.0, 1024.0][..], &[0.0, 0.5, 1.0][..]),
+            (&[64.0], &[0.5]),
+            (&[-f64::MAX, 0.0, f64::MAX], &[0.0, 0.5, 1.0]),
+        ] {
+            let positions = |scale: Scale| places.iter().map(|at| scale.position(*at)).collect::<Vec<_>>();
+            assert_eq!(positions(Scale::of_places(places)), expected);
+            let inset = positions(Scale::of_places(places).inset(0.25));
+            assert_eq!(inset, expected.iter().map(|at| 0.25 + at / 2.0).collect::<Vec<_>>());
+        }
     }
 
     #[test]
@@ -249,11 +311,12 @@ mod tests {
         assert_eq!([0.0, 0.0099, 0.01, 0.03, 9.0].map(|value| scale.class(value)), [0, 0, 1, 2, 6]);
         assert_eq!(scale.colors().len(), 7);
         assert_eq!(scale.color(0.02), scale.colors()[1]);
-        let shades = scale.shades();
         // Between two bounds, at the middle, a surface has the color of the class.
         let middle = f64::midpoint(scale.position(0.01), scale.position(0.03));
-        assert_eq!(ramp(Scale::shade_at(&shades, middle)), scale.color(0.02));
-        assert!((0..100).map(|i| Scale::shade_at(&shades, f64::from(i) / 99.0)).is_sorted());
+        assert_eq!(scale.shade(middle), scale.color(0.02));
+        assert_eq!([scale.shade(0.0), scale.shade(1.0)], [ramp(0.0), ramp(1.0)]);
+        let light: Vec<f64> = (0..100).map(|i| seen::lightness(scale.shade(f64::from(i) / 99.0))).collect();
+        assert!(light.is_sorted_by(|a, b| a >= b), "{light:?}");
     }
 
     #[test]
@@ -295,7 +358,6 @@ mod tests {
                 labels.dedup();
                 proptest::prop_assert_eq!(labels.len(), scale.ticks.len(), "{:?}", scale);
                 proptest::prop_assert!(scale.bounds.len() <= 12 && scale.bounds.is_sorted_by(|a, b| a.0 < b.0));
-                proptest::prop_assert!(scale.shades().is_sorted());
             }
         }
     }

@@ -5,7 +5,7 @@
 //! So painting cells from the far rows and columns to the near ones is exact, and no depth sort by
 //! centroid, which errs on steep cells, is needed.
 
-use super::view::{Corner, Vec3};
+use super::view::Vec3;
 
 /// Values over a grid, scaled to the box: positions and heights from 0 to 1.
 pub(crate) struct Grid {
@@ -28,14 +28,13 @@ impl Grid {
         Some(Vec3::new(*self.xs.get(column)?, *self.ys.get(row)?, height?))
     }
 
-    /// Cells from the far corner to the near one. A cell with one gap is the triangle of the
-    /// others; one with more gaps is left out.
-    pub(crate) fn cells(&self, near: Corner) -> Vec<Cell> {
-        let columns = far_to_near(self.xs.len().saturating_sub(1), near.x_high);
+    /// Cells from the far corner, where x and y are low, to the near one. A cell with one gap is
+    /// the triangle of the others; one with more gaps is left out.
+    pub(crate) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
-        for column in columns {
-            for row in far_to_near(self.ys.len().saturating_sub(1), near.y_high) {
-                let around = [(column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1)];
+        for column in 1..self.xs.len() {
+            for row in 1..self.ys.len() {
+                let around = [(column - 1, row - 1), (column, row - 1), (column, row), (column - 1, row)];
                 let corners: Vec<Vec3> = around.iter().filter_map(|(c, r)| self.point(*c, *r)).collect();
                 if corners.len() >= 3 {
                     cells.push(Cell { corners });
@@ -44,93 +43,23 @@ impl Grid {
         }
         cells
     }
-
-    /// Measured points that bound no cell: they would not be seen otherwise.
-    pub(crate) fn lone_points(&self) -> Vec<Vec3> {
-        let mut lone = Vec::new();
-        for row in 0..self.ys.len() {
-            for column in 0..self.xs.len() {
-                if let Some(point) = self.point(column, row)
-                    && !self.bounds_a_cell(column, row)
-                {
-                    lone.push(point);
-                }
-            }
-        }
-        lone
-    }
-
-    fn bounds_a_cell(&self, column: usize, row: usize) -> bool {
-        let around = |c: usize, r: usize| {
-            [(c, r), (c + 1, r), (c, r + 1), (c + 1, r + 1)]
-                .iter()
-                .filter(|(c, r)| self.point(*c, *r).is_some())
-                .count()
-        };
-        let starts =
-            |i: usize, len: usize| [i.checked_sub(1), (i + 1 < len).then_some(i)].into_iter().flatten();
-        starts(column, self.xs.len()).any(|c| starts(row, self.ys.len()).any(|r| around(c, r) >= 3))
-    }
-}
-
-/// Indices from the far end to the near end, where the near end is the high one or the low one.
-fn far_to_near(count: usize, near_is_high: bool) -> Box<dyn Iterator<Item = usize>> {
-    if near_is_high { Box::new(0..count) } else { Box::new((0..count).rev()) }
 }
 
 impl Cell {
     /// Splits the cell into `parts` by `parts` pieces, far to near, so that color can follow height
     /// within it. The bilinear patch through four corners stays the same surface however it is
-    /// split; a triangle is split likewise.
-    pub(crate) fn pieces(&self, parts: u32, near: Corner) -> Vec<Vec<Vec3>> {
-        match self.corners[..] {
-            [first, second, third, fourth] => patch_pieces([first, second, third, fourth], parts, near),
-            [first, second, third] => triangle_pieces([first, second, third], parts),
-            _ => Vec::new(),
-        }
-    }
-}
-
-fn patch_pieces(corners: [Vec3; 4], parts: u32, near: Corner) -> Vec<Vec<Vec3>> {
-    let at = |column: u32, row: u32| {
-        let (across, along) = (share(column, parts), share(row, parts));
-        mix(mix(corners[0], corners[1], across), mix(corners[3], corners[2], across), along)
-    };
-    let order = |near_is_high: bool| (0..parts).map(move |i| if near_is_high { i } else { parts - 1 - i });
-    order(near.x_high)
-        .flat_map(|column| order(near.y_high).map(move |row| (column, row)))
-        .map(|(column, row)| {
-            vec![at(column, row), at(column + 1, row), at(column + 1, row + 1), at(column, row + 1)]
+    /// split; a triangle is a patch of which two corners are one.
+    pub(crate) fn pieces(&self, parts: u32) -> impl Iterator<Item = [Vec3; 4]> {
+        let corner = |index: usize| self.corners[index.min(self.corners.len() - 1)];
+        let at = move |column: u32, row: u32| {
+            let [across, along] = [column, row].map(|index| f64::from(index) / f64::from(parts));
+            mix(mix(corner(0), corner(1), across), mix(corner(3), corner(2), across), along)
+        };
+        let places = (0..parts).flat_map(move |column| (0..parts).map(move |row| (column, row)));
+        places.map(move |(column, row)| {
+            [at(column, row), at(column + 1, row), at(column + 1, row + 1), at(column, row + 1)]
         })
-        .collect()
-}
-
-/// A plane does not hide itself: any order will do.
-fn triangle_pieces(corners: [Vec3; 3], parts: u32) -> Vec<Vec<Vec3>> {
-    let at = |column: u32, row: u32| {
-        // Along the side to the second corner, then parallel to the side to the third one.
-        let (across, along) = (share(column, parts), share(row, parts));
-        let from_first = mix(corners[0], corners[1], across);
-        Vec3::new(
-            from_first.x + (corners[2].x - corners[0].x) * along,
-            from_first.y + (corners[2].y - corners[0].y) * along,
-            from_first.z + (corners[2].z - corners[0].z) * along,
-        )
-    };
-    let mut pieces = Vec::new();
-    for column in 0..parts {
-        for row in 0..parts - column {
-            pieces.push(vec![at(column, row), at(column + 1, row), at(column, row + 1)]);
-            if column + row + 1 < parts {
-                pieces.push(vec![at(column + 1, row), at(column + 1, row + 1), at(column, row + 1)]);
-            }
-        }
     }
-    pieces
-}
-
-fn share(index: u32, parts: u32) -> f64 {
-    f64::from(index) / f64::from(parts)
 }
 
 fn mix(a: Vec3, b: Vec3, t: f64) -> Vec3 {
@@ -142,9 +71,9 @@ mod tests {
     use super::super::view::View;
     use super::*;
 
-    fn signed_area(outline: &[(f64, f64)]) -> f64 {
+    fn area(outline: &[Vec3]) -> f64 {
         let next = outline.iter().cycle().skip(1);
-        outline.iter().zip(next).map(|(a, b)| a.0 * b.1 - b.0 * a.1).sum::<f64>() / 2.0
+        (outline.iter().zip(next).map(|(a, b)| a.x * b.y - b.x * a.y).sum::<f64>() / 2.0).abs()
     }
 
     fn grid(side: usize, height: impl Fn(f64, f64) -> Option<f64>) -> Grid {
@@ -155,53 +84,41 @@ mod tests {
 
     #[test]
     fn gaps_cut_cells_to_triangles_or_leave_them_out() {
-        let full = grid(3, |_, _| Some(0.5));
-        assert_eq!(full.cells(Corner::ALL[0]).len(), 4);
-        assert!(full.lone_points().is_empty());
-
-        let hole = grid(3, |x, y| ((x, y) != (0.0, 0.0)).then_some(0.5));
-        let mut sides: Vec<usize> =
-            hole.cells(Corner::ALL[0]).iter().map(|cell| cell.corners.len()).collect();
-        sides.sort_unstable();
-        assert_eq!(sides, [3, 4, 4, 4]);
-        assert!(hole.lone_points().is_empty());
-
-        let diagonal = grid(3, |x, y| ((x - y).abs() < 1e-9).then_some(0.5));
-        assert!(diagonal.cells(Corner::ALL[0]).is_empty());
-        assert_eq!(diagonal.lone_points().len(), 3);
+        let sides = |grid: Grid| {
+            let mut sides: Vec<usize> = grid.cells().iter().map(|cell| cell.corners.len()).collect();
+            sides.sort_unstable();
+            sides
+        };
+        assert_eq!(sides(grid(3, |_, _| Some(0.5))), [4, 4, 4, 4]);
+        assert_eq!(sides(grid(3, |x, y| ((x, y) != (0.0, 0.0)).then_some(0.5))), [3, 4, 4, 4]);
+        assert!(sides(grid(3, |x, y| ((x - y).abs() < 1e-9).then_some(0.5))).is_empty());
     }
 
     #[test]
     fn pieces_cover_their_cell() {
-        let area = |outline: &[Vec3]| {
-            let flat: Vec<_> = outline.iter().map(|p| (p.x, p.y)).collect();
-            signed_area(&flat).abs()
-        };
-        for cell in grid(2, |x, y| Some(x * y)).cells(Corner::ALL[0]) {
-            let pieces = cell.pieces(4, Corner::ALL[0]);
-            assert_eq!(pieces.len(), 16);
-            assert!((pieces.iter().map(|p| area(p)).sum::<f64>() - area(&cell.corners)).abs() < 1e-12);
+        let triangle = |x, y| (x + y < 1.5).then_some(0.0);
+        for grid in [grid(2, |x, y| Some(x * y)), grid(2, triangle)] {
+            for cell in grid.cells() {
+                let pieces: Vec<_> = cell.pieces(4).collect();
+                assert_eq!(pieces.len(), 16);
+                let covered = pieces.iter().map(|piece| area(piece)).sum::<f64>();
+                assert!((covered - area(&cell.corners)).abs() < 1e-12, "{cell:?}");
+            }
         }
-        let triangle = grid(2, |x, y| (x + y < 1.5).then_some(0.0)).cells(Corner::ALL[0]).remove(0);
-        let pieces = triangle.pieces(3, Corner::ALL[0]);
-        assert_eq!(pieces.len(), 9);
-        assert!((pieces.iter().map(|p| area(p)).sum::<f64>() - 0.5).abs() < 1e-12);
     }
 
     #[test]
     fn painting_order_is_back_to_front() {
-        for corner in Corner::ALL {
-            let view = View::unscaled(corner, 0.0);
-            let cells = grid(5, |_, _| Some(0.0)).cells(corner);
-            let far: Vec<f64> = cells
-                .iter()
-                .map(|cell| cell.corners.iter().map(|p| view.project(*p).1).sum::<f64>())
-                .collect();
-            // Within one column of cells each is nearer (lower on the page) than the one before it.
-            for column in far.chunks_exact(4) {
-                assert!(column.is_sorted(), "{corner:?} {column:?}");
-            }
-            assert!(far[0] < far[15], "{corner:?}");
+        let view = View::fitted((0.0, 0.0), (700.0, 500.0));
+        let far = |corners: &[Vec3]| corners.iter().map(|p| view.project(*p).1).sum::<f64>();
+        let cells = grid(5, |_, _| Some(0.0)).cells();
+        let order: Vec<f64> = cells.iter().map(|cell| far(&cell.corners)).collect();
+        // Within one column of cells each is nearer (lower on the page) than the one before it.
+        for column in order.chunks_exact(4) {
+            assert!(column.is_sorted(), "{column:?}");
         }
+        assert!(order[0] < order[15]);
+        let pieces: Vec<f64> = cells[0].pieces(3).map(|piece| far(&piece)).collect();
+        assert!(pieces.chunks_exact(3).all(<[f64]>::is_sorted), "{pieces:?}");
     }
 }

@@ -1,26 +1,27 @@
 //! A metric over a grid of two quantities, as a picture.
 //!
 //! [`Surface::from_points`] takes what was measured, in any order and with gaps;
-//! [`Surface::to_svg`] and [`Surface::to_png`] draw it with the same code and a bundled font:
-//! the machine needs no fonts.
+//! [`Surface::to_svg`] and [`Surface::to_png`] draw it with the same code and a bundled font.
 
-pub(crate) mod axis;
-mod line;
+mod axis;
 mod mesh;
 mod scene;
 mod view;
 
-pub use crate::picture::Size;
+pub(crate) use axis::Axis;
 pub use axis::AxisLabel;
-pub(crate) use axis::{Axis, Spacing};
 
-use plotters::prelude::DrawingBackend;
-
-use crate::field::{Field, Points};
-use crate::picture::canvas::{Canvas, Drawn};
-use crate::picture::{self, Painting};
+use crate::ReportError;
+use crate::chart::{Color, Panel, Series};
+use crate::field::{self, Field};
+use crate::numbers::ValueFormat;
 use crate::scale::Scale;
-use crate::{ReportError, numbers::ValueFormat};
+use crate::svg::picture::{HEADING, LABEL_SIZE, MARGIN, Picture, TICK_SIZE};
+use crate::svg::{Across, Svg};
+
+/// Size of a picture in pixels.
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 760.0;
 
 /// A metric (z) over a grid of two quantities (x, y).
 ///
@@ -32,7 +33,7 @@ use crate::{ReportError, numbers::ValueFormat};
 /// always seen from its high ends, so that pictures of several metrics can be laid side by side.
 ///
 /// ```
-/// use flopgap_report::surface::{AxisLabel, Size, Surface};
+/// use flopgap_report::surface::{AxisLabel, Surface};
 ///
 /// let points = [(256.0, 16.0, Some(0.31)), (512.0, 16.0, Some(0.12)), (256.0, 64.0, Some(0.09)), (512.0, 64.0, None)];
 /// let surface = Surface::from_points(
@@ -42,7 +43,7 @@ use crate::{ReportError, numbers::ValueFormat};
 ///     AxisLabel::new("overhead"),
 ///     points,
 /// )?;
-/// let svg = surface.to_svg(Size::default())?;
+/// let svg = surface.to_svg()?;
 /// assert!(svg.contains("1 of 4 values missing (×)"));
 /// # Ok::<(), flopgap_report::ReportError>(())
 /// ```
@@ -53,9 +54,9 @@ pub struct Surface {
     x: Axis,
     y: Axis,
     z: AxisLabel,
-    format: ValueFormat,
     scale: Option<Scale>,
-    field: Field,
+    /// `None` where nothing was measured.
+    field: Field<Option<f64>>,
 }
 
 impl Surface {
@@ -75,15 +76,16 @@ impl Surface {
         points: impl IntoIterator<Item = (f64, f64, Option<f64>)>,
     ) -> Result<Self, ReportError> {
         let title = title.into();
-        let points = Points::check(&title, (&x.label, &y.label), points)?;
-        let mut fields = Points::fields(&title, &[points])?;
-        let field = fields.remove(0);
+        let set = (title.clone(), points.into_iter().collect());
+        let field = Field::of((&x, &y), &[set], |value| value)?.remove(0);
+        if field.asked().all(|value| value.is_none()) {
+            return Err(field::nothing(&title));
+        }
         Ok(Self {
             subtitle: String::new(),
             x: Axis::new(x, field.xs.clone()),
             y: Axis::new(y, field.ys.clone()),
             z,
-            format: ValueFormat::Number,
             scale: None,
             field,
             title,
@@ -97,55 +99,99 @@ impl Surface {
         self
     }
 
-    /// The surface with z values written as `format` says.
-    #[must_use]
-    pub fn format(mut self, format: ValueFormat) -> Self {
-        self.format = format;
-        self
-    }
-
     /// The surface on a scale of more values than its own, such as those of all surfaces that it is
     /// compared with.
     #[must_use]
-    pub fn scale(mut self, scale: Scale) -> Self {
-        self.scale = Some(scale);
-        self
+    pub fn scale(self, scale: Option<Scale>) -> Self {
+        Self { scale, ..self }
     }
 
-    /// Points that were planned and not measured.
-    pub fn missing(&self) -> usize {
-        self.field.missing()
-    }
-
-    /// The picture as an SVG document. Text stays text.
+    /// The picture as an SVG document of 1000 by 760 pixels. Text stays text.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] when the size is out of bounds or no axis can hold the values.
-    pub fn to_svg(&self, size: Size) -> Result<String, ReportError> {
-        picture::svg(&self.painted()?, size)
+    /// [`ReportError::InvalidPlot`] when no axis can hold the values.
+    pub fn to_svg(&self) -> Result<String, ReportError> {
+        let scale = self.value_scale()?;
+        self.picture(&scale).to_svg(|svg| self.draw(svg, &scale))
     }
 
     /// The picture as a PNG file, 8-bit RGB on white.
     ///
     /// # Errors
-    /// [`ReportError::InvalidPlot`] when the size is out of bounds or no axis can hold the values.
-    pub fn to_png(&self, size: Size) -> Result<Vec<u8>, ReportError> {
-        picture::png(&self.painted()?, size)
+    /// [`ReportError::InvalidPlot`] when no axis can hold the values.
+    pub fn to_png(&self) -> Result<Vec<u8>, ReportError> {
+        let scale = self.value_scale()?;
+        self.picture(&scale).to_png(|svg| self.draw(svg, &scale))
     }
 
-    fn painted(&self) -> Result<Painted<'_>, ReportError> {
-        let own = || Scale::of(self.field.values(), self.format);
-        let scale = self.scale.clone().or_else(own).ok_or_else(|| {
+    fn value_scale(&self) -> Result<Scale, ReportError> {
+        let own = || Scale::of(self.values(), ValueFormat::Number);
+        self.scale.clone().or_else(own).ok_or_else(|| {
             let (least, most) = self
-                .field
                 .values()
                 .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), v| (least.min(v), most.max(v)));
             ReportError::InvalidPlot {
                 title: self.title.clone(),
                 reason: format!("no axis can hold values from {least:e} to {most:e}"),
             }
-        })?;
-        Ok(Painted { surface: self, scale })
+        })
+    }
+
+    fn picture(&self, scale: &Scale) -> Picture<'_> {
+        Picture {
+            title: &self.title,
+            subtitle: self.subtitle_with_notes(scale),
+            width: WIDTH,
+            height: HEIGHT,
+        }
+    }
+
+    fn draw(&self, svg: &mut Svg, scale: &Scale) {
+        if self.x.values.len() > 1 && self.y.values.len() > 1 {
+            scene::draw(svg, self, scale);
+        } else {
+            self.draw_line(svg, scale);
+        }
+    }
+
+    /// Draws a grid with a single row or column as a line over the axis that is left, or over x.
+    fn draw_line(&self, svg: &mut Svg, scale: &Scale) {
+        let axis = if self.y.values.len() > 1 { &self.y } else { &self.x };
+        let left = MARGIN + LABEL_SIZE + 14.0 + scale.label_width(TICK_SIZE) + 14.0;
+        let (top, height) = (HEADING + 24.0, HEIGHT - HEADING - 116.0);
+        let mut line = Series { joined: true, ..Series::points("", Color::nth(0), Vec::new()) };
+        for (at, place) in axis.values.iter().zip(&self.field.places) {
+            match place {
+                Some(Some(value)) => line.points.push((*at, *value)),
+                Some(None) => line.missing.push(*at),
+                None => {}
+            }
+        }
+        let x = &axis.scale.clone().inset(0.06);
+        let panel = Panel {
+            x,
+            y: scale,
+            title: axis.title(),
+            height,
+            size: TICK_SIZE,
+            labels_values: true,
+            format: ValueFormat::Number,
+            series: &[line],
+            guides: &[],
+        };
+        svg.within(Across::Pixels(left), top, Across::Pixels(WIDTH - left - 2.0 * MARGIN), |svg| {
+            panel.draw(svg, 1.0);
+        });
+        let title = self.z.title(scale.note());
+        svg.text_upwards("fg-ink", &title, (MARGIN + LABEL_SIZE / 2.0, top + height / 2.0), LABEL_SIZE);
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> {
+        self.field.asked().flatten()
+    }
+
+    fn missing(&self) -> usize {
+        self.field.asked().filter(Option::is_none).count()
     }
 
     /// The subtitle, and what a reader must know to read the picture correctly.
@@ -156,11 +202,11 @@ impl Surface {
         }
         // When both axes have one value, x is the axis of the line, and names its value itself.
         if self.y.values.len() == 1 {
-            notes.extend(self.y.fixed_note());
-        } else {
-            notes.extend(self.x.fixed_note());
+            notes.push(self.y.label.at(self.y.values[0]));
+        } else if self.x.values.len() == 1 {
+            notes.push(self.x.label.at(self.x.values[0]));
         }
-        let (missing, asked) = (self.field.missing(), self.field.asked());
+        let (missing, asked) = (self.missing(), self.field.asked().count());
         if missing > 0 {
             notes.push(format!("{missing} of {asked} values missing (×)"));
         }
@@ -171,34 +217,9 @@ impl Surface {
     }
 }
 
-/// A surface with the scale that it is drawn on.
-struct Painted<'a> {
-    surface: &'a Surface,
-    scale: Scale,
-}
-
-impl Painting for Painted<'_> {
-    fn title(&self) -> &str {
-        &self.surface.title
-    }
-
-    fn design(&self) -> Option<(f64, f64)> {
-        Some((1000.0, 760.0))
-    }
-
-    fn paint<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>) -> Drawn {
-        if self.surface.x.values.len() > 1 && self.surface.y.values.len() > 1 {
-            scene::draw(canvas, self.surface, &self.scale)
-        } else {
-            line::draw(canvas, self.surface, &self.scale)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Place::{Missing, Unasked, Value};
 
     fn surface(points: &[(f64, f64, Option<f64>)]) -> Result<Surface, ReportError> {
         let label = AxisLabel::new;
@@ -216,8 +237,11 @@ mod tests {
         .unwrap();
         assert_eq!(plot.x.values, [1.0, 2.0, 3.0]);
         assert_eq!(plot.y.values, [10.0, 20.0]);
-        assert_eq!(plot.field.places, [Value(1.0), Unasked, Value(3.0), Missing, Value(4.0), Unasked]);
-        assert_eq!((plot.missing(), plot.field.asked()), (1, 4));
+        assert_eq!(
+            plot.field.places,
+            [Some(Some(1.0)), None, Some(Some(3.0)), Some(None), Some(Some(4.0)), None]
+        );
+        assert_eq!((plot.missing(), plot.field.asked().count()), (1, 4));
     }
 
     #[test]
@@ -246,7 +270,7 @@ mod tests {
     fn the_subtitle_says_what_the_picture_leaves_out() {
         let plot = surface(&[(1.0, 5.0, Some(2.0)), (2.0, 5.0, Some(2.0)), (3.0, 5.0, None)]).unwrap();
         let plot = plot.subtitle("n = 2");
-        let notes = plot.subtitle_with_notes(&plot.painted().unwrap().scale);
+        let notes = plot.subtitle_with_notes(&plot.value_scale().unwrap());
         assert_eq!(notes, "n = 2 · m = 5 · 1 of 3 values missing (×) · all values are equal");
     }
 }

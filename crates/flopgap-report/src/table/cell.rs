@@ -72,8 +72,8 @@ impl Cell {
     pub fn display(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Unsigned(value) => numbers::group_thousands_u128(*value),
-            Self::Signed(value) => numbers::group_thousands(*value),
+            Self::Unsigned(value) => numbers::group_thousands(value),
+            Self::Signed(value) => numbers::group_thousands(value),
             Self::Id(value) => value.to_string(),
             Self::Float { value, decimals } => numbers::float(*value, *decimals),
             Self::Percent { fraction, decimals, plus: true } => numbers::signed_percent(*fraction, *decimals),

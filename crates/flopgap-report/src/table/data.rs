@@ -20,7 +20,7 @@ impl Table {
     }
 
     /// As [`Table::to_csv`], [`WithoutFormulas`].
-    pub fn to_escaped_csv(&self) -> Result<String, ReportError> {
+    pub(super) fn to_escaped_csv(&self) -> Result<String, ReportError> {
         let mut writer = WithoutFormulas::new(Vec::new());
         writer.write_all(self.to_csv()?.as_bytes())?;
         String::from_utf8(writer.finish()?).map_err(|error| std::io::Error::other(error).into())

@@ -8,45 +8,35 @@ impl Table {
     /// A GitHub Markdown table, its title in bold above it. Text is escaped so that it shows
     /// exactly as it is.
     pub fn to_markdown(&self) -> String {
-        let mut out = String::new();
-        if !self.title.is_empty() {
-            let _ = writeln!(out, "**{}**\n", escape(&self.title));
-        }
-        push_line(&mut out, self.columns.iter().map(|column| escape(&column.heading())));
-        push_line(
-            &mut out,
-            self.columns.iter().map(|column| match column.align() {
-                Align::Left => "---".to_owned(),
-                Align::Right => "---:".to_owned(),
-            }),
-        );
-        for row in &self.rows {
-            push_line(&mut out, row.iter().map(cell_text));
-        }
-        self.push_no_rows(&mut out);
-        out
+        let title =
+            if self.title.is_empty() { String::new() } else { format!("**{}**\n\n", escape(&self.title)) };
+        title + &self.markdown(false)
     }
 
     /// [`Table::to_markdown`] without the title and with its columns lined up, for readers of the
     /// source.
-    pub fn to_aligned_markdown(&self) -> String {
+    pub(crate) fn to_aligned_markdown(&self) -> String {
+        self.markdown(true)
+    }
+
+    fn markdown(&self, aligned: bool) -> String {
         let mut lines = vec![self.columns.iter().map(|column| escape(&column.heading())).collect::<Vec<_>>()];
         lines.extend(self.rows.iter().map(|row| row.iter().map(cell_text).collect()));
         let length = |text: &String| text.chars().count();
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|at| lines.iter().map(|line| length(&line[at])).max().unwrap_or_default().max(3))
-            .collect();
+        let width = |at: usize| lines.iter().map(|line| length(&line[at])).max().unwrap_or_default().max(3);
+        let widths: Vec<usize> =
+            (0..self.columns.len()).map(|at| if aligned { width(at) } else { 0 }).collect();
         let mut out = String::new();
         for (index, line) in lines.iter().enumerate() {
             let fields = line.iter().zip(&widths).zip(&self.columns).map(|((text, width), column)| {
-                let room = " ".repeat(width - length(text));
+                let room = " ".repeat(width.saturating_sub(length(text)));
                 if column.align == Align::Left { format!("{text}{room}") } else { format!("{room}{text}") }
             });
             push_line(&mut out, fields);
             if index == 0 {
                 let rules = widths.iter().zip(&self.columns).map(|(width, column)| match column.align {
-                    Align::Left => "-".repeat(*width),
-                    Align::Right => format!("{}:", "-".repeat(width - 1)),
+                    Align::Left => "-".repeat(if aligned { *width } else { 3 }),
+                    Align::Right => "-".repeat(if aligned { width - 1 } else { 3 }) + ":",
                 });
                 push_line(&mut out, rules);
             }

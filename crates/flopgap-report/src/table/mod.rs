@@ -24,7 +24,7 @@ pub(crate) const NO_ROWS: &str = "(no rows)";
 
 /// Side on which a column's values are lined up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     /// For words.
     Left,
     /// For numbers, so that digits of one weight stand under each other.
@@ -81,7 +81,7 @@ impl Column {
     }
 
     /// The side on which values are lined up.
-    pub fn align(&self) -> Align {
+    pub(crate) fn align(&self) -> Align {
         self.align
     }
 

@@ -2,8 +2,7 @@
 
 use flopgap_browser::{Browser, Swipe, sheets};
 use flopgap_report::chart::{Color, Timeline};
-use flopgap_report::html::{Block, Document, Explorer, Metric, Point, ReportPage};
-use flopgap_report::numbers::ValueFormat;
+use flopgap_report::html::{Block, Document, Explorer, Metric, Point};
 use flopgap_report::surface::AxisLabel;
 use flopgap_report::table::{Cell, Column, Table};
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ const COUNTS: [&str; 7] =
     ["gemm", "split_k", "activation", "other", "total", "theory gemm", "theory activation"];
 
 /// As large as the report of a whole run: 2,560 rows of 15 columns. The values are from a formula.
-fn large_page() -> ReportPage {
+fn large_page() -> Document {
     let overheads = ["epsilon", "rho", "kappa", "omega"];
     let columns = ["n", "d", "m"]
         .map(|name| Column::number(name, name))
@@ -45,7 +44,6 @@ fn large_page() -> ReportPage {
     let metric = |label: &str| Metric {
         label: AxisLabel::new(label),
         explanation: "What the test draws.".to_owned(),
-        format: ValueFormat::Number,
         lines: true,
     };
     let explorer = Explorer {
@@ -57,13 +55,14 @@ fn large_page() -> ReportPage {
         total: None,
         points,
     };
-    ReportPage {
+    Document {
         title: "A run".to_owned(),
         subtitle: "values from a formula, not measured".to_owned(),
-        facts: vec![("device".to_owned(), "none".to_owned())],
-        explorer: Some(explorer),
-        tables: vec![table],
-        problems: Vec::new(),
+        blocks: vec![
+            Block::Facts(vec![("device".to_owned(), "none".to_owned())]),
+            Block::Explorer(explorer),
+            Block::Table(table),
+        ],
     }
 }
 

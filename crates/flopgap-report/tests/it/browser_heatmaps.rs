@@ -2,9 +2,8 @@
 //! where there is none.
 
 use flopgap_browser::Browser;
-use flopgap_report::heatmap::{Heatmaps, Panel, WIDTH};
-use flopgap_report::html::{Explorer, Metric, Point, ReportPage, Step};
-use flopgap_report::numbers::ValueFormat;
+use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
+use flopgap_report::html::{Block, Document, Explorer, Metric, Point, Step};
 use flopgap_report::surface::AxisLabel;
 use serde_json::json;
 
@@ -29,7 +28,7 @@ fn is(a: (f64, f64), b: (f64, f64)) -> bool {
 /// More than a double holds exactly.
 const THEORY: i128 = (1 << 60) + 1;
 
-fn page() -> ReportPage {
+fn page() -> Document {
     let step = |cause: &str, expected, label: &str, times, amount| Step {
         cause: cause.to_owned(),
         expected,
@@ -57,24 +56,18 @@ fn page() -> ReportPage {
             },
         })
     });
-    ReportPage {
-        title: "A run".to_owned(),
-        explorer: Some(Explorer {
-            x: AxisLabel::new("width d"),
-            y: AxisLabel::new("columns m"),
-            selectors: vec!["layers n".to_owned(), "pass".to_owned()],
-            metrics: vec![Metric {
-                label: AxisLabel::new("overhead"),
-                explanation: "From a formula.".to_owned(),
-                format: ValueFormat::Number,
-                lines: true,
-            }],
-            lines: Some("a tile is full".to_owned()),
-            total: Some(AxisLabel::new("counted").unit("FLOP")),
-            points: points.collect(),
-        }),
-        ..ReportPage::default()
-    }
+    let metric =
+        Metric { label: AxisLabel::new("overhead"), explanation: "From a formula.".to_owned(), lines: true };
+    let explorer = Explorer {
+        x: AxisLabel::new("width d"),
+        y: AxisLabel::new("columns m"),
+        selectors: vec!["layers n".to_owned(), "pass".to_owned()],
+        metrics: vec![metric],
+        lines: Some("a tile is full".to_owned()),
+        total: Some(AxisLabel::new("counted").unit("FLOP")),
+        points: points.collect(),
+    };
+    Document { title: "A run".to_owned(), blocks: vec![Block::Explorer(explorer)], ..Document::default() }
 }
 
 fn opened(test: &str) -> Option<Browser> {
@@ -91,7 +84,11 @@ fn cell(grid: usize, row: usize, column: usize) -> String {
     format!("document.querySelectorAll('[role=grid]')[{grid}].rows_()[{row}][{column}]")
 }
 
-const ROWS: &str = "HTMLElement.prototype.rows_ = function () {
+fn click(grid: usize, row: usize, column: usize) -> String {
+    format!("{}.dispatchEvent(new MouseEvent('click'))", cell(grid, row, column))
+}
+
+const ROWS: &str = "Element.prototype.rows_ = function () {
     return [...this.querySelectorAll('[role=row]')].map((row) => [...row.querySelectorAll('[role=gridcell]')]).filter((row) => row.length); }";
 
 #[test]
@@ -108,15 +105,17 @@ fn cells_have_the_colors_of_the_picture_and_what_is_missing_is_hatched() {
     );
 
     let panels = [1, 2].map(|n| {
-        let mut panel = Panel::new("forward", n.to_string(), places(n).collect());
-        panel.refused.extend((n == 2).then_some((1024.0, 32.0)));
-        panel
+        let cells = places(n).map(|(x, y, value)| {
+            let refused = n == 2 && is((x, y), (1024.0, 32.0));
+            Cell { x, y, value, refused, line: false }
+        });
+        Panel { row: "forward".to_owned(), column: n.to_string(), cells: cells.collect() }
     });
     let label = AxisLabel::new;
     let picture = Heatmaps::new("t", label("d"), label("m"), label("overhead"), panels.into()).unwrap();
-    let svg = picture.to_svg(WIDTH).unwrap();
+    let svg = picture.to_svg().unwrap();
     let colors = browser
-        .evaluate("[...new Set([...document.querySelectorAll('[role=gridcell]')].map((cell) => cell.style.background).filter(Boolean))]")
+        .evaluate("[...new Set([...document.querySelectorAll('[role=gridcell]')].map((cell) => cell.style.fill).filter(Boolean))]")
         .unwrap();
     let colors = colors.as_array().unwrap();
     assert!(colors.len() >= 4, "{colors:?}");
@@ -126,11 +125,11 @@ fn cells_have_the_colors_of_the_picture_and_what_is_missing_is_hatched() {
             .split(", ")
             .map(|c| c.parse().unwrap())
             .collect();
-        let hex = format!("fill=\"#{:02X}{:02X}{:02X}\"", channels[0], channels[1], channels[2]);
+        let hex = format!("fill=\"#{:02x}{:02x}{:02x}\"", channels[0], channels[1], channels[2]);
         assert!(svg.contains(&hex), "{hex} is in no cell of the picture");
     }
     // From the top: 128 columns are two whole tiles, 112 are not.
-    let at = |grid, row, column| format!("{}.style.background", cell(grid, row, column));
+    let at = |grid, row, column| format!("{}.style.fill", cell(grid, row, column));
     assert_ne!(browser.evaluate(&at(0, 0, 0)).unwrap(), browser.evaluate(&at(0, 7, 0)).unwrap());
     assert_eq!(
         browser.evaluate(&at(0, 0, 0)).unwrap(),
@@ -138,32 +137,51 @@ fn cells_have_the_colors_of_the_picture_and_what_is_missing_is_hatched() {
         "128 and 64"
     );
     let look = |grid, row, column| {
-        format!("[{0}.className, {0}.getAttribute('aria-label')]", cell(grid, row, column))
+        format!("[{0}.getAttribute('class'), {0}.getAttribute('aria-label')]", cell(grid, row, column))
     };
-    assert_eq!(browser.evaluate(&look(0, 3, 2)).unwrap(), json!(["missing", "not measured"]));
-    assert_eq!(browser.evaluate(&look(1, 3, 3)).unwrap(), json!(["unasked", "not asked for"]));
-    assert_eq!(browser.evaluate(&look(1, 7, 0)).unwrap(), json!(["", "overhead = 6"]));
-    let note = browser.evaluate("document.getElementById('heat-note').textContent").unwrap();
+    assert_eq!(
+        browser.evaluate(&look(0, 3, 2)).unwrap(),
+        json!(["missing", "width d = 1,024, columns m = 80: not measured"])
+    );
+    assert_eq!(
+        browser.evaluate(&look(1, 3, 3)).unwrap(),
+        json!(["unasked", "width d = 2,048, columns m = 80: not asked for"])
+    );
+    assert_eq!(
+        browser.evaluate(&look(1, 7, 0)).unwrap(),
+        json!(["", "width d = 256, columns m = 16: overhead = 6"])
+    );
+    let note = browser.evaluate("document.querySelector('.heat-note').textContent").unwrap();
     let expected = "15 of 56 values missing (hatched). 1 of 56 values refused (crossed).";
-    assert_eq!((picture.missing(), picture.refused(), note), (15, 1, json!(expected)));
+    assert_eq!(note, expected);
+    for said in expected.trim_end_matches('.').split(". ") {
+        assert!(svg.contains(said), "{said} is not in the picture");
+    }
     let note = browser.evaluate("document.getElementById('plot-note').textContent").unwrap();
     assert!(note.as_str().unwrap().starts_with("8 of 32 values missing"), "{note}");
     // What was measured and refused is not called unmeasured, and says why.
-    assert_eq!(browser.evaluate(&look(1, 6, 2)).unwrap(), json!(["refused", "refused"]));
-    browser.evaluate(&format!("{}.click()", cell(1, 6, 2))).unwrap();
+    assert_eq!(
+        browser.evaluate(&look(1, 6, 2)).unwrap(),
+        json!(["refused", "width d = 1,024, columns m = 32: refused"])
+    );
+    browser.evaluate(&click(1, 6, 2)).unwrap();
     let said = browser.evaluate("document.querySelector('#cell .note').textContent").unwrap();
     assert_eq!(said, "Refused: its counts are those of another");
     // Lines stand at the cells that have one, and the legend says what they mean.
-    let lined = "[...document.querySelectorAll('.lined')].map((cell) => cell.getAttribute('aria-label'))";
-    assert_eq!(browser.evaluate(lined).unwrap(), json!(["overhead = 0", "overhead = 0"]));
-    let legend = browser.evaluate("document.getElementById('legend').textContent").unwrap();
+    let place = format!("const cell = {}.getBoundingClientRect()", cell(0, 4, 1));
+    let lined = "[...document.querySelectorAll('.fg-step')].map((line) => line.getBoundingClientRect())";
+    let above = format!(
+        "(() => {{ {place}; return {lined}.map((line) => Math.hypot(line.left - cell.left, line.right - cell.right, line.top - cell.top) < 1.5); }})()"
+    );
+    assert_eq!(browser.evaluate(&above).unwrap(), json!([true, false]), "512 and 64, in either grid");
+    let legend = browser.evaluate("document.querySelector('.legend').textContent").unwrap();
     for text in ["not measured", "refused", "a tile is full"] {
         assert!(legend.as_str().unwrap().contains(text), "{legend}");
     }
     // Each grid says what its axes are.
-    let axes =
-        browser.evaluate("[...document.querySelectorAll('.grid .axis')].map((title) => title.textContent)");
-    assert_eq!(axes.unwrap(), json!(["columns m", "width d", "columns m", "width d"]));
+    let axes = browser
+        .evaluate("[...document.querySelectorAll('.grid .fg-title')].map((title) => title.textContent)");
+    assert_eq!(axes.unwrap(), json!(["width d", "columns m", "width d", "columns m"]));
     assert_eq!(browser.axe().unwrap(), Vec::<String>::new());
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
@@ -182,7 +200,7 @@ fn a_chosen_cell_says_which_kernels_and_the_sum_is_exact() {
         "layers n = 2, pass = forward, width d = 256, columns m = 16"
     );
 
-    browser.evaluate(&format!("{}.click()", cell(0, 0, 1))).unwrap();
+    browser.evaluate(&click(0, 0, 1)).unwrap();
     assert_eq!(
         browser.evaluate(heading).unwrap(),
         "layers n = 1, pass = forward, width d = 512, columns m = 128"

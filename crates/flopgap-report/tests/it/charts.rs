@@ -1,7 +1,10 @@
 //! Charts and the page around them: well-formed, complete, and safe against what names may contain.
 
-use flopgap_report::chart::{Bar, Color, Part, ShareBars, Slice, Timeline};
+use flopgap_report::ReportError;
+use flopgap_report::chart::{Bar, Color, Part, Plot, Series, ShareBars, Slice, SmallMultiples, Timeline};
 use flopgap_report::html::{Block, Document};
+use flopgap_report::numbers::ValueFormat;
+use flopgap_report::surface::AxisLabel;
 use proptest::prelude::*;
 
 use crate::markup::check_well_formed;
@@ -36,20 +39,71 @@ fn page(text: &str) -> Document {
             Block::Facts(vec![(text.to_owned(), text.to_owned())]),
             Block::Problems(text.to_owned(), vec![text.to_owned()]),
             Block::Shares(shares(text)),
+            Block::Plot(plot(text)),
             Block::Timeline(timeline(text)),
         ],
     }
 }
 
+fn plot(text: &str) -> Plot {
+    let [x, y] = [0; 2].map(|_| AxisLabel::new(text).unit(text));
+    let line = Series::line(text, Color::nth(1), vec![(1.0, 2.0), (3.0, 4.0)]);
+    Plot::new(text, x, y, vec![line, Series::points(text, Color::nth(2), vec![(2.0, 3.0)])]).unwrap()
+}
+
+/// The charts of a page, and a chart that is a file, without its style sheet, which holds `>` and
+/// quotes of its own.
+fn check_charts(html: &str, text: &str) -> usize {
+    let of_page = html.split("<svg xmlns").skip(1).map(|rest| rest.split("</svg>\n</div>").next().unwrap());
+    let elements = of_page.map(|chart| check_well_formed(&format!("<svg xmlns{chart}</svg>")));
+    let file = plot(text).to_svg().unwrap();
+    let (before, after) = file.split_once("<style>").unwrap();
+    check_well_formed(&format!("{before}{}", after.split_once("</style>").unwrap().1))
+        + elements.sum::<usize>()
+}
+
 #[test]
 fn charts_are_whole_svg_documents() {
-    for svg in [shares("a & <b>").to_svg(), timeline("a & <b>").to_svg()] {
-        // The style sheet holds `>` and quotes of its own.
-        let (before, style) = svg.split_once("<style>").unwrap();
-        let (_, after) = style.split_once("</style>").unwrap();
-        assert!(check_well_formed(&format!("{before}{after}")) > 5);
-        assert!(svg.contains("<title>a &amp; &lt;b&gt;</title>"));
+    assert!(check_charts(&page("a & <b>").to_html().unwrap(), "a & <b>") > 40);
+    assert!(plot("a & <b>").to_svg().unwrap().contains("<title>a &amp; &lt;b&gt;</title>"));
+}
+
+/// A plot for each of 16 columns, with two lines over 16 widths.
+fn multiples(value: impl Fn(f64, f64) -> Option<f64>) -> Result<SmallMultiples, ReportError> {
+    let widths = || (1..=16).map(|step| f64::from(step) * 128.0);
+    let plots = (1..=16).map(|step| {
+        let m = f64::from(step) * 16.0;
+        let counted = widths().rev().filter_map(|d| Some((d, value(d, m)?))).collect();
+        let missing = widths().filter(|d| value(*d, m).is_none()).collect();
+        let formula = widths().map(|d| (d, -1.0 / (2.0 * d + 1.0))).collect();
+        let counted = Series { missing, ..Series::line("counted", Color::nth(0), counted) };
+        (format!("m = {m}"), vec![counted, Series::line("formula", Color::nth(1), formula)])
+    });
+    let (x, y) = (AxisLabel::new("width d"), AxisLabel::new("above theory"));
+    SmallMultiples::new("FLOPs <all>", x, y, plots.collect())
+        .map(|picture| picture.format(ValueFormat::Percent))
+}
+
+#[test]
+fn each_line_has_a_plot_of_its_own_and_a_gap_breaks_it() {
+    let whole = multiples(|d, m| Some(900.0 / (d * m))).unwrap().to_svg().unwrap();
+    let gap = multiples(|d, m| (!(1000.0..1100.0).contains(&d)).then_some(900.0 / (d * m)));
+    let gap = gap.unwrap().to_svg().unwrap();
+    for (svg, marks, lines, crosses) in [(&whole, 16 * 32, 16 * 30, 0), (&gap, 16 * 31, 16 * 28, 16 * 2)] {
+        let (before, after) = svg.split_once("<style>").unwrap();
+        check_well_formed(&format!("{before}{}", after.split_once("</style>").unwrap().1));
+        let texts = |text: &str| svg.matches(&format!(">{text}</text>")).count();
+        assert_eq!((texts("m = 16"), texts("m = 256"), texts("counted"), texts("formula")), (1, 1, 1, 1));
+        assert_eq!(texts("above theory (symlog scale)"), 1);
+        let classes = ["<circle", " fg-series\"", "class=\"fg-missing\""];
+        assert_eq!(classes.map(|class| svg.matches(class).count()), [marks, lines, crosses]);
     }
+    assert!(!whole.contains("values missing") && gap.contains("16 of 512 values missing (×)"));
+    let error = multiples(|_, _| Some(f64::NAN)).unwrap_err().to_string();
+    assert_eq!(error, "plot `FLOPs <all>`: series `counted`: the point (128, NaN)");
+    let label = || AxisLabel::new("d");
+    let empty = SmallMultiples::new("t", label(), label(), Vec::new());
+    assert!(matches!(empty, Err(ReportError::NothingToDraw { .. })));
 }
 
 #[test]
@@ -61,7 +115,8 @@ fn the_page_loads_nothing() {
     );
     let html = html
         .replace("xmlns=\"http://www.w3.org/2000/svg\"", "")
-        .replace("/*! https://github.com/leeoniya/uPlot", "");
+        .replace("/*! https://github.com/leeoniya/uPlot", "")
+        .replace("url(#", "(#");
     for loads in ["http:", "https:", "src=", "<link", "<iframe", "<img", "@import", "url(", "fetch("] {
         assert!(!html.contains(loads), "{loads} in the page");
     }
@@ -90,9 +145,6 @@ proptest! {
         let obeyed = markdown.lines().filter(|line| !line.starts_with("    "));
         prop_assert!(obeyed.clone().count() > 10);
         prop_assert!(obeyed.into_iter().all(|line| !line.contains("](javascript:")));
-        for svg in [shares(&hostile).to_svg(), timeline(&hostile).to_svg()] {
-            let (before, style) = svg.split_once("<style>").unwrap();
-            check_well_formed(&format!("{before}{}", style.split_once("</style>").unwrap().1));
-        }
+        check_charts(&html, &hostile);
     }
 }

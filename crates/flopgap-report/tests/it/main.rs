@@ -5,6 +5,5 @@ mod browser_heatmaps;
 mod charts;
 mod heatmaps;
 mod markup;
-mod multiples;
 mod page;
 mod pictures;

@@ -1,4 +1,4 @@
-//! A check that text is well-formed XML, strict enough for what plotters writes.
+//! A check that text is well-formed XML, strict enough for what is drawn here.
 
 /// Panics unless tags nest, attributes are quoted, and `&` starts an entity. Returns the number of
 /// elements.
