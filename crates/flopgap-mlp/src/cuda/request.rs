@@ -2,30 +2,30 @@
 
 use flopgap_gpu::compile::Architecture;
 
-use crate::{MlpError, Network, Precision};
+use crate::{MlpError, Network, Storage};
 
 use super::options::Options;
-use super::source::Source;
+use super::source::KernelSource;
 use super::target::Target;
 
 /// Everything that decides which kernels are made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) network: &'a Network,
-    pub(super) precision: Precision,
+    pub(super) precision: Storage,
     pub(super) options: Options,
     pub(super) target: Target,
 }
 
 impl Request<'_> {
-    /// A source for the network, see [`Source::new`].
-    pub(super) fn source(&self, name: &str, body: &str, constants: &[(&str, usize)]) -> Source {
+    /// A source for the network, see [`KernelSource::new`].
+    pub(super) fn source(&self, name: &str, body: &str, constants: &[(&str, usize)]) -> KernelSource {
         self.source_for(self.target.architecture(), name, body, constants)
     }
 
     /// The source of the kernels in a file, by its path from this folder, after `tables`: functions
     /// of a layer, and macros.
-    pub(super) fn kernel(&self, path: &str, tables: &str, constants: &[(&str, usize)]) -> Source {
+    pub(super) fn kernel(&self, path: &str, tables: &str, constants: &[(&str, usize)]) -> KernelSource {
         self.source(path, &format!("{tables}#include \"{path}\"\n"), constants)
     }
 
@@ -36,10 +36,10 @@ impl Request<'_> {
         name: &str,
         body: &str,
         constants: &[(&str, usize)],
-    ) -> Source {
+    ) -> KernelSource {
         let Request { network, precision, options, .. } = *self;
         let plan = Some(self.target.capability).filter(|&plan| plan != self.target.language);
-        Source::new(name, body, network, precision, options.accumulate, architecture, plan, constants)
+        KernelSource::new(name, body, network, precision, options.accumulate, architecture, plan, constants)
     }
 
     /// Why there are no kernels for this request, and the alternative.
