@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flopgap_calibration::{Check, Origin, Timing};
 use flopgap_flops::Precision;
-use flopgap_graph::{Algorithm, FileSpec, Mode, Op, Workload};
+use flopgap_graph::{FileSpec, Mode, Op, Workload};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -442,14 +442,6 @@ impl Session for Opened<'_> {
 
     fn device_memory_bytes(&self) -> Option<u64> {
         self.answer.device_memory
-    }
-
-    fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
-        Ok(None)
-    }
-
-    fn algorithms(&self) -> Vec<Algorithm> {
-        Vec::new()
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -19,8 +19,8 @@ use flopgap_graph::{FileSpec, Graph, GraphError, Mode, Op, Workload, plan, to_on
 use crate::cpu::{self, CpuSettings, Peak, References, available_memory};
 use crate::engine::{Engine, Session};
 use crate::error::EngineError;
+use crate::reference;
 use crate::smallest::smallest;
-use crate::truth;
 pub(crate) use opened::ALL_ZERO;
 use opened::{Measured, Model, Opened, Optimization, Reference};
 use runtime::{NAME, Runtime};
@@ -60,12 +60,12 @@ pub struct Ort {
     origin: Origin,
     /// Users' models by their SHA-256.
     files: HashMap<String, ModelFile>,
-    truths: RefCell<Truths>,
+    expected: RefCell<ExpectedOutputs>,
 }
 
 /// Outputs in 64 bits, whose evaluation takes seconds, by the model of the samples alone and their
 /// numbers.
-type Truths = HashMap<(Workload, Vec<usize>), Vec<f64>>;
+type ExpectedOutputs = HashMap<(Workload, Vec<usize>), Vec<f64>>;
 
 impl Ort {
     /// Finds and loads the library. Takes a second to find the unit of times unless it is given.
@@ -84,7 +84,7 @@ impl Ort {
             runtime: Runtime { settings: settings.clone(), references, loaded },
             origin,
             files: HashMap::new(),
-            truths: RefCell::default(),
+            expected: RefCell::default(),
         })
     }
 
@@ -161,10 +161,10 @@ impl Ort {
                 bound,
             );
         }
-        let samples = truth::samples(workload, &graph);
-        let reduced = truth::with_samples(workload, samples.as_deref());
+        let samples = reference::samples(workload, &graph);
+        let reduced = reference::with_samples(workload, samples.as_deref());
         let small = Self::graph(&reduced).map_err(graph_failed)?;
-        if !truth::evaluates(&small) {
+        if !reference::evaluates(&small) {
             return of_itself(
                 model.clone(),
                 Optimization::None,
@@ -173,16 +173,17 @@ impl Ort {
             );
         }
         let key = (reduced, samples.clone().unwrap_or_default());
-        let known = self.truths.borrow().get(&key).cloned();
+        let known = self.expected.borrow().get(&key).cloned();
         let outputs = if let Some(known) = known {
             known
         } else {
-            let inputs = truth::inputs(&graph, samples.as_deref(), |place, length| {
+            let inputs = reference::inputs(&graph, samples.as_deref(), |place, length| {
                 values::numbers(self.runtime.settings.seed, place, length)
             });
-            let outputs =
-                truth::evaluate(&small, self.runtime.settings.seed, inputs).map_err(graph_failed)?.concat();
-            self.truths.borrow_mut().insert(key, outputs.clone());
+            let outputs = reference::evaluate(&small, self.runtime.settings.seed, inputs)
+                .map_err(graph_failed)?
+                .concat();
+            self.expected.borrow_mut().insert(key, outputs.clone());
             outputs
         };
         // The samples are the same in other batches, their number of all is not.
@@ -192,7 +193,7 @@ impl Ort {
             name: "fp64".to_owned(),
             samples,
             outputs,
-            bound: truth::fp32_bound(&graph),
+            bound: reference::fp32_bound(&graph),
             zeros: false,
         })
     }
