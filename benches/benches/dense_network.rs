@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flopgap_gpu::{Context, Event, Graph, Stream};
-use flopgap_mlp::cuda::{Backward, Implementation, Model, Options};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
 use flopgap_mlp::{Cpu, MlpError, Parameters, Size};
 use half::f16;
 
@@ -98,12 +98,7 @@ impl Graphs {
         let mut tape = model.tape(&stream, batch)?;
         let mut both = || {
             model.forward_train(&stream, &x, &mut y, &mut tape)?;
-            model.backward(
-                &stream,
-                Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: Some(dx.as_view_mut()) },
-                &mut tape,
-                &mut gradients,
-            )
+            model.backward(&stream, &x, &y, &dy, &mut tape, Some(dx.as_view_mut()), &mut gradients)
         };
         // What is loaded at first use must be loaded before the capture.
         both()?;

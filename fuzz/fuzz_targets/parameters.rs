@@ -2,7 +2,7 @@
 //! Parameters of a network from a safetensors file: what can be read is written and read back
 //! equal.
 
-use flopgap_mlp::{Activation, Parameters, Storage};
+use flopgap_mlp::{Activation, Parameters, Precision};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     for parameters in [Parameters::load(&path), given].into_iter().flatten() {
         assert!(parameters.network().parameters() <= bytes.len(), "more parameters than bytes");
         let again = flopgap_fuzz::folder().join("out.safetensors");
-        parameters.save(&again, Storage::F32).expect("what was read can be written");
+        parameters.save(&again, Precision::F32).expect("what was read can be written");
         assert_eq!(Parameters::load(&again).expect("what was written can be read"), parameters);
     }
 });

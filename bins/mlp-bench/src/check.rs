@@ -3,7 +3,7 @@
 use flopgap_gpu::GpuError;
 use flopgap_mlp::cuda::Accumulate;
 use flopgap_mlp::reference::{self, Errors, Reference, Rounding, relative_error};
-use flopgap_mlp::{Element, MlpError, Network, Parameters, Storage};
+use flopgap_mlp::{Element, MlpError, Network, Parameters, Precision};
 use flopgap_numerics::uniform;
 
 /// How many samples of a larger batch are checked.
@@ -60,7 +60,7 @@ impl<T: Element> Numbers<T> {
         let (x, mut dy) = (gather(network.inputs()), gather(network.outputs()));
         // In 32 bits, one sample on the other side of a kink weighs more than all that rounding
         // costs. In 16 bits there are too many such samples, and what is allowed has them, too.
-        let truth = if T::PRECISION == Storage::F32 {
+        let truth = if T::PRECISION == Precision::F32 {
             reference::run_off_kinks(&self.parameters, &x, &mut dy)?
         } else {
             reference::run(&self.parameters, &x, &dy, Rounding::None)?

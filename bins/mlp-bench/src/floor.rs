@@ -1,7 +1,7 @@
 //! The least time that a pass can take on a device.
 
 use flopgap_gpu::{ComputeCapability, Device};
-use flopgap_mlp::{CorePeaks, Network, Storage};
+use flopgap_mlp::{CorePeaks, Network, Precision};
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -77,8 +77,8 @@ impl Peaks {
     }
 
     /// The peak FLOP/s of a precision.
-    pub(crate) fn rate(&self, precision: Storage) -> f64 {
-        if precision == Storage::F32 { self.fp32 } else { self.half }
+    pub(crate) fn rate(&self, precision: Precision) -> f64 {
+        if precision == Precision::F32 { self.fp32 } else { self.half }
     }
 }
 
@@ -109,7 +109,7 @@ impl<'de> Deserialize<'de> for Peaks {
 
 /// The compulsory work of a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct PassWork {
+pub(crate) struct Work {
     /// FLOP of the products.
     pub(crate) flops: f64,
     /// Bytes that must be read or written at least once: inputs, outputs, their gradients,
@@ -117,11 +117,11 @@ pub(crate) struct PassWork {
     pub(crate) bytes: f64,
 }
 
-impl PassWork {
+impl Work {
     /// The products are `2 in out` FLOP for each layer and sample, forward, and twice that backward
     /// (gradients by the inputs and by the weights). What an implementation computes again, or
     /// keeps in memory in between, is not counted: it is its own choice.
-    pub(crate) fn of(network: &Network, precision: Storage, pass: Pass, batch: usize) -> Self {
+    pub(crate) fn of(network: &Network, precision: Precision, pass: Pass, batch: usize) -> Self {
         let element = precision.bytes() as f64;
         let (batch, parameters) = (batch as f64, network.parameters() as f64);
         let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
@@ -131,14 +131,14 @@ impl PassWork {
             Pass::Backward => (2.0, 2.0 * inputs + outputs, 4.0),
             Pass::Train => (3.0, 2.0 * inputs + 2.0 * outputs, 4.0),
         };
-        PassWork {
+        Work {
             flops: times * products as f64 * batch,
             bytes: batch * numbers * element + parameters * (element + gradients),
         }
     }
 
     /// Microseconds at the peaks: the larger of computing and moving.
-    pub(crate) fn floor(&self, peaks: &Peaks, precision: Storage) -> f64 {
+    pub(crate) fn floor(&self, peaks: &Peaks, precision: Precision) -> f64 {
         (self.flops / peaks.rate(precision)).max(self.bytes / peaks.memory) * 1e6
     }
 }
@@ -152,15 +152,15 @@ mod tests {
     fn floors_are_those_worked_out_by_hand() {
         let peaks = Peaks { fp32: 60e12, half: 790e12, memory: 4.3e12, origin: String::new() };
         let floor = |size: Size, precision, pass| {
-            PassWork::of(&size.network(), precision, pass, 1 << 20).floor(&peaks, precision)
+            Work::of(&size.network(), precision, pass, 1 << 20).floor(&peaks, precision)
         };
         // 160 bytes a sample at 4.3 TB/s; 655,360 FLOP a sample at 790 and at 60 TFLOP/s.
-        assert!((floor(Size::Small, Storage::F16, Pass::Forward) - 39.02).abs() < 0.01);
-        assert!((floor(Size::XLarge, Storage::F16, Pass::Forward) - 869.9).abs() < 0.1);
-        assert!((floor(Size::XLarge, Storage::F32, Pass::Forward) - 11_453.2).abs() < 0.1);
+        assert!((floor(Size::Small, Precision::F16, Pass::Forward) - 39.02).abs() < 0.01);
+        assert!((floor(Size::XLarge, Precision::F16, Pass::Forward) - 869.9).abs() < 0.1);
+        assert!((floor(Size::XLarge, Precision::F32, Pass::Forward) - 11_453.2).abs() < 0.1);
         // x and dy read, dx written: 288 bytes a sample.
-        assert!((floor(Size::Small, Storage::F16, Pass::Backward) - 70.24).abs() < 0.01);
-        assert!((floor(Size::XLarge, Storage::F16, Pass::Train) - 3.0 * 869.87).abs() < 0.1);
+        assert!((floor(Size::Small, Precision::F16, Pass::Backward) - 70.24).abs() < 0.01);
+        assert!((floor(Size::XLarge, Precision::F16, Pass::Train) - 3.0 * 869.87).abs() < 0.1);
     }
 
     #[test]

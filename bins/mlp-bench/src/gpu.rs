@@ -2,7 +2,7 @@
 
 use flopgap_gpu::timing::{Evictor, Repetitions, Samples, host_calls, launches, replays, replays_after};
 use flopgap_gpu::{Buffer, Context, Digester, GpuError, Stream};
-use flopgap_mlp::cuda::{Backward, Model, Tape};
+use flopgap_mlp::cuda::{Model, Tape};
 use flopgap_mlp::{Element, MlpError, Network};
 
 use crate::check::{Expected, Found, Left, Numbers, PERIOD, Wrong};
@@ -221,12 +221,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
         }
         let Back { dy, checked_dy, dx, gradients } = back;
         let dy = if checked_alone { checked_dy } else { dy };
-        self.model.backward(
-            stream,
-            Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: Some(dx.as_view_mut()) },
-            tape,
-            gradients,
-        )
+        self.model.backward(stream, x, y, dy, tape, Some(dx.as_view_mut()), gradients)
     }
 
     /// Fills the outputs of a pass with NaN.

@@ -5,7 +5,7 @@ use clap::Args;
 use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_mlp::cuda::{Implementation, Options, Target, compile_all};
-use flopgap_mlp::{Activation, MlpError, Size, Storage};
+use flopgap_mlp::{Activation, MlpError, Precision, Size};
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::networks::networks;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     pub(crate) implementation: Vec<Implementation>,
     /// Precision of stored numbers
     #[arg(long, value_name = "PRECISION", value_delimiter = ',', default_value = "fp32,fp16")]
-    pub(crate) precision: Vec<Storage>,
+    pub(crate) precision: Vec<Precision>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use flopgap_cli::Console;
 use flopgap_gpu::Context;
 use flopgap_mlp::cuda::{Compiled, Implementation, Model, Target, sources};
-use flopgap_mlp::{Element, MlpError, Network, Storage};
+use flopgap_mlp::{Element, MlpError, Network, Precision};
 use half::{bf16, f16};
 
 use crate::options::Bench;
@@ -22,7 +22,7 @@ use crate::options::Bench;
 const LONG: Duration = Duration::from_secs(2);
 
 /// Which network, in which precision, by which implementation.
-type Key = (usize, Storage, Implementation);
+type Key = (usize, Precision, Implementation);
 /// A [`Model`] of the key's precision, or the reason for its absence.
 type Built = Result<Box<dyn Any + Send>, MlpError>;
 
@@ -34,7 +34,7 @@ impl Models {
     pub(crate) fn build(
         context: &Context,
         networks: &[(String, Network)],
-        precisions: &[Storage],
+        precisions: &[Precision],
         bench: &Bench,
         console: Console,
     ) -> Self {
@@ -71,9 +71,11 @@ impl Models {
                     progress.advance(1);
                 };
                 let model: Built = match precision {
-                    Storage::F32 => Model::<f32>::observed(context, network, options, &observe).map(boxed),
-                    Storage::F16 => Model::<f16>::observed(context, network, options, &observe).map(boxed),
-                    Storage::Bf16 => Model::<bf16>::observed(context, network, options, &observe).map(boxed),
+                    Precision::F32 => Model::<f32>::observed(context, network, options, &observe).map(boxed),
+                    Precision::F16 => Model::<f16>::observed(context, network, options, &observe).map(boxed),
+                    Precision::Bf16 => {
+                        Model::<bf16>::observed(context, network, options, &observe).map(boxed)
+                    }
                 };
                 if let Ok(mut built) = built.lock() {
                     built.push((key, model));

@@ -7,7 +7,7 @@ use flopgap_cli::{DeviceArg, Failure, FormatArg, OutputArgs};
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Options, Reduction};
-use flopgap_mlp::{Activation, Network, Size, Storage};
+use flopgap_mlp::{Activation, Network, Precision, Size};
 
 use crate::networks::networks;
 use crate::pass::Pass;
@@ -78,7 +78,7 @@ pub(crate) struct Bench {
     /// Precision of stored numbers: fp32, fp16, bf16; sums are in 32 bits [default: fp16, on the
     /// CPU fp32]
     #[arg(long, value_name = "PRECISION", value_delimiter = ',')]
-    pub(crate) precision: Vec<Storage>,
+    pub(crate) precision: Vec<Precision>,
     /// Sum in 16 bits on tensor cores, as some libraries do (fp16 only)
     #[arg(long)]
     pub(crate) accumulate_fp16: bool,
@@ -191,7 +191,7 @@ pub(crate) enum Variant {
 
 /// The device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Processor {
+pub(crate) enum Place {
     /// A GPU by its number.
     Cuda(usize),
     /// This machine's cores.
@@ -286,10 +286,10 @@ impl Bench {
     }
 
     /// The numbers of samples.
-    pub(crate) fn batch_sizes(&self, place: Processor) -> Vec<usize> {
+    pub(crate) fn batch_sizes(&self, place: Place) -> Vec<usize> {
         match (&self.batch[..], place) {
-            ([], Processor::Cpu) if self.sweep => SWEPT[..2].to_vec(),
-            ([], Processor::Cuda(_)) if self.sweep => SWEPT.to_vec(),
+            ([], Place::Cpu) if self.sweep => SWEPT[..2].to_vec(),
+            ([], Place::Cuda(_)) if self.sweep => SWEPT.to_vec(),
             ([], _) => vec![SWEPT[0]],
             (asked, _) => unique(asked.iter().copied()).into_iter().map(|batch| batch as usize).collect(),
         }
@@ -305,17 +305,17 @@ impl Bench {
     }
 
     /// The precisions.
-    pub(crate) fn precisions(&self, place: Processor) -> Vec<Storage> {
+    pub(crate) fn precisions(&self, place: Place) -> Vec<Precision> {
         match (&self.precision[..], place) {
-            ([], Processor::Cpu) => vec![Storage::F32],
-            ([], Processor::Cuda(_)) if self.sweep => vec![Storage::F32, Storage::F16],
-            ([], Processor::Cuda(_)) => vec![Storage::F16],
+            ([], Place::Cpu) => vec![Precision::F32],
+            ([], Place::Cuda(_)) if self.sweep => vec![Precision::F32, Precision::F16],
+            ([], Place::Cuda(_)) => vec![Precision::F16],
             (asked, _) => unique(asked.iter().copied()),
         }
     }
 
     /// Options without effect, and why.
-    pub(crate) fn without_meaning(&self, place: Processor) -> Vec<(&'static str, &'static str)> {
+    pub(crate) fn without_meaning(&self, place: Place) -> Vec<(&'static str, &'static str)> {
         let of_gpu = [("--graph", self.clocks.graph), ("--cold", self.clocks.cold)];
         let naive = ("--variant", self.variant == Variant::Naive);
         let (atomic, accumulate) = (("--atomic", self.atomic), ("--accumulate-fp16", self.accumulate_fp16));
@@ -323,7 +323,7 @@ impl Bench {
         let given = |options: &[(&'static str, bool)], place: &'static str| -> Vec<_> {
             options.iter().filter(|(_, given)| *given).map(|&(name, _)| (name, place)).collect()
         };
-        if place == Processor::Cpu {
+        if place == Place::Cpu {
             let of_kernels = [
                 ("--timing", matches!(self.clocks.timing, Some(Timing::Gpu | Timing::Both))),
                 ("--impl", !self.implementation.is_empty()),
@@ -355,10 +355,10 @@ impl Bench {
     }
 
     /// Where it runs.
-    pub(crate) fn place(&self) -> Processor {
+    pub(crate) fn place(&self) -> Place {
         match self.device {
-            DeviceArg::Cpu => Processor::Cpu,
-            DeviceArg::Gpu(index) => Processor::Cuda(index),
+            DeviceArg::Cpu => Place::Cpu,
+            DeviceArg::Gpu(index) => Place::Cuda(index),
         }
     }
 }
@@ -373,7 +373,7 @@ mod tests {
             let arguments = Arguments::parse_from([&["mlp-bench"], options].concat());
             arguments.bench.without_meaning(place)
         };
-        let gpu = Processor::Cuda(0);
+        let gpu = Place::Cuda(0);
         assert_eq!(without(gpu, &["--graph", "--cold", "--timing", "both"]), []);
         assert_eq!(without(gpu, &["--atomic"]), [("--atomic", "without a backward pass")]);
         assert_eq!(without(gpu, &["--atomic", "--accumulate-fp16", "--pass", "forward,train"]), []);
@@ -384,9 +384,9 @@ mod tests {
         let coopmat = ["--variant", "naive", "--coopmat-only"];
         assert_eq!(without(gpu, &coopmat), [("--variant", "without the for-loop")]);
         assert_eq!(without(gpu, &["--arch-plan", "sm_80"]), []);
-        assert_eq!(without(Processor::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on the CPU")]);
+        assert_eq!(without(Place::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on the CPU")]);
         let on_cores = [("--coopmat-only", "on the CPU"), ("--variant", "on the CPU")];
-        assert_eq!(without(Processor::Cpu, &coopmat), on_cores);
-        assert_eq!(without(Processor::Cpu, &["--timing", "cpu"]), []);
+        assert_eq!(without(Place::Cpu, &coopmat), on_cores);
+        assert_eq!(without(Place::Cpu, &["--timing", "cpu"]), []);
     }
 }

@@ -10,7 +10,7 @@ use flopgap_gpu::timing::Samples;
 use flopgap_unpack::{Compression, Meter};
 use serde::{Deserialize, Serialize};
 
-use crate::floor::{PassWork, Peaks};
+use crate::floor::{Peaks, Work};
 
 /// The clock, and the state of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Measurement {
         subject: &Subject,
         clock: &str,
         samples: &Samples,
-        work: &PassWork,
+        work: &Work,
         floor_us: Option<f64>,
         error: f64,
     ) -> Self {
@@ -114,7 +114,7 @@ impl Measurement {
         subject: &Subject,
         clock: &str,
         median_us: f64,
-        work: &PassWork,
+        work: &Work,
         floor_us: Option<f64>,
     ) -> Self {
         Measurement {
@@ -217,7 +217,7 @@ mod tests {
             pass: "forward".to_owned(),
             batch: 256,
         };
-        let work = PassWork { flops: 2e6, bytes: 4e3 };
+        let work = Work { flops: 2e6, bytes: 4e3 };
         let samples = Samples::new(vec![median * 1e3; 3]);
         if ours {
             Measurement::new(&subject, "gpu-graph", &samples, &work, Some(0.5), 1e-4)

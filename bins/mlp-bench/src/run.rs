@@ -9,14 +9,14 @@ use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
 use flopgap_hint::Hint as _;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Target};
-use flopgap_mlp::{CorePeaks, Element, MlpError, Network, Storage};
+use flopgap_mlp::{CorePeaks, Element, MlpError, Network, Precision};
 use half::{bf16, f16};
 
 use crate::check::{Expected, Numbers, Wrong};
-use crate::floor::{PassWork, Peaks};
+use crate::floor::{Peaks, Work};
 use crate::gpu::{Arena, Run, Tools};
 use crate::models::Models;
-use crate::options::{Bench, Processor};
+use crate::options::{Bench, Place};
 use crate::pass::Pass;
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
 use crate::{PROGRAM, answer, cpu, memory, peers, plot};
@@ -39,8 +39,8 @@ pub(crate) fn run(bench: &Bench, console: Console) -> Result<(), Failure> {
     }
     let mut tally = Tally::new(console);
     let ended = match place {
-        Processor::Cuda(index) => on_gpu(bench, index, &networks, &mut tally),
-        Processor::Cpu => on_cpu(bench, &networks, &mut tally),
+        Place::Cuda(index) => on_gpu(bench, index, &networks, &mut tally),
+        Place::Cpu => on_cpu(bench, &networks, &mut tally),
     };
     let Tally { device, peaks, measurements, wrong, .. } = tally;
     if measurements.is_empty() {
@@ -84,13 +84,13 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<P
         let pass = Pass::ALL.into_iter().find(|pass| pass.name() == subject.pass);
         let network = networks.iter().find(|(name, _)| *name == subject.size).map(|(_, network)| network);
         let (Some(pass), Some(network), Ok(precision)) =
-            (pass, network, subject.precision.parse::<Storage>())
+            (pass, network, subject.precision.parse::<Precision>())
         else {
             continue;
         };
         let ours = results.measurements[..own].iter().find(|m| m.subject.same_work(&subject));
         let Some(clock) = ours.map(|m| timing.unwrap_or_else(|| m.timing.clone())) else { continue };
-        let work = PassWork::of(network, precision, pass, subject.batch);
+        let work = Work::of(network, precision, pass, subject.batch);
         let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
         let measurement = Measurement::of_median(&subject, &clock, median_us, &work, floor);
         results.measurements.push(measurement);
@@ -110,15 +110,14 @@ fn given_peaks(bench: &Bench) -> Option<Peaks> {
 }
 
 fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> Result<(), Failure> {
-    for precision in
-        bench.precisions(Processor::Cpu).into_iter().filter(|&precision| precision != Storage::F32)
+    for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
     {
         flopgap_cli::warn(
             PROGRAM,
             format!("{precision} is skipped: the CPU computes in fp32 (--precision fp32)"),
         );
     }
-    let fp32 = bench.precisions(Processor::Cpu).contains(&Storage::F32);
+    let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
     if fp32 {
         let measure = || tally.console.timed("peaks of the cores: measured", CorePeaks::measure);
         tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of_cores(&measure())));
@@ -126,7 +125,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
     for (name, network) in networks.iter().filter(|_| fp32) {
         memory::check_reference(name, network)?;
         let numbers = Numbers::<f32>::new(network, bench.seed);
-        for batch in bench.batch_sizes(Processor::Cpu) {
+        for batch in bench.batch_sizes(Place::Cpu) {
             if let Err(failure) = memory::check_passes(name, network, batch) {
                 flopgap_cli::warn(PROGRAM, format!("left out: {failure}"));
                 continue;
@@ -138,14 +137,14 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
                 let subject = Subject {
                     implementation: cpu::NAME.to_owned(),
                     size: name.clone(),
-                    precision: Storage::F32.to_string(),
+                    precision: Precision::F32.to_string(),
                     pass: pass.name().to_owned(),
                     batch,
                 };
                 let measured = arena
                     .check(pass, &expected)
                     .and_then(|error| Ok((error, vec![(Clock::Host, arena.time(pass, &bench.clocks)?)])));
-                tally.record(network, Storage::F32, pass, &subject, measured)?;
+                tally.record(network, Precision::F32, pass, &subject, measured)?;
             }
         }
     }
@@ -183,14 +182,14 @@ impl Tally {
     fn record(
         &mut self,
         network: &Network,
-        precision: Storage,
+        precision: Precision,
         pass: Pass,
         subject: &Subject,
         measured: Measured,
     ) -> Result<(), Failure> {
         match measured {
             Ok((error, times)) => {
-                let work = PassWork::of(network, precision, pass, subject.batch);
+                let work = Work::of(network, precision, pass, subject.batch);
                 let floor = self.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
                 for (clock, samples) in times {
                     let (clock, microseconds) = (clock.name(), samples.median() / 1e3);
@@ -252,7 +251,7 @@ fn on_gpu(
     let stream = context.stream().map_err(gpu_failure)?;
     let evictor = bench.clocks.cold.then(|| Evictor::new(&context, &stream)).transpose();
     let tools = Tools { digester: Digester::new(&context, &stream)?, evictor: evictor? };
-    let precisions = bench.precisions(Processor::Cuda(index));
+    let precisions = bench.precisions(Place::Cuda(index));
     let begin = Instant::now();
     let models = Models::build(&context, networks, &precisions, bench, console);
     console.note(format_args!("kernels are ready after {:.1} s", begin.elapsed().as_secs_f64()));
@@ -260,9 +259,9 @@ fn on_gpu(
     for (at, (name, network)) in networks.iter().enumerate() {
         for &precision in &precisions {
             match precision {
-                Storage::F32 => gpu.network::<f32>(at, name, network)?,
-                Storage::F16 => gpu.network::<f16>(at, name, network)?,
-                Storage::Bf16 => gpu.network::<bf16>(at, name, network)?,
+                Precision::F32 => gpu.network::<f32>(at, name, network)?,
+                Precision::F16 => gpu.network::<f16>(at, name, network)?,
+                Precision::Bf16 => gpu.network::<bf16>(at, name, network)?,
             }
         }
     }
@@ -293,7 +292,7 @@ impl Gpu<'_> {
         if models.is_empty() {
             return Ok(());
         }
-        for batch in self.bench.batch_sizes(Processor::Cuda(0)) {
+        for batch in self.bench.batch_sizes(Place::Cuda(0)) {
             let accumulate = self.bench.options(Implementation::Coopmat).accumulate;
             let expected = self.tally.expecting(name, batch, || numbers.expected(batch, accumulate))?;
             let first = self.tally.measurements.len();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use flopgap_mlp::Storage;
+use flopgap_mlp::Precision;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
@@ -36,7 +36,7 @@ fn heading(results: &Results) -> String {
     if let Some(peaks) = &results.peaks {
         text.push_str(". Floor: ");
         for precision in unique(results.measurements.iter().map(|m| m.subject.precision.as_str())) {
-            if let Ok(parsed) = precision.parse::<Storage>() {
+            if let Ok(parsed) = precision.parse::<Precision>() {
                 let _ = write!(text, "{} TFLOP/s {precision}, ", short(peaks.rate(parsed) / 1e12));
             }
         }
@@ -258,7 +258,7 @@ fn decimals(value: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::floor::{PassWork, Peaks};
+    use crate::floor::{Peaks, Work};
     use crate::results::Subject;
     use flopgap_gpu::timing::Samples;
 
@@ -271,7 +271,7 @@ mod tests {
                 pass: "forward".to_owned(),
                 batch,
             };
-            let work = PassWork { flops: 2e6, bytes: 4e3 };
+            let work = Work { flops: 2e6, bytes: 4e3 };
             Measurement::new(&subject, clock.name(), &Samples::new(vec![median]), &work, Some(0.5), 1e-4)
         };
         Results {

@@ -23,8 +23,8 @@ use std::time::Instant;
 
 use flopgap_gpu::timing::{Repetitions, replays};
 use flopgap_gpu::{Buffer, Context, Stream};
-use flopgap_mlp::cuda::{Accumulate, Backward, Model, Options, Reduction};
-use flopgap_mlp::{Cpu, Element, MlpError, Network, Parameters, Size, Storage};
+use flopgap_mlp::cuda::{Accumulate, Model, Options, Reduction};
+use flopgap_mlp::{Cpu, Element, MlpError, Network, Parameters, Precision, Size};
 use half::{bf16, f16};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -120,9 +120,9 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     for (name, network) in &sizes {
         for &batch in &batches {
             match precision.parse()? {
-                Storage::F32 => time::<f32>(&context, wanted, name, network, batch)?,
-                Storage::F16 => time::<f16>(&context, wanted, name, network, batch)?,
-                Storage::Bf16 => time::<bf16>(&context, wanted, name, network, batch)?,
+                Precision::F32 => time::<f32>(&context, wanted, name, network, batch)?,
+                Precision::F16 => time::<f16>(&context, wanted, name, network, batch)?,
+                Precision::Bf16 => time::<bf16>(&context, wanted, name, network, batch)?,
             }
         }
     }
@@ -211,13 +211,11 @@ fn time<T: Element>(
         model.forward_train(&stream, &x, &mut y, &mut tape)?;
         model.backward(
             &stream,
-            Backward {
-                x: x.as_view(),
-                y: y.as_view(),
-                dy: dy.as_view(),
-                dx: dx.as_mut().map(Buffer::as_view_mut),
-            },
+            &x,
+            &y,
+            &dy,
             &mut tape,
+            dx.as_mut().map(Buffer::as_view_mut),
             &mut gradients,
         )?;
         return Ok(stream.synchronize()?);
@@ -225,31 +223,11 @@ fn time<T: Element>(
     let forward = microseconds(&stream, || model.forward(&stream, &x, &mut y))?;
     model.forward_train(&stream, &x, &mut y, &mut tape)?;
     let backward = microseconds(&stream, || {
-        model.backward(
-            &stream,
-            Backward {
-                x: x.as_view(),
-                y: y.as_view(),
-                dy: dy.as_view(),
-                dx: dx.as_mut().map(Buffer::as_view_mut),
-            },
-            &mut tape,
-            &mut gradients,
-        )
+        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut().map(Buffer::as_view_mut), &mut gradients)
     })?;
     let both = microseconds(&stream, || {
         model.forward_train(&stream, &x, &mut y, &mut tape)?;
-        model.backward(
-            &stream,
-            Backward {
-                x: x.as_view(),
-                y: y.as_view(),
-                dy: dy.as_view(),
-                dx: dx.as_mut().map(Buffer::as_view_mut),
-            },
-            &mut tape,
-            &mut gradients,
-        )
+        model.backward(&stream, &x, &y, &dy, &mut tape, dx.as_mut().map(Buffer::as_view_mut), &mut gradients)
     })?;
     let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
     println!(

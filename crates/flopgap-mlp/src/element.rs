@@ -11,7 +11,7 @@ use crate::MlpError;
 /// The type in which parameters, inputs and outputs are stored. Sums are in 32 bits unless
 /// [`Accumulate::F16`](crate::cuda::Accumulate::F16) is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Storage {
+pub enum Precision {
     /// 32-bit floats. Products are exact multiply-adds: no TF32.
     F32,
     /// IEEE half precision: 11 significant bits, up to 65,504.
@@ -20,24 +20,24 @@ pub enum Storage {
     Bf16,
 }
 
-impl Storage {
+impl Precision {
     /// All of them.
-    pub const ALL: [Self; 3] = [Storage::F32, Storage::F16, Storage::Bf16];
+    pub const ALL: [Self; 3] = [Precision::F32, Precision::F16, Precision::Bf16];
 
     /// Bytes of a number.
     pub const fn bytes(self) -> usize {
         match self {
-            Storage::F32 => 4,
-            Storage::F16 | Storage::Bf16 => 2,
+            Precision::F32 => 4,
+            Precision::F16 | Precision::Bf16 => 2,
         }
     }
 
     /// `fp32`, `fp16` or `bf16`.
     pub const fn name(self) -> &'static str {
         match self {
-            Storage::F32 => "fp32",
-            Storage::F16 => "fp16",
-            Storage::Bf16 => "bf16",
+            Precision::F32 => "fp32",
+            Precision::F16 => "fp16",
+            Precision::Bf16 => "bf16",
         }
     }
 
@@ -45,9 +45,9 @@ impl Storage {
     /// bits.
     pub const fn unit_roundoff(self) -> f64 {
         match self {
-            Storage::F32 => f32::EPSILON as f64 / 2.0,
-            Storage::F16 => 1.0 / 2048.0,
-            Storage::Bf16 => 1.0 / 256.0,
+            Precision::F32 => f32::EPSILON as f64 / 2.0,
+            Precision::F16 => 1.0 / 2048.0,
+            Precision::Bf16 => 1.0 / 256.0,
         }
     }
 
@@ -55,20 +55,20 @@ impl Storage {
     #[expect(clippy::cast_possible_truncation, reason = "rounding is what it is for")]
     pub fn round(self, value: f64) -> f64 {
         match self {
-            Storage::F32 => f64::from(value as f32),
-            Storage::F16 => f16::from_f64(value).to_f64(),
-            Storage::Bf16 => bf16::from_f64(value).to_f64(),
+            Precision::F32 => f64::from(value as f32),
+            Precision::F16 => f16::from_f64(value).to_f64(),
+            Precision::Bf16 => bf16::from_f64(value).to_f64(),
         }
     }
 }
 
-impl fmt::Display for Storage {
+impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Storage {
+impl FromStr for Precision {
     type Err = MlpError;
 
     fn from_str(text: &str) -> Result<Self, MlpError> {
@@ -85,7 +85,7 @@ pub trait Element:
     AnyBits + Copy + Default + fmt::Debug + PartialEq + Send + Sync + sealed::Sealed + 'static
 {
     /// Which it is.
-    const PRECISION: Storage;
+    const PRECISION: Precision;
 
     /// The nearest number of this type, ties to even.
     fn narrow(value: f32) -> Self;
@@ -102,7 +102,7 @@ mod sealed {
 }
 
 impl Element for f32 {
-    const PRECISION: Storage = Storage::F32;
+    const PRECISION: Precision = Precision::F32;
 
     fn narrow(value: f32) -> Self {
         value
@@ -114,7 +114,7 @@ impl Element for f32 {
 }
 
 impl Element for f16 {
-    const PRECISION: Storage = Storage::F16;
+    const PRECISION: Precision = Precision::F16;
 
     fn narrow(value: f32) -> Self {
         f16::from_f32(value)
@@ -126,7 +126,7 @@ impl Element for f16 {
 }
 
 impl Element for bf16 {
-    const PRECISION: Storage = Storage::Bf16;
+    const PRECISION: Precision = Precision::Bf16;
 
     fn narrow(value: f32) -> Self {
         bf16::from_f32(value)

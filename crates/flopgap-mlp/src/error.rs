@@ -3,7 +3,7 @@
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
 
-use crate::Storage;
+use crate::Precision;
 use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// Why a network could not be created or run.
@@ -20,7 +20,7 @@ pub enum MlpError {
         /// Numbers given.
         found: usize,
     },
-    /// Parameters of a network of other widths, which happens to have as many.
+    /// Parameters of a network of other widths or biases, which happens to have as many.
     #[error("parameters of another network: expected {expected}, found {found}")]
     OtherNetwork {
         /// The network that they are of.
@@ -32,9 +32,9 @@ pub enum MlpError {
     #[error("numbers of type {found}, expected {expected}")]
     Precision {
         /// The type that is needed.
-        expected: Storage,
+        expected: Precision,
         /// The type that was given.
-        found: Storage,
+        found: Precision,
     },
     /// A pass or a result was requested before the step it depends on.
     #[error("{asked} needs {missing} first")]

@@ -11,12 +11,16 @@ use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
 
-use crate::{Activation, Element as _, MlpError, Network, Parameters, Storage};
+use crate::{Activation, Element as _, MlpError, Network, Parameters, Precision};
 
 /// The key of our entry in a file's metadata.
 const KEY: &str = "flopgap";
 /// Of that entry.
 const VERSION: u32 = 1;
+/// In that entry, what precedes the layers that have biases, where not all have.
+const BIAS: &str = "bias";
+/// Instead of layers, where none has.
+const NONE: &str = "none";
 
 /// Why parameters could not be read from a file or written to one.
 #[derive(Debug, thiserror::Error)]
@@ -83,16 +87,16 @@ impl Hint for FileError {
 
 impl Parameters {
     /// Writes them to a safetensors file, rounded to `precision`: `layers.0.weight` (`out x in`),
-    /// `layers.0.bias`, `layers.1.weight` and so on, the activations in the metadata. The same
-    /// parameters make the same bytes.
+    /// `layers.0.bias`, `layers.1.weight` and so on, the activations in the metadata. A layer
+    /// without biases has its weights alone. The same parameters make the same bytes.
     ///
     /// ```
-    /// use flopgap_mlp::{Parameters, Storage, Size};
+    /// use flopgap_mlp::{Parameters, Precision, Size};
     ///
     /// let folder = tempfile::tempdir()?;
     /// let path = folder.path().join("small.safetensors");
     /// let parameters = Parameters::he(&Size::Small.network(), 42);
-    /// parameters.save(&path, Storage::F32)?;
+    /// parameters.save(&path, Precision::F32)?;
     /// assert_eq!(Parameters::load(&path)?, parameters);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -101,7 +105,7 @@ impl Parameters {
     /// [`FileError::Write`]; [`FileError::Tensor`] when a number is beyond the range of
     /// `precision`; [`FileError::Network`] for widths of [`Network::of_any_widths`], which
     /// [`Parameters::load`] refuses.
-    pub fn save(&self, path: impl AsRef<Path>, precision: Storage) -> Result<(), FileError> {
+    pub fn save(&self, path: impl AsRef<Path>, precision: Precision) -> Result<(), FileError> {
         let path = path.as_ref();
         let refused = |source| FileError::Network { path: path.to_owned(), source };
         self.network().check_for_gpu().map_err(refused)?;
@@ -110,7 +114,9 @@ impl Parameters {
         for layer in 0..network.layers() {
             let (inputs, outputs) = (network.widths()[layer], network.widths()[layer + 1]);
             tensors.push((format!("layers.{layer}.weight"), vec![outputs, inputs], self.weights(layer)));
-            tensors.push((format!("layers.{layer}.bias"), vec![outputs], self.biases(layer)));
+            if network.has_bias(layer) {
+                tensors.push((format!("layers.{layer}.bias"), vec![outputs], self.biases(layer)));
+            }
         }
         let mut stored = Vec::new();
         for (name, shape, values) in tensors {
@@ -142,8 +148,8 @@ impl Parameters {
     }
 
     /// Reads a file of any program whose tensors are named like those of PyTorch's `nn.Sequential`:
-    /// `0.weight` (`out x in`), `0.bias`, `2.weight` and so on, all after one prefix, if any. Each
-    /// layer has biases. The numbers say the order of the
+    /// `0.weight` (`out x in`), `0.bias`, `2.weight` and so on, all after one prefix, if any;
+    /// a layer without `N.bias` has no biases. The numbers say the order of the
     /// layers; they need not follow each other. The activations of the hidden layers and of the
     /// output are given: most files do not say them.
     ///
@@ -164,9 +170,10 @@ impl Parameters {
         let file = SafeTensors::deserialize(&bytes).map_err(|error| not_whole(path, &bytes, error))?;
         let layers = layers(path, &file)?;
         let widths = widths(path, &layers)?;
+        let biases: Vec<bool> = layers.iter().map(|layer| layer.bias.is_some()).collect();
         let entry = Entry::of(path, &metadata);
         if let Some(entry) = &entry {
-            entry.check()?;
+            entry.check(&biases)?;
         }
         let (hidden, output) = match (activations, entry) {
             (Some(given), _) => given,
@@ -174,12 +181,13 @@ impl Parameters {
             (None, None) => return Err(FileError::NoActivations { path: path.to_owned() }),
         };
         let network = Network::new(&widths)
+            .and_then(|network| network.with_biases(&biases))
             .map_err(|source| FileError::Network { path: path.to_owned(), source })?
             .with_activation(hidden)
             .with_output_activation(output);
         let mut values = Vec::with_capacity(network.parameters());
         for layer in &layers {
-            for (name, tensor) in [&layer.weight, &layer.bias] {
+            for (name, tensor) in [&layer.weight].into_iter().chain(&layer.bias) {
                 let start = values.len();
                 decode(tensor, &mut values);
                 if let Some(index) = values[start..].iter().position(|value| !value.is_finite()) {
@@ -196,7 +204,7 @@ impl Parameters {
 /// The tensors of a layer, with their names.
 struct Layer<'a> {
     weight: (String, TensorView<'a>),
-    bias: (String, TensorView<'a>),
+    bias: Option<(String, TensorView<'a>)>,
 }
 
 fn format(path: &Path, problem: String) -> FileError {
@@ -237,11 +245,8 @@ fn layers<'a>(path: &Path, file: &SafeTensors<'a>) -> Result<Vec<Layer<'a>>, Fil
     }
     let before = prefix.map(|(before, _)| before).unwrap_or_default();
     let whole = found.into_iter().map(|(number, parts)| match parts {
-        [Some(weight), Some(bias)] => Ok(Layer { weight, bias }),
-        [weight, _] => {
-            let part = if weight.is_none() { "weight" } else { "bias" };
-            Err(tensor_error(path, &format!("{before}{number}.{part}"), "missing".to_owned()))
-        }
+        [Some(weight), bias] => Ok(Layer { weight, bias }),
+        [None, _] => Err(tensor_error(path, &format!("{before}{number}.weight"), "missing".to_owned())),
     });
     let whole = whole.collect::<Result<Vec<_>, FileError>>()?;
     if whole.is_empty() {
@@ -264,7 +269,7 @@ fn split(name: &str) -> Option<(&str, u64, &str)> {
 /// Inputs, hidden layers, outputs, from shapes that must fit each other.
 fn widths(path: &Path, layers: &[Layer<'_>]) -> Result<Vec<usize>, FileError> {
     let mut widths = Vec::new();
-    for Layer { weight: (name, weight), bias: (bias_name, bias) } in layers {
+    for Layer { weight: (name, weight), bias } in layers {
         let &[outputs, inputs] = weight.shape() else {
             let problem = format!("its shape is {:?}, where [outputs, inputs] is needed", weight.shape());
             return Err(tensor_error(path, name, problem));
@@ -276,7 +281,9 @@ fn widths(path: &Path, layers: &[Layer<'_>]) -> Result<Vec<usize>, FileError> {
                 format!("its shape is {:?}, but the layer below has {below} outputs", weight.shape());
             return Err(tensor_error(path, name, problem));
         }
-        if bias.shape() != [outputs] {
+        if let Some((bias_name, bias)) = bias
+            && bias.shape() != [outputs]
+        {
             let problem = format!("its shape is {:?}, where [{outputs}] fits {name:?}", bias.shape());
             return Err(tensor_error(path, bias_name, problem));
         }
@@ -291,7 +298,20 @@ fn widths(path: &Path, layers: &[Layer<'_>]) -> Result<Vec<usize>, FileError> {
 /// Our entry in the metadata.
 fn describe(network: &Network) -> String {
     let output = network.activation(network.layers() - 1);
-    format!("version={VERSION} activation={} output_activation={output}", network.activation(0))
+    let biases: Vec<bool> = (0..network.layers()).map(|layer| network.has_bias(layer)).collect();
+    let bias = describe_biases(&biases).map(|layers| format!(" {BIAS}={layers}")).unwrap_or_default();
+    format!("version={VERSION} activation={} output_activation={output}{bias}", network.activation(0))
+}
+
+/// The layers that have biases, such as `0,2`; nothing where all have.
+fn describe_biases(biases: &[bool]) -> Option<String> {
+    let with: Vec<String> =
+        (0..biases.len()).filter(|&layer| biases[layer]).map(|layer| layer.to_string()).collect();
+    match with.len() {
+        0 => Some(NONE.to_owned()),
+        all if all == biases.len() => None,
+        _ => Some(with.join(",")),
+    }
 }
 
 /// Our entry in the metadata of a file.
@@ -311,17 +331,29 @@ impl<'a> Entry<'a> {
         format(self.path, format!("in its metadata, {KEY:?} is {:?}: {what}", self.text))
     }
 
-    fn value(&self, key: &str) -> Result<&'a str, FileError> {
-        let found = self.text.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-        found.ok_or_else(|| self.broken(&format!("there is no {key}")))
+    fn find(&self, key: &str) -> Option<&'a str> {
+        self.text.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// Refuses another version.
-    fn check(&self) -> Result<(), FileError> {
-        if self.value("version")? == VERSION.to_string() {
+    fn value(&self, key: &str) -> Result<&'a str, FileError> {
+        self.find(key).ok_or_else(|| self.broken(&format!("there is no {key}")))
+    }
+
+    /// Refuses another version, and layers whose biases are not those that it names: a tensor that
+    /// was lost is not a layer without biases. `biases`: for each layer whether there is a tensor.
+    fn check(&self, biases: &[bool]) -> Result<(), FileError> {
+        if self.value("version")? != VERSION.to_string() {
+            return Err(self.broken(&format!("version {VERSION} can be read")));
+        }
+        let found = describe_biases(biases);
+        if self.find(BIAS) == found.as_deref() {
             return Ok(());
         }
-        Err(self.broken(&format!("version {VERSION} can be read")))
+        Err(self.broken(&match found {
+            None => "all layers have biases".to_owned(),
+            Some(layers) if layers == NONE => "no layer has biases".to_owned(),
+            Some(layers) => format!("of its layers, {layers} have biases"),
+        }))
     }
 
     /// Those of the hidden layers and of the output.
@@ -383,19 +415,19 @@ fn not_whole(path: &Path, bytes: &[u8], error: SafeTensorError) -> FileError {
     format(path, problem)
 }
 
-fn dtype(precision: Storage) -> Dtype {
+fn dtype(precision: Precision) -> Dtype {
     match precision {
-        Storage::F32 => Dtype::F32,
-        Storage::F16 => Dtype::F16,
-        Storage::Bf16 => Dtype::BF16,
+        Precision::F32 => Dtype::F32,
+        Precision::F16 => Dtype::F16,
+        Precision::Bf16 => Dtype::BF16,
     }
 }
 
-fn encode(values: &[f32], precision: Storage) -> Vec<u8> {
+fn encode(values: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
-        Storage::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        Storage::F16 => values.iter().flat_map(|&value| f16::narrow(value).to_le_bytes()).collect(),
-        Storage::Bf16 => values.iter().flat_map(|&value| bf16::narrow(value).to_le_bytes()).collect(),
+        Precision::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        Precision::F16 => values.iter().flat_map(|&value| f16::narrow(value).to_le_bytes()).collect(),
+        Precision::Bf16 => values.iter().flat_map(|&value| bf16::narrow(value).to_le_bytes()).collect(),
     }
 }
 

@@ -13,10 +13,11 @@ mod network;
 mod parameters;
 mod size;
 
-pub(crate) use activation::{LEAKY_SLOPE, slope_from_output};
+pub use activation::LEAKY_SLOPE;
+pub(crate) use activation::slope_from_output;
 pub use adamw::AdamWSettings;
 pub use cpu::{CorePeaks, Cpu};
-pub use element::{Element, Storage};
+pub use element::{Element, Precision};
 pub use error::MlpError;
 pub use file::FileError;
 pub use flopgap_flops::Activation;

@@ -21,7 +21,7 @@ const DEEPEST: usize = 64;
 /// A fully connected network: `a_0 = x`, `a_(l+1) = f_l(W_l a_l + b_l)`, `y = a_L`.
 ///
 /// The parameters are one array without gaps: for each layer the weights, row-major (`out x in`),
-/// then the biases. Samples are rows: the inputs of a batch are `batch x
+/// then the biases, if the layer has any. Samples are rows: the inputs of a batch are `batch x
 /// inputs`, row-major, the outputs `batch x outputs`.
 ///
 /// ```
@@ -32,19 +32,26 @@ const DEEPEST: usize = 64;
 /// assert_eq!(network.parameters(), 5_200);
 /// assert_eq!(network.weights(1), 64 * 64 + 64..64 * 64 + 64 + 64 * 16);
 /// assert_eq!(network.to_string(), "64-64-16 leaky_relu/sigmoid");
+///
+/// let color = Network::new(&[3, 64, 3])?.with_bias(false);
+/// assert_eq!(color.parameters(), 3 * 64 + 64 * 3);
+/// let mixed = color.with_biases(&[false, true])?;
+/// assert_eq!(mixed.parameters(), 3 * 64 + 64 * 3 + 3);
 /// assert!(Network::new(&[64, 0, 16]).is_err());
 /// # Ok::<(), flopgap_mlp::MlpError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Network {
     widths: Vec<usize>,
+    /// For each layer whether it has biases.
+    biases: Vec<bool>,
     activation: Activation,
     output_activation: Activation,
 }
 
 impl Network {
-    /// A network of these widths: inputs, one hidden layer or more, outputs. The
-    /// activation of the hidden layers is [`Activation::LeakyRelu`], the output has none.
+    /// A network of these widths: inputs, one hidden layer or more, outputs. Layers have biases,
+    /// the activation of the hidden layers is [`Activation::LeakyRelu`], the output has none.
     ///
     /// GPU kernels take widths that are multiples of 8. Others are padded inside, which costs a
     /// copy of inputs and outputs and the products of the padding: see [`Network::is_padded`].
@@ -102,6 +109,7 @@ impl Network {
     fn with_widths(widths: &[usize]) -> Self {
         Network {
             widths: widths.to_vec(),
+            biases: vec![true; widths.len() - 1],
             activation: Activation::LeakyRelu,
             output_activation: Activation::Identity,
         }
@@ -112,12 +120,13 @@ impl Network {
         Self::new(&self.widths).map(|_| ())
     }
 
-    /// Whether GPU kernels compute a padded network instead: a width is no multiple of 8.
+    /// Whether GPU kernels compute a padded network instead: a width is no multiple of 8, or a
+    /// layer has no biases (the kernels then add zeros).
     pub fn is_padded(&self) -> bool {
-        self.widths.iter().any(|width| !width.is_multiple_of(MULTIPLE))
+        self.biases.contains(&false) || self.widths.iter().any(|width| !width.is_multiple_of(MULTIPLE))
     }
 
-    /// The network that GPU kernels compute: widths rounded up to multiples of 8.
+    /// The network that GPU kernels compute: widths rounded up to multiples of 8, with biases.
     /// Where the parameters that this network does not have are zero, its first outputs are those
     /// of this one.
     ///
@@ -131,7 +140,7 @@ impl Network {
     #[must_use]
     pub fn padded(&self) -> Self {
         let widths = self.widths.iter().map(|width| width.next_multiple_of(MULTIPLE)).collect();
-        Network { widths, ..self.clone() }
+        Network { widths, biases: vec![true; self.layers()], ..self.clone() }
     }
 
     /// The padded network, if there can be kernels for it.
@@ -159,14 +168,38 @@ impl Network {
         places
     }
 
-    /// Refuses parameters of a network whose layers have other widths. Activations may differ: they
-    /// are not among the parameters.
+    /// The same with biases in every layer, or in none.
+    #[must_use]
+    pub fn with_bias(self, bias: bool) -> Self {
+        Network { biases: vec![bias; self.layers()], ..self }
+    }
+
+    /// The same with biases in some layers: one flag for each layer, the layer next to the inputs
+    /// first, as `bias=` of PyTorch's `Linear`.
+    ///
+    /// # Errors
+    /// [`MlpError::Length`] when there is not one flag for each layer.
+    pub fn with_biases(self, biases: &[bool]) -> Result<Self, MlpError> {
+        if biases.len() != self.layers() {
+            let (expected, found) = (self.layers(), biases.len());
+            return Err(MlpError::Length { what: "bias flags", expected, found });
+        }
+        Ok(Network { biases: biases.to_vec(), ..self })
+    }
+
+    /// Whether `layer` has biases.
+    pub fn has_bias(&self, layer: usize) -> bool {
+        self.biases[layer]
+    }
+
+    /// Refuses parameters of a network whose layers have other widths, or biases where these have
+    /// none. Activations may differ: they are not among the parameters.
     pub(crate) fn check_parameters_of(&self, other: &Network) -> Result<(), MlpError> {
         if other.parameters() != self.parameters() {
             let (expected, found) = (self.parameters(), other.parameters());
             return Err(MlpError::Length { what: "parameters", expected, found });
         }
-        if self.widths != other.widths {
+        if self.widths != other.widths || self.biases != other.biases {
             let (expected, found) = (self.to_string(), other.to_string());
             return Err(MlpError::OtherNetwork { found, expected });
         }
@@ -221,10 +254,15 @@ impl Network {
         start..start + self.widths[layer] * self.widths[layer + 1]
     }
 
-    /// Where the biases of `layer` lie among the parameters.
+    /// Where the biases of `layer` lie among the parameters; empty if it has none.
     pub fn biases(&self, layer: usize) -> Range<usize> {
         let start = self.weights(layer).end;
-        start..start + self.widths[layer + 1]
+        start..start + self.biases_of(layer)
+    }
+
+    /// How many biases `layer` has.
+    fn biases_of(&self, layer: usize) -> usize {
+        if self.biases[layer] { self.widths[layer + 1] } else { 0 }
     }
 
     /// Numbers that a training pass keeps of a sample, layer after layer: the outputs of the hidden
@@ -238,7 +276,7 @@ impl Network {
 
     fn start(&self, layer: usize) -> usize {
         let widths = &self.widths;
-        widths[..=layer].windows(2).map(|pair| (pair[0] + 1) * pair[1]).sum()
+        (0..layer).map(|below| widths[below] * widths[below + 1] + self.biases_of(below)).sum()
     }
 
     /// The closed form of its work on a batch.
@@ -248,7 +286,7 @@ impl Network {
     pub fn work(&self, batch: usize) -> Result<Mlp, FlopError> {
         let widths: Vec<u64> = self.widths.iter().map(|&width| width as u64).collect();
         Ok(Mlp::new(widths, batch as u64)?
-            .with_biases(&vec![true; self.layers()])?
+            .with_biases(&self.biases)?
             .with_activation(self.activation)
             .with_output_activation(self.output_activation)
             .with_input_gradient(true))
@@ -256,13 +294,23 @@ impl Network {
 }
 
 /// `64-64-16 leaky_relu/identity`: the widths, the activation of the hidden layers, that of the
-/// output.
+/// output; then `without bias` if it has none, and `without bias in layer 0, 2` if some layers
+/// (counted from 0) have none.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, width) in self.widths.iter().enumerate() {
             write!(f, "{}{width}", if index > 0 { "-" } else { "" })?;
         }
-        write!(f, " {}/{}", self.activation, self.output_activation)
+        write!(f, " {}/{}", self.activation, self.output_activation)?;
+        let without = (0..self.layers()).filter(|&layer| !self.biases[layer]).collect::<Vec<_>>();
+        match &*without {
+            [] => Ok(()),
+            all if all.len() == self.layers() => write!(f, " without bias"),
+            [first, others @ ..] => {
+                write!(f, " without bias in layer {first}")?;
+                others.iter().try_for_each(|layer| write!(f, ", {layer}"))
+            }
+        }
     }
 }
 
@@ -303,6 +351,40 @@ mod tests {
         assert_eq!(places[27..29], [16 * 8, 16 * 8 + 1]);
         assert_eq!(places[36], padded.weights(1).start);
         assert_eq!(places.len(), network.parameters());
+
+        let bare = network.clone().with_bias(false);
+        assert!(bare.is_padded() && bare.padded() == padded);
+        assert_eq!((bare.parameters(), bare.biases(0)), (3 * 9 + 9 * 2, 27..27));
+        assert_eq!(bare.places_in_padded()[27], padded.weights(1).start);
+        assert_eq!(bare.work(5).unwrap().parameters().unwrap(), 45);
+        assert_eq!(bare.to_string(), "3-9-2 leaky_relu/identity without bias");
+
+        let mixed = network.with_biases(&[false, true]).unwrap();
+        assert!(mixed.is_padded() && mixed.padded() == padded);
+        let places = mixed.places_in_padded();
+        assert_eq!((mixed.parameters(), places.len()), (3 * 9 + 9 * 2 + 2, 3 * 9 + 9 * 2 + 2));
+        assert_eq!(places[27], padded.weights(1).start);
+        assert_eq!(places[45..], [padded.biases(1).start, padded.biases(1).start + 1]);
+        assert_eq!(mixed.work(5).unwrap().parameters().unwrap(), 47);
+    }
+
+    #[test]
+    fn layers_without_biases_are_named() {
+        let network = Network::new(&[8, 8, 8, 8]).unwrap();
+        for (biases, expected) in [
+            ([true, true, true], ""),
+            ([true, false, true], " without bias in layer 1"),
+            ([false, true, false], " without bias in layer 0, 2"),
+            ([false, false, false], " without bias"),
+        ] {
+            let network = network.clone().with_biases(&biases).unwrap();
+            assert_eq!(network.to_string(), format!("8-8-8-8 leaky_relu/identity{expected}"));
+            assert_eq!(network.is_padded(), biases.contains(&false));
+            assert_eq!(biases, [0, 1, 2].map(|layer| network.has_bias(layer)));
+        }
+        assert_eq!(network.clone().with_bias(false), network.clone().with_biases(&[false; 3]).unwrap());
+        let error = network.with_biases(&[false; 2]).unwrap_err().to_string();
+        assert_eq!(error, "bias flags: expected 3 numbers, found 2");
     }
 
     #[test]

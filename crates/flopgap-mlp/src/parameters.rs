@@ -55,7 +55,7 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// Refuses those of a network of other widths. Its activations may be others: they
+    /// Refuses those of a network of other widths or biases. Its activations may be others: they
     /// are not among the parameters.
     pub(crate) fn check_widths(&self, network: &Network) -> Result<(), MlpError> {
         network.check_parameters_of(&self.network)
@@ -94,7 +94,7 @@ impl Parameters {
         &self.values[self.network.weights(layer)]
     }
 
-    /// The biases of `layer`.
+    /// The biases of `layer`; empty if it has none.
     pub fn biases(&self, layer: usize) -> &[f32] {
         &self.values[self.network.biases(layer)]
     }
@@ -127,6 +127,11 @@ mod tests {
         assert_eq!(error.to_string(), message);
         let error = parameters.check_widths(&network(&[8, 16, 8])).unwrap_err();
         assert!(matches!(error, MlpError::Length { .. }), "{error}");
+        // As many biases, in another layer.
+        let first = network(&[8, 16, 16]).with_biases(&[true, false]).unwrap();
+        let second = network(&[8, 16, 16]).with_biases(&[false, true]).unwrap();
+        let error = Parameters::he(&first, 1).check_widths(&second).unwrap_err().to_string();
+        assert!(error.ends_with("found 8-16-16 leaky_relu/identity without bias in layer 1"), "{error}");
     }
 
     #[test]

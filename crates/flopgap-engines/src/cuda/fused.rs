@@ -10,7 +10,7 @@ use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_graph::{Algorithm, MlpSpec, Mode, Workload};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::cuda::{Implementation, Model, Options};
-use flopgap_mlp::{Element, Network, Parameters, Storage};
+use flopgap_mlp::{Element, Network, Parameters};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
@@ -243,7 +243,12 @@ impl<T: Element> Opened<'_, T> {
 /// The tolerance of a type, relative to the largest output: between layers numbers stay in the
 /// type, or in 32 bits.
 fn bound<T: Element>(network: &Network) -> f64 {
-    let rounding = if T::PRECISION == Storage::F32 { 0.0 } else { 2.0 * T::PRECISION.unit_roundoff() };
+    use flopgap_mlp::Precision;
+    let rounding = match T::PRECISION {
+        Precision::F32 => 0.0,
+        Precision::F16 => 2.0_f64.powi(-10),
+        Precision::Bf16 => 2.0_f64.powi(-7),
+    };
     // Products round inputs, too: a few units of the last place in each layer.
     fp32_bound(network) + 2.0 * rounding * (network.layers() as f64).sqrt()
 }
@@ -282,11 +287,12 @@ impl<T: Element> Session for Opened<'_, T> {
     }
 
     fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
+        use flopgap_mlp::Precision as Stored;
         let Opened { engine, model, x, y, .. } = self;
         let precision = match T::PRECISION {
-            Storage::F32 => Precision::Fp32,
-            Storage::F16 => Precision::Fp16,
-            Storage::Bf16 => Precision::Bf16,
+            Stored::F32 => Precision::Fp32,
+            Stored::F16 => Precision::Fp16,
+            Stored::Bf16 => Precision::Bf16,
         };
         counted_flops(&engine.context, (1, precision), &mut || {
             model.forward(&engine.stream, x, y).map_err(failed)

@@ -5,7 +5,7 @@ use std::time::Instant;
 use flopgap_gpu::Context;
 use flopgap_mlp::Parameters;
 use flopgap_mlp::cuda::train::{AdamW, MeanSquaredError};
-use flopgap_mlp::cuda::{Backward, Implementation, Model, Options};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
 use half::f16;
 
 use crate::{BATCH, COLORS, Curve, Failure, Trained, schedule, settings};
@@ -43,12 +43,7 @@ pub(crate) fn train(
             let mut loss = losses.slice_mut(step..=step);
             model.forward_train(&stream, &x, &mut y, &mut tape)?;
             error.queue(&stream, &y, &targets, LOSS_SCALE, &mut dy, &mut loss)?;
-            model.backward(
-                &stream,
-                Backward { x: x.slice(..), y: y.as_view(), dy: dy.as_view(), dx: None },
-                &mut tape,
-                &mut gradients,
-            )?;
+            model.backward(&stream, &x, &y, &dy, &mut tape, None, &mut gradients)?;
             optimizer.step(&stream, &mut model, &gradients)
         })
     })?;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use flopgap_mlp::cuda::Implementation;
-use flopgap_mlp::{Activation, AdamWSettings, Cpu, Network, Parameters, Storage, cpu};
+use flopgap_mlp::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, cpu};
 use flopgap_report::chart::{Color, Line, LineChart};
 use flopgap_report::surface::AxisLabel;
 
@@ -216,7 +216,7 @@ fn write(options: &Options, pixels: &Pixels, trained: &Trained) -> Result<(), Fa
     let chart =
         chart.subtitle(format!("{}, {BATCH} pixels a step; {}", trained.parameters.network(), trained.place));
     std::fs::write(folder.join("field_loss.svg"), chart.to_svg()?)?;
-    trained.parameters.save(folder.join("field.safetensors"), Storage::F32)?;
+    trained.parameters.save(folder.join("field.safetensors"), Precision::F32)?;
     println!("wrote field.png, field_loss.svg and field.safetensors to {}", folder.display());
     Ok(())
 }

@@ -14,6 +14,8 @@ pub(super) struct Layers {
     pub(super) parameters: Parameters,
     /// As the parameters, but the weights of a layer are `in x out`.
     transposed: Vec<f32>,
+    /// The biases of layers that have none.
+    zeros: Vec<f32>,
 }
 
 /// What a thread works in.
@@ -66,7 +68,9 @@ impl Layers {
                 }
             }
         }
-        Layers { parameters: parameters.clone(), transposed }
+        let without = (0..network.layers()).filter(|&layer| !network.has_bias(layer));
+        let widest = without.map(|layer| network.widths()[layer + 1]).max().unwrap_or(0);
+        Layers { parameters: parameters.clone(), transposed, zeros: vec![0.0; widest] }
     }
 
     pub(super) fn network(&self) -> &Network {
@@ -74,7 +78,17 @@ impl Layers {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(self.parameters.values()) + size_of_val(&*self.transposed)
+        size_of_val(self.parameters.values()) + size_of_val(&*self.transposed) + size_of_val(&*self.zeros)
+    }
+
+    /// The biases of a layer; zeros if there are none.
+    fn biases(&self, layer: usize) -> &[f32] {
+        let network = self.network();
+        if network.has_bias(layer) {
+            self.parameters.biases(layer)
+        } else {
+            &self.zeros[..network.widths()[layer + 1]]
+        }
     }
 
     /// Weighted sums of a layer, without biases: `below` is `samples x in`, `sums` `samples x out`.
@@ -97,7 +111,7 @@ impl Layers {
                 &mut front[..samples * network.widths()[layer + 1]]
             };
             self.sums(layer, below, above);
-            activate(network.activation(layer), above, self.parameters.biases(layer));
+            activate(network.activation(layer), above, self.biases(layer));
             std::mem::swap(&mut front, &mut back);
         }
     }
@@ -119,7 +133,7 @@ impl Layers {
                 }
                 Some(_) => &back[..samples * network.widths()[layer]],
             };
-            let biases = self.parameters.biases(layer);
+            let biases = self.biases(layer);
             if slope_from_output(activation) {
                 let above = if last { &mut *y } else { &mut rest[..panel.len()] };
                 self.sums(layer, below, above);
@@ -161,7 +175,7 @@ impl Layers {
             let bias_gradients = &mut gradients[network.biases(layer)];
             if add {
                 bias_gradients.iter_mut().zip(&*bias_sums).for_each(|(gradient, sum)| *gradient += sum);
-            } else {
+            } else if network.has_bias(layer) {
                 bias_gradients.copy_from_slice(bias_sums);
             }
 

@@ -1,6 +1,6 @@
 //! Which implementation [`Implementation::Auto`] stands for.
 
-use crate::{MlpError, Storage};
+use crate::{MlpError, Precision};
 
 use super::options::{Implementation, Options};
 
@@ -12,11 +12,11 @@ use super::options::{Implementation, Options};
 /// the others take, in fp16, 2.6 (`coopvec`) and 13 times (`forloop`) as long, in fp32 3.8 and 2.6
 /// times. `naive` is slower than all of them. Bfloat16 has the kernels of fp16. A test holds the
 /// order against that file.
-pub(super) const fn order(precision: Storage) -> [Implementation; 4] {
+pub(super) const fn order(precision: Precision) -> [Implementation; 4] {
     use Implementation::{Coopmat, Coopvec, Forloop, Naive};
     match precision {
-        Storage::F16 | Storage::Bf16 => [Coopmat, Coopvec, Forloop, Naive],
-        Storage::F32 => [Coopmat, Forloop, Coopvec, Naive],
+        Precision::F16 | Precision::Bf16 => [Coopmat, Coopvec, Forloop, Naive],
+        Precision::F32 => [Coopmat, Forloop, Coopvec, Naive],
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) const fn order(precision: Storage) -> [Implementation; 4] {
 /// otherwise.
 pub(super) fn resolve(
     options: Options,
-    precision: Storage,
+    precision: Precision,
     supports: impl Fn(Options) -> Result<(), MlpError>,
     refuse: impl FnOnce(String) -> MlpError,
 ) -> Result<Options, MlpError> {
@@ -66,7 +66,7 @@ mod tests {
         Target::nominal(flopgap_gpu::ComputeCapability { major, minor })
     }
 
-    fn chosen(network: &Network, precision: Storage, options: Options) -> Result<Implementation, MlpError> {
+    fn chosen(network: &Network, precision: Precision, options: Options) -> Result<Implementation, MlpError> {
         let supports = |options| sources(network, precision, options, target(9, 0)).map(drop);
         let refuse = |reason| MlpError::Unsupported {
             implementation: "auto".to_owned(),
@@ -86,7 +86,7 @@ mod tests {
         let columns: Vec<&str> = rows.next().unwrap().split(',').collect();
         let rows: Vec<HashMap<&str, &str>> =
             rows.map(|row| columns.iter().copied().zip(row.split(',')).collect()).collect();
-        for precision in [Storage::F16, Storage::F32] {
+        for precision in [Precision::F16, Precision::F32] {
             let of_precision: Vec<_> =
                 rows.iter().filter(|row| row["precision"] == precision.name()).collect();
             assert_eq!(of_precision.len(), 36);
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn the_fastest_that_supports_the_network_is_chosen() {
         let auto = Options::new(Implementation::Auto);
-        for precision in Storage::ALL {
+        for precision in Precision::ALL {
             assert_eq!(chosen(&Size::Small.network(), precision, auto), Ok(Implementation::Coopmat));
         }
         // Dozens of layers of different widths are too much code for the first.
         let widths: Vec<usize> = (0..60).map(|index| 8 * (1 + index % 7)).collect();
         let deep = Network::new(&widths).unwrap();
-        for precision in [Storage::F16, Storage::F32] {
+        for precision in [Precision::F16, Precision::F32] {
             let found = chosen(&deep, precision, auto).unwrap();
             let refused = |implementation| {
                 let options = Options::new(implementation);
@@ -126,7 +126,7 @@ mod tests {
     fn what_none_supports_is_refused_with_all_reasons() {
         let auto = Options::new(Implementation::Auto);
         let wide = Network::new(&[16_384, 16_384, 16_384]).unwrap();
-        let Err(MlpError::Unsupported { reason, .. }) = chosen(&wide, Storage::F32, auto) else {
+        let Err(MlpError::Unsupported { reason, .. }) = chosen(&wide, Precision::F32, auto) else {
             panic!("one has kernels for {wide}")
         };
         for implementation in Implementation::ALL {
@@ -134,9 +134,9 @@ mod tests {
         }
         // The first attempt is no answer where the same bits are required in every run.
         let some = Network::new(&[8192, 8192, 8192]).unwrap();
-        let Err(error) = chosen(&some, Storage::F32, auto) else { panic!("one has kernels for {some}") };
+        let Err(error) = chosen(&some, Precision::F32, auto) else { panic!("one has kernels for {some}") };
         assert!(error.to_string().contains("naive: it sums gradients in no fixed order"), "{error}");
         let atomic = Options { reduction: Reduction::Atomic, ..auto };
-        assert_eq!(chosen(&some, Storage::F32, atomic), Ok(Implementation::Naive));
+        assert_eq!(chosen(&some, Precision::F32, atomic), Ok(Implementation::Naive));
     }
 }

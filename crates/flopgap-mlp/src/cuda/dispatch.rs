@@ -4,18 +4,18 @@ use flopgap_gpu::Context;
 use flopgap_gpu::compile::Compiler;
 use rayon::prelude::*;
 
-use crate::{MlpError, Network, Storage};
+use crate::{MlpError, Network, Precision};
 
 use super::kernels::Kernels;
 use super::options::{Accumulate, Implementation, Options};
 use super::request::Request;
-use super::source::{Binaries, Compiled, KernelSource};
+use super::source::{Binaries, Compiled, Source};
 use super::target::Target;
 use super::{choice, coopmat, coopvec, forloop, naive, padding};
 
 /// Refuses what no implementation has.
 fn check(request: &Request<'_>) -> Result<(), MlpError> {
-    if request.options.accumulate == Accumulate::F16 && request.precision != Storage::F16 {
+    if request.options.accumulate == Accumulate::F16 && request.precision != Precision::F16 {
         return Err(request.unsupported("sums in 16 bits are there for fp16 alone"));
     }
     Ok(())
@@ -28,10 +28,10 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
 /// [`MlpError::Unsupported`]; [`MlpError::Widths`] where they suit a CPU alone.
 pub fn sources(
     network: &Network,
-    precision: Storage,
+    precision: Precision,
     options: Options,
     target: Target,
-) -> Result<Vec<KernelSource>, MlpError> {
+) -> Result<Vec<Source>, MlpError> {
     let padded = network.for_kernels()?;
     let request = resolve(Request { network: &padded, precision, options, target: options.target(target)? })?;
     let mut sources = sources_of(&request)?;
@@ -50,7 +50,7 @@ pub(super) fn resolve(request: Request<'_>) -> Result<Request<'_>, MlpError> {
     Ok(Request { options, ..request })
 }
 
-fn sources_of(request: &Request<'_>) -> Result<Vec<KernelSource>, MlpError> {
+fn sources_of(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     check(request)?;
     match request.options.implementation {
         Implementation::Naive => naive::sources(request),
@@ -92,13 +92,12 @@ pub(super) fn load(
 pub fn compile_all(
     compiler: &Compiler,
     network: &Network,
-    precision: Storage,
+    precision: Precision,
     options: Options,
     target: Target,
 ) -> Result<Vec<(String, String)>, MlpError> {
     let sources = sources(network, precision, options, target)?;
-    let log =
-        |source: &KernelSource| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned()));
+    let log = |source: &Source| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned()));
     sources.par_iter().map(log).collect()
 }
 
@@ -114,7 +113,7 @@ mod tests {
             [Implementation::Naive, Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat]
         {
             let sources = |network: Network| {
-                sources(&network, Storage::F32, Options::new(implementation), target).map(|_| ())
+                sources(&network, Precision::F32, Options::new(implementation), target).map(|_| ())
             };
             let error = sources(Network::of_any_widths(&[8, 20_000, 8]).unwrap()).unwrap_err();
             assert!(error.to_string().contains("number 2 is 20000"), "{error}");
@@ -137,7 +136,7 @@ mod tests {
             let network = Network::new(&[8, 8, 8]).unwrap().with_activation(activation);
             let request = Request {
                 network: &network.with_output_activation(Activation::Identity),
-                precision: Storage::F32,
+                precision: Precision::F32,
                 options: Options::new(Implementation::Naive),
                 target: Target::nominal(capability),
             };

@@ -1,16 +1,14 @@
 //! A network with its parameters on a GPU.
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::{
-    Buffer, Context, DeviceSlice, DeviceSliceMut, GpuError, Stream, Submission, View, ViewMut,
-};
+use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, GpuError, Stream, Submission, ViewMut};
 
 use crate::{Element, MlpError, Network, Parameters};
 
 use super::dispatch;
 use super::kernels::{BackwardCall, ForwardCall, KernelFacts, Kernels};
 use super::options::Options;
-use super::padding::{Padding, Staging};
+use super::padding::{GradientAdder, Padding, Staging};
 use super::request::Request;
 use super::source::Compiled;
 use super::target::Target;
@@ -24,7 +22,10 @@ use super::target::Target;
 /// its own. Arrays, tapes and the model may be dropped as soon as a pass is queued or captured: see
 /// [`Buffer`].
 ///
-/// Where a width is no multiple of 8, kernels compute a padded network
+/// Context and stream may be the program's own: see [`Context::from_cudarc`] and
+/// [`Stream::from_raw`].
+///
+/// Where a width is no multiple of 8, or a layer has no biases, kernels compute a padded network
 /// ([`Network::is_padded`]), and inputs, outputs and gradients are copied on the way, the model's
 /// arrays included. A forward pass without a tape then works in memory of the model: it is
 /// allocated by the first pass of a batch of that size, which cannot be captured, and passes on
@@ -67,19 +68,8 @@ pub struct Model<T: Element> {
     parameters: Buffer<T>,
     /// Where kernels compute another network.
     padding: Option<Padding<T>>,
-}
-
-/// The arrays of the samples of a backward pass, all of one batch.
-#[derive(Debug)]
-pub struct Backward<'a, T> {
-    /// The inputs, `batch x inputs`, of the forward pass.
-    pub x: View<'a, T>,
-    /// The outputs that the forward pass wrote, `batch x outputs`.
-    pub y: View<'a, T>,
-    /// The gradients of the loss by the outputs.
-    pub dy: View<'a, T>,
-    /// Where the gradients by the inputs go, if they are wanted.
-    pub dx: Option<ViewMut<'a, T>>,
+    /// Where kernels do not write to the caller's gradients.
+    gradients: Option<GradientAdder>,
 }
 
 /// What the forward pass keeps for the backward pass, and the memory that the backward pass works
@@ -158,6 +148,7 @@ impl<T: Element> Model<T> {
             kernels,
             parameters: stream.zeros(network.parameters())?,
             padding: Padding::load(network, &request, &binaries, context, &stream)?,
+            gradients: GradientAdder::load(network, &request, &binaries, context)?,
             network: network.clone(),
         };
         stream.synchronize()?;
@@ -254,7 +245,7 @@ impl<T: Element> Model<T> {
             kept: stream.zeros(kept.max(1))?,
             workspace: stream.zeros(workspace.max(1))?,
             staging: self.padding.as_ref().map(|padding| padding.for_training(stream, batch)).transpose()?,
-            gradients: self.padding.as_ref().map(|_| stream.zeros(of_kernels.parameters())).transpose()?,
+            gradients: self.gradients.as_ref().map(|_| stream.zeros(of_kernels.parameters())).transpose()?,
             batch,
             network: self.network.clone(),
             options: self.options,
@@ -354,22 +345,26 @@ impl<T: Element> Model<T> {
         Ok(self.kernels.forward.queue(&call)?)
     }
 
-    /// Queues the gradients of the loss after [`Model::forward_train`] of the same `x`, `y` and
-    /// `tape`: by the inputs into `dx`, by the parameters, summed over the batch, into `gradients`,
-    /// which is overwritten.
+    /// Queues the gradients of the loss whose gradient by the outputs is `dy`, after
+    /// [`Model::forward_train`] of the same `x`, `y` and `tape`: by the inputs into `dx` (`batch x
+    /// inputs`) if it is given, by the parameters, summed over the batch, into `gradients`, which
+    /// is overwritten or added to ([`Options::gradients`](super::Options::gradients)).
     ///
     /// All arrays may be views ([`Buffer::slice_mut`]), for example `dx` a part of a larger array.
     ///
     /// # Errors
     /// As [`Model::forward_train`].
+    #[expect(clippy::too_many_arguments, reason = "a backward pass has these")]
     pub fn backward(
         &self,
         stream: &Stream,
-        pass: Backward<'_, T>,
+        x: &impl DeviceSlice<T>,
+        y: &impl DeviceSlice<T>,
+        dy: &impl DeviceSlice<T>,
         tape: &mut Tape<T>,
+        dx: Option<ViewMut<'_, T>>,
         gradients: &mut impl DeviceSliceMut<f32>,
     ) -> Result<(), MlpError> {
-        let Backward { x, y, dy, mut dx } = pass;
         let batch = self.batch_of(x.len())?;
         check("outputs", batch * self.network.outputs(), y.len())?;
         check("gradients by the outputs", batch * self.network.outputs(), dy.len())?;
@@ -379,10 +374,11 @@ impl<T: Element> Model<T> {
         }
         tape.check(self, batch)?;
         let samples = samples(batch)?;
+        let mut dx = dx;
         let mut none = Staging::empty();
         let staging = tape.staging.as_mut().unwrap_or(&mut none);
         if let Some(padding) = &self.padding {
-            padding.before_backward(stream, samples, &dy, staging)?;
+            padding.before_backward(stream, samples, dy, staging)?;
         }
         {
             // Until the kernels are queued: see `BackwardCall`.
@@ -394,15 +390,15 @@ impl<T: Element> Model<T> {
                 x: match &staging.x {
                     // What the forward pass with this tape left there.
                     Some(x) => submission.read(x)?,
-                    None => aligned("inputs", submission.read(&x)?)?,
+                    None => aligned("inputs", submission.read(x)?)?,
                 },
                 y: match &staging.y {
                     Some(y) => submission.read(y)?,
-                    None => aligned("outputs", submission.read(&y)?)?,
+                    None => aligned("outputs", submission.read(y)?)?,
                 },
                 dy: match &staging.dy {
                     Some(dy) => submission.read(dy)?,
-                    None => aligned("gradients by the outputs", submission.read(&dy)?)?,
+                    None => aligned("gradients by the outputs", submission.read(dy)?)?,
                 },
                 tape: submission.read(&tape.kept)?,
                 dx: match (&mut dx, &mut staging.dx) {
@@ -418,8 +414,9 @@ impl<T: Element> Model<T> {
             };
             self.kernels.backward.queue(&call)?;
         }
-        if let (Some(padding), Some(from)) = (&self.padding, &tape.gradients) {
-            padding.take_gradients(stream, from, gradients)?;
+        let places = self.padding.as_ref().map(Padding::places);
+        if let (Some(adder), Some(from)) = (&self.gradients, &tape.gradients) {
+            adder.queue(stream, from, places.as_ref(), gradients)?;
         }
         if let (Some(padding), Some(dx)) = (&self.padding, &mut dx) {
             padding.after_backward(stream, samples, staging, dx)?;

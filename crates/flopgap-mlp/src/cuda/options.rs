@@ -76,7 +76,7 @@ pub enum Accumulate {
     #[default]
     F32,
     /// 16 bits: half precision for sums, too. Less accurate; for comparison with libraries that do
-    /// so. Only with [`Storage::F16`](crate::Storage::F16).
+    /// so. Only with [`Precision::F16`](crate::Precision::F16).
     F16,
 }
 
@@ -90,6 +90,19 @@ pub enum Reduction {
     Atomic,
 }
 
+/// What a backward pass does with the gradients by the parameters that the caller's array holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Gradients {
+    /// It overwrites them.
+    #[default]
+    Overwrite,
+    /// It adds to them, as `PyTorch` does: zero them before the first of several passes
+    /// ([`Stream::fill`](flopgap_gpu::Stream::fill)). Each is the sum of what was there and of what
+    /// [`Gradients::Overwrite`] gives, bit for bit, rounded once. It costs a kernel after the pass
+    /// that moves 12 bytes a parameter, and 4 bytes a parameter in every tape.
+    Add,
+}
+
 /// What is computed how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
@@ -99,6 +112,8 @@ pub struct Options {
     pub accumulate: Accumulate,
     /// How gradients are summed. [`Implementation::Naive`] has atomic additions only.
     pub reduction: Reduction,
+    /// Whether a backward pass adds to the gradients by the parameters.
+    pub gradients: Gradients,
     /// The architecture whose kernels are taken, where they are not to be those of the GPU at hand:
     /// an older one (7.5, 8.x), whose kernels are then compiled for the GPU. For tests and
     /// comparisons; see [`Target::planned_for`].
@@ -112,6 +127,7 @@ impl Options {
             implementation,
             accumulate: Accumulate::default(),
             reduction: Reduction::default(),
+            gradients: Gradients::default(),
             plan: None,
         }
     }

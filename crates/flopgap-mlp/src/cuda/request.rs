@@ -2,30 +2,30 @@
 
 use flopgap_gpu::compile::Architecture;
 
-use crate::{MlpError, Network, Storage};
+use crate::{MlpError, Network, Precision};
 
 use super::options::Options;
-use super::source::KernelSource;
+use super::source::Source;
 use super::target::Target;
 
 /// Everything that decides which kernels are made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) network: &'a Network,
-    pub(super) precision: Storage,
+    pub(super) precision: Precision,
     pub(super) options: Options,
     pub(super) target: Target,
 }
 
 impl Request<'_> {
-    /// A source for the network, see [`KernelSource::new`].
-    pub(super) fn source(&self, name: &str, body: &str, constants: &[(&str, usize)]) -> KernelSource {
+    /// A source for the network, see [`Source::new`].
+    pub(super) fn source(&self, name: &str, body: &str, constants: &[(&str, usize)]) -> Source {
         self.source_for(self.target.architecture(), name, body, constants)
     }
 
     /// The source of the kernels in a file, by its path from this folder, after `tables`: functions
     /// of a layer, and macros.
-    pub(super) fn kernel(&self, path: &str, tables: &str, constants: &[(&str, usize)]) -> KernelSource {
+    pub(super) fn kernel(&self, path: &str, tables: &str, constants: &[(&str, usize)]) -> Source {
         self.source(path, &format!("{tables}#include \"{path}\"\n"), constants)
     }
 
@@ -36,10 +36,10 @@ impl Request<'_> {
         name: &str,
         body: &str,
         constants: &[(&str, usize)],
-    ) -> KernelSource {
+    ) -> Source {
         let Request { network, precision, options, .. } = *self;
         let plan = Some(self.target.capability).filter(|&plan| plan != self.target.language);
-        KernelSource::new(name, body, network, precision, options.accumulate, architecture, plan, constants)
+        Source::new(name, body, network, precision, options.accumulate, architecture, plan, constants)
     }
 
     /// Why there are no kernels for this request, and the alternative.

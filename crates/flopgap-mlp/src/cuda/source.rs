@@ -10,7 +10,7 @@ use flopgap_gpu::{ComputeCapability, Context, GpuError, Kernel, Module};
 use rayon::prelude::*;
 
 use crate::activation::{cuda_definitions, cuda_name};
-use crate::{LEAKY_SLOPE, MlpError, Network, Storage};
+use crate::{LEAKY_SLOPE, MlpError, Network, Precision};
 
 use super::files::expand;
 use super::options::Accumulate;
@@ -21,13 +21,13 @@ const COMMON: &str = "#include \"common.cuh\"";
 /// One CUDA C source, written for one network and one architecture: what NVRTC compiles. It may
 /// hold several kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct KernelSource {
+pub struct Source {
     name: String,
     text: String,
     architecture: Architecture,
 }
 
-impl KernelSource {
+impl Source {
     /// `body` after the constants of the network and what all kernels share. `constants` are
     /// further ones, by name. `plan`: the older compute capability whose kernels these are.
     #[expect(clippy::too_many_arguments, reason = "what a source is made of")]
@@ -35,7 +35,7 @@ impl KernelSource {
         name: &str,
         body: &str,
         network: &Network,
-        precision: Storage,
+        precision: Precision,
         accumulate: Accumulate,
         architecture: Architecture,
         plan: Option<ComputeCapability>,
@@ -54,14 +54,14 @@ impl KernelSource {
             let _ = writeln!(text, "constexpr int {constant} = {value};");
         }
         text.push_str(&expand(name, &format!("{COMMON}\n#line 1 \"{name}\"\n{body}")));
-        KernelSource { name: name.to_owned(), text, architecture }
+        Source { name: name.to_owned(), text, architecture }
     }
 
     /// The same with further code after it, which has a name of its own in the compiler's messages.
     pub(super) fn followed_by(&self, name: &str, code: &str) -> Self {
         let mut text = self.text.clone();
         let _ = write!(text, "\n#line 1 \"{name}\"\n{code}\n");
-        KernelSource { name: name.to_owned(), text, architecture: self.architecture }
+        Source { name: name.to_owned(), text, architecture: self.architecture }
     }
 
     /// The file name, as the compiler's messages have it.
@@ -103,7 +103,7 @@ impl KernelSource {
 #[non_exhaustive]
 pub struct Compiled<'a> {
     /// The source.
-    pub source: &'a KernelSource,
+    pub source: &'a Source,
     /// Whether its machine code was in the cache.
     pub cached: bool,
     /// How long it took.
@@ -116,7 +116,7 @@ pub struct Compiled<'a> {
 
 /// Machine code by source.
 #[derive(Debug, Default)]
-pub(super) struct Binaries(HashMap<KernelSource, Binary>);
+pub(super) struct Binaries(HashMap<Source, Binary>);
 
 impl Binaries {
     /// Compiles all sources at once, on the threads of `rayon`'s global pool: NVRTC compiles
@@ -124,12 +124,12 @@ impl Binaries {
     /// each, on the thread that compiled it.
     pub(super) fn compile(
         compiler: &Compiler,
-        sources: Vec<KernelSource>,
+        sources: Vec<Source>,
         observe: &(dyn Fn(Compiled<'_>) + Sync),
     ) -> Result<Self, CompileError> {
-        let distinct: HashSet<KernelSource> = sources.into_iter().collect();
+        let distinct: HashSet<Source> = sources.into_iter().collect();
         let (of, done) = (distinct.len(), AtomicUsize::new(0));
-        let compile = |source: KernelSource| {
+        let compile = |source: Source| {
             let begin = Instant::now();
             let binary = source.compile(compiler)?;
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -174,11 +174,11 @@ pub(super) fn table_of(kind: &str, name: &str, values: &[usize]) -> String {
 }
 
 /// The constants of a network: its widths, where its parameters lie, its activations and types.
-fn preamble(network: &Network, precision: Storage, accumulate: Accumulate) -> String {
+fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> String {
     let storage = match precision {
-        Storage::F32 => "STORAGE_F32",
-        Storage::F16 => "STORAGE_F16",
-        Storage::Bf16 => "STORAGE_BF16",
+        Precision::F32 => "STORAGE_F32",
+        Precision::F16 => "STORAGE_F16",
+        Precision::Bf16 => "STORAGE_BF16",
     };
     let layers = network.layers();
     let mut text = String::from("#define STORAGE_F32 0\n#define STORAGE_F16 1\n#define STORAGE_BF16 2\n");
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn constants_are_those_of_the_network() {
         let network = Network::new(&[64, 128, 16]).unwrap().with_output_activation(Activation::Sigmoid);
-        let text = preamble(&network, Storage::Bf16, Accumulate::F32);
+        let text = preamble(&network, Precision::Bf16, Accumulate::F32);
         assert!(text.contains("#define STORAGE STORAGE_BF16\n"));
         assert!(text.contains("int width(int i) { return i == 0 ? 64 : i == 1 ? 128 : 16; }"));
         assert!(text.contains("int biases_at(int i) { return i == 0 ? 8192 : 10368; }"));

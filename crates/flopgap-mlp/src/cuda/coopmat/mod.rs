@@ -15,11 +15,11 @@ mod wgmma;
 
 use flopgap_gpu::Context;
 
-use crate::{MlpError, Storage};
+use crate::{MlpError, Precision};
 
 use super::kernels::{Backward, Forward, Kernels};
 use super::request::Request;
-use super::source::{Binaries, KernelSource};
+use super::source::{Binaries, Source};
 
 use by_batch::{BackwardByBatch, ByBatch, ForwardByBatch, load_all};
 use plan::Plan;
@@ -27,8 +27,8 @@ use plan::Plan;
 /// Which kernels compute the outputs.
 fn forward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Forward>>, MlpError> {
     match request.precision {
-        Storage::F32 => Ok(few::forward(request).into_iter().chain(simt::forward(request)?).collect()),
-        Storage::F16 | Storage::Bf16 => {
+        Precision::F32 => Ok(few::forward(request).into_iter().chain(simt::forward(request)?).collect()),
+        Precision::F16 | Precision::Bf16 => {
             let few = mma::latency(request);
             let many = wgmma::forward(request).or_else(|_| mma::forward(request))?;
             Ok(few.into_iter().chain([(u32::MAX, many)]).collect())
@@ -50,8 +50,8 @@ fn backward(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpErr
 /// The same, but for few samples.
 fn backward_of_many(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>, MlpError> {
     match request.precision {
-        Storage::F32 => simt::backward(request),
-        Storage::F16 | Storage::Bf16 => {
+        Precision::F32 => simt::backward(request),
+        Precision::F16 | Precision::Bf16 => {
             // Where the whole pass fits one kernel, no tape is written or read: that beats passes
             // of several kernels.
             let few = mma::fused(request);
@@ -66,7 +66,7 @@ fn backward_of_many(request: &Request<'_>) -> Result<ByBatch<Plan<dyn Backward>>
     }
 }
 
-pub(super) fn sources(request: &Request<'_>) -> Result<Vec<KernelSource>, MlpError> {
+pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     let (forward, backward) = (forward(request)?, backward(request)?);
     let forward = forward.into_iter().flat_map(|(_, plan)| plan.sources);
     Ok(forward.chain(backward.into_iter().flat_map(|(_, plan)| plan.sources)).collect())

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use crate::MlpError;
-use crate::cuda::source::{KernelSource, Program};
+use crate::cuda::source::{Program, Source};
 
 /// A pass that has been chosen: what is compiled for it, and how it is made of the loaded programs,
 /// which come in the order of the sources.
 pub(super) struct Plan<Pass: ?Sized> {
-    pub(super) sources: Vec<KernelSource>,
+    pub(super) sources: Vec<Source>,
     pub(super) load: Box<Load<Pass>>,
 }
 

@@ -8,8 +8,8 @@ use crate::cuda::kernels::{Backward, BackwardCall, KernelFacts, zero};
 use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::options::{Accumulate, Options, Reduction};
 use crate::cuda::request::Request;
-use crate::cuda::source::{Binaries, KernelSource};
-use crate::{Activation, MlpError, Storage, slope_from_output};
+use crate::cuda::source::{Binaries, Source};
+use crate::{Activation, MlpError, Precision, slope_from_output};
 
 use super::shape::{Rolled, Shape};
 
@@ -57,7 +57,7 @@ impl Plan {
         Ok(Plan { deltas: deltas(request, &shape)?, gradients: gradients(request, &shape), shape })
     }
 
-    pub(super) fn sources(&self, request: &Request<'_>) -> Vec<KernelSource> {
+    pub(super) fn sources(&self, request: &Request<'_>) -> Vec<Source> {
         let Plan { deltas, gradients, .. } = self;
         let atomic = request.options.reduction == Reduction::Atomic;
         // Sums over samples grow with the batch: always in 32 bits.
@@ -222,7 +222,7 @@ fn gradients(request: &Request<'_>, shape: &Shape) -> Gradients {
     let layers = shape.layers();
     let tile = (edge(&shape.widths[1..]), edge(&shape.widths[..layers]));
     let (warps, step) = match (request.precision, tile) {
-        (Storage::F32, _) => ((4, 2), 16),
+        (Precision::F32, _) => ((4, 2), 16),
         (_, (64, 64)) => ((2, 2), 32),
         (_, (128, 64)) => ((4, 2), 32),
         _ => ((2, 4), 32),

@@ -3,13 +3,13 @@
 
 use flopgap_gpu::{Context, GpuError, Kernel};
 
-use crate::{MlpError, Storage};
+use crate::{MlpError, Precision};
 
 use super::super::kernels::{Forward, ForwardCall, KernelFacts};
 use super::super::launch::{Arguments, Launch};
 use super::super::options::Accumulate;
 use super::super::request::Request;
-use super::super::source::{Binaries, KernelSource};
+use super::super::source::{Binaries, Source};
 use super::shape::{Rolled, Shape};
 use crate::cuda::budget;
 
@@ -66,11 +66,11 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(request: &Request<'_>) -> Result<Self, MlpError> {
         let shape = Shape::new(request.network, request.precision);
-        let sliced = if request.precision == Storage::F32 { None } else { sliced(request, &shape) };
+        let sliced = if request.precision == Precision::F32 { None } else { sliced(request, &shape) };
         Ok(Plan { tiled: tiled(request, &shape)?, sliced })
     }
 
-    pub(super) fn sources(&self, request: &Request<'_>) -> Vec<KernelSource> {
+    pub(super) fn sources(&self, request: &Request<'_>) -> Vec<Source> {
         let tiled = &self.tiled;
         let constants = [
             ("ROWS", tiled.rows),
@@ -108,24 +108,23 @@ impl Plan {
         context: &Context,
     ) -> Result<Box<dyn Forward>, MlpError> {
         let sources = self.sources(request);
-        let pair =
-            |sources: [&KernelSource; 2], name: &str, threads: usize, cluster: usize, shared: usize| {
-                let pass = |source: &KernelSource, name: String| -> Result<Pass, MlpError> {
-                    let kernel = source.load(binaries, context)?.kernel(&name, shared)?;
-                    let threads = u32::try_from(threads).unwrap_or_default();
-                    let filling = super::filling(&kernel, request.target.multiprocessors, threads, shared)?;
-                    let cluster = u32::try_from(cluster).unwrap_or_default();
-                    let launch = Launch {
-                        shared,
-                        cluster,
-                        overlap: super::overlap(request),
-                        ..Launch::new(filling, threads)
-                    };
-                    Ok(Pass { name, kernel, launch })
+        let pair = |sources: [&Source; 2], name: &str, threads: usize, cluster: usize, shared: usize| {
+            let pass = |source: &Source, name: String| -> Result<Pass, MlpError> {
+                let kernel = source.load(binaries, context)?.kernel(&name, shared)?;
+                let threads = u32::try_from(threads).unwrap_or_default();
+                let filling = super::filling(&kernel, request.target.multiprocessors, threads, shared)?;
+                let cluster = u32::try_from(cluster).unwrap_or_default();
+                let launch = Launch {
+                    shared,
+                    cluster,
+                    overlap: super::overlap(request),
+                    ..Launch::new(filling, threads)
                 };
-                let [plain, train] = sources;
-                Ok::<_, MlpError>([pass(plain, name.to_owned())?, pass(train, format!("{name}_train"))?])
+                Ok(Pass { name, kernel, launch })
             };
+            let [plain, train] = sources;
+            Ok::<_, MlpError>([pass(plain, name.to_owned())?, pass(train, format!("{name}_train"))?])
+        };
         let Tiled { warps, shared, .. } = self.tiled;
         let tiled = pair([&sources[0], &sources[1]], "coopvec_mlp_forward", 32 * warps, 1, shared)?;
         let sliced = match self.sliced {

@@ -12,16 +12,16 @@ mod shape;
 
 use flopgap_gpu::{Context, GpuError, Kernel};
 
-use crate::{MlpError, Storage};
+use crate::{MlpError, Precision};
 
 use super::budget;
 use super::kernels::Kernels;
 use super::request::Request;
-use super::source::{Binaries, KernelSource};
+use super::source::{Binaries, Source};
 
 use shape::Rolled;
 
-pub(super) fn sources(request: &Request<'_>) -> Result<Vec<KernelSource>, MlpError> {
+pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     check(request)?;
     let mut sources = forward::Plan::new(request)?.sources(request);
     sources.extend(backward::Plan::new(request)?.sources(request));
@@ -41,7 +41,7 @@ pub(super) fn load(
 }
 
 fn check(request: &Request<'_>) -> Result<(), MlpError> {
-    if request.precision == Storage::Bf16 && request.target.capability.major < 8 {
+    if request.precision == Precision::Bf16 && request.target.capability.major < 8 {
         return Err(request.unsupported(
             "tensor cores take bf16 from compute capability 8.0 on; fp16 is there, and forloop has bf16",
         ));
@@ -75,7 +75,7 @@ fn source(
     kernel: Option<usize>,
     rolled: Rolled,
     constants: &[(&str, usize)],
-) -> KernelSource {
+) -> Source {
     let which = kernel.map(|kernel| format!("#define KERNEL {kernel}\n")).unwrap_or_default();
     let constants = [constants, &[("ROLLED", rolled as usize)]].concat();
     request.kernel(path, &which, &constants)
@@ -85,7 +85,7 @@ fn source(
 /// three times as long for scalar products; networks of one hidden layer, of which only pieces are
 /// unrolled, are left as they were measured, and so are kernels of which nothing is left to roll.
 fn is_short(request: &Request<'_>, instructions: usize, rolled: Rolled) -> bool {
-    let slow = request.precision == Storage::F32
+    let slow = request.precision == Precision::F32
         && request.target.language.major >= 10
         && request.network.layers() > 2
         && rolled != Rolled::Operands;

@@ -2,7 +2,7 @@
 //! the sizes of `vectors.cuh` and `weights.cuh`.
 
 use crate::cuda::budget;
-use crate::{Activation, Network, Storage};
+use crate::{Activation, Network, Precision};
 
 /// A network in the eyes of the kernels.
 #[derive(Debug, Clone)]
@@ -63,8 +63,8 @@ fn pieces(width: usize, cut: usize) -> impl Iterator<Item = usize> {
 }
 
 impl Shape {
-    pub(super) fn new(network: &Network, precision: Storage) -> Self {
-        let bytes = if precision == Storage::F32 { 4 } else { 2 };
+    pub(super) fn new(network: &Network, precision: Precision) -> Self {
+        let bytes = if precision == Precision::F32 { 4 } else { 2 };
         Shape {
             widths: network.widths().to_vec(),
             bytes,
@@ -217,25 +217,25 @@ mod tests {
     use super::*;
     use crate::Size;
 
-    fn shape(widths: &[usize], precision: Storage) -> Shape {
+    fn shape(widths: &[usize], precision: Precision) -> Shape {
         Shape::new(&Network::new(widths).unwrap(), precision)
     }
 
     #[test]
     fn slabs_hold_every_weight_once() {
         for (widths, cut) in [(&[64, 64, 16][..], 32), (&[24, 40, 56, 8], 32), (&[72, 136, 24], 16)] {
-            let shape = shape(widths, Storage::F16);
+            let shape = shape(widths, Precision::F16);
             let weights: usize = widths.windows(2).map(|pair| pair[0] * pair[1]).sum();
             assert_eq!(shape.forward_slabs(cut).all, weights);
             assert_eq!(shape.backward_slabs().all, weights);
         }
-        let slabs = shape(&[512, 512, 128], Storage::F16).forward_slabs(16);
+        let slabs = shape(&[512, 512, 128], Precision::F16).forward_slabs(16);
         assert_eq!(slabs.largest, 16 * 512 + 128 * 16);
     }
 
     #[test]
     fn registers_are_those_of_the_widest_layer() {
-        let shape = shape(&[128, 128, 32], Storage::F16);
+        let shape = shape(&[128, 128, 32], Precision::F16);
         assert_eq!(shape.forward_registers(128), 16 + 8);
         assert_eq!(shape.backward_registers(false), 16 + 4);
         assert_eq!(shape.forward_registers(64), 8 + 8);
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn the_networks_of_the_benchmark_are_not_rolled() {
         for size in Size::ALL {
-            for (precision, rows) in [(Storage::F32, 1), (Storage::F16, 4)] {
+            for (precision, rows) in [(Precision::F32, 1), (Precision::F16, 4)] {
                 let shape = Shape::new(&size.network(), precision);
                 assert!(shape.forward_instructions(rows, 32, Rolled::No) <= budget::KERNEL, "{size:?}");
                 assert!(shape.backward_instructions(rows, true, Rolled::No) <= budget::KERNEL, "{size:?}");
@@ -255,13 +255,13 @@ mod tests {
 
     #[test]
     fn loops_leave_less_code_and_layers_of_equal_widths_share_it() {
-        let deep = shape(&[64; 65], Storage::F16);
+        let deep = shape(&[64; 65], Precision::F16);
         let [none, layers, operands] = Rolled::ALL.map(|rolled| deep.forward_instructions(4, 32, rolled));
         assert!(
             none > budget::KERNEL && layers < none / 20 && operands <= layers,
             "{none} {layers} {operands}"
         );
-        let odd = shape(&[128, 136, 72, 16, 32, 168], Storage::F32);
+        let odd = shape(&[128, 136, 72, 16, 32, 168], Precision::F32);
         assert!(odd.forward_instructions(2, 32, Rolled::No) > budget::KERNEL);
         assert!(odd.forward_instructions(2, 32, Rolled::Operands) <= budget::KERNEL);
         let deltas = |rolled| deep.backward_instructions(4, true, rolled);

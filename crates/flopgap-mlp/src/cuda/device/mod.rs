@@ -1,11 +1,11 @@
 //! A network as a function of the device, for kernels of someone else.
 
-use crate::{Element, MlpError, Network, Parameters, Storage};
+use crate::{Element, MlpError, Network, Parameters, Precision};
 
 use super::coopvec;
 use super::options::{Implementation, Options};
 use super::request::Request;
-use super::source::KernelSource;
+use super::source::Source;
 use super::target::Target;
 
 /// Threads of a warp, and vectors that it computes together.
@@ -51,8 +51,8 @@ const WARP: usize = 32;
 #[derive(Debug, Clone)]
 pub struct DeviceFunction {
     network: Network,
-    precision: Storage,
-    source: KernelSource,
+    precision: Precision,
+    source: Source,
     shared_bytes: usize,
 }
 
@@ -111,10 +111,10 @@ impl DeviceFunction {
     }
 
     /// The source of a kernel (or several) that calls the network: `code` in CUDA C after the
-    /// interface, with `name` in the compiler's messages. [`KernelSource::compile`] has the options
-    /// that it needs.
+    /// interface, with `name` in the compiler's messages. [`Source::compile`] has the options that
+    /// it needs.
     #[must_use]
-    pub fn kernel(&self, name: &str, code: &str) -> KernelSource {
+    pub fn kernel(&self, name: &str, code: &str) -> Source {
         self.source.followed_by(name, code)
     }
 

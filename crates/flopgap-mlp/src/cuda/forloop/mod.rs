@@ -10,7 +10,7 @@ use super::gradients::Gradients;
 use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels};
 use super::launch::{Arguments, Launch};
 use super::request::Request;
-use super::source::{Binaries, KernelSource, Program};
+use super::source::{Binaries, Program, Source};
 use super::target::Target;
 
 const FORWARD: &str = "forloop_mlp_forward";
@@ -76,7 +76,7 @@ impl Plan {
         Ok(if few { least } else { roomy.unwrap_or(least) })
     }
 
-    fn source(&self, request: &Request<'_>) -> KernelSource {
+    fn source(&self, request: &Request<'_>) -> Source {
         let constants = [
             ("THREADS", self.threads),
             ("SAMPLES", self.samples),
@@ -110,8 +110,8 @@ fn plans(request: &Request<'_>) -> Result<[Plan; 2], MlpError> {
     Ok([Plan::choose(request, true)?, Plan::choose(request, false)?])
 }
 
-pub(super) fn sources(request: &Request<'_>) -> Result<Vec<KernelSource>, MlpError> {
-    let mut sources: Vec<KernelSource> = plans(request)?.iter().map(|plan| plan.source(request)).collect();
+pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
+    let mut sources: Vec<Source> = plans(request)?.iter().map(|plan| plan.source(request)).collect();
     sources.push(Gradients::new(request).source(request));
     Ok(sources)
 }

@@ -3,14 +3,14 @@
 
 use flopgap_gpu::{GpuError, Kernel};
 
-use crate::{MlpError, Storage};
+use crate::{MlpError, Precision};
 
 use super::budget;
 use super::kernels::{BackwardCall, KernelFacts, zero};
 use super::launch::{Arguments, Launch};
 use super::options::Reduction;
 use super::request::Request;
-use super::source::{KernelSource, Program, table};
+use super::source::{Program, Source, table};
 use super::target::Target;
 
 const NAME: &str = "scalar_mlp_gradients";
@@ -41,8 +41,8 @@ struct Block {
 impl Block {
     /// The first that fits. With 128 sums of a thread only what arrives in the background does so
     /// in time: 8 warps wait for memory less well than 12.
-    fn choose(widths: &[usize], precision: Storage, target: Target) -> (Self, Vec<Tile>) {
-        let background = precision == Storage::F32 && target.capability.major >= 8;
+    fn choose(widths: &[usize], precision: Precision, target: Target) -> (Self, Vec<Tile>) {
+        let background = precision == Precision::F32 && target.capability.major >= 8;
         let large = [(128, 32, 2), (256, 32, 1), (128, 16, 2)].map(|(threads, slab, count)| Block {
             threads,
             slab,
@@ -174,7 +174,7 @@ impl Gradients {
         self.tiles.iter().map(|tile| tile.instructions()).sum::<usize>() > 2 * budget::KERNEL
     }
 
-    pub(super) fn source(&self, request: &Request<'_>) -> KernelSource {
+    pub(super) fn source(&self, request: &Request<'_>) -> Source {
         let of =
             |name, value: fn(&Tile) -> usize| table(name, &self.tiles.iter().map(value).collect::<Vec<_>>());
         let tables = [
@@ -284,7 +284,7 @@ mod tests {
     use crate::cuda::{Implementation, Options};
     use flopgap_gpu::ComputeCapability;
 
-    fn gradients(size: Size, precision: Storage, major: u32) -> Gradients {
+    fn gradients(size: Size, precision: Precision, major: u32) -> Gradients {
         let network = size.network();
         let options = Options::new(Implementation::Coopmat);
         let target = Target::nominal(ComputeCapability { major, minor: 0 });
@@ -297,17 +297,17 @@ mod tests {
             let of = gradients(size, precision, major);
             (of.block.threads, of.block.slab, of.block.most, of.block.count, of.count)
         };
-        assert_eq!(of(Size::Small, Storage::F32, 9), (128, 32, 128, 2, 2));
-        assert_eq!(of(Size::Medium, Storage::F32, 9), (128, 32, 128, 2, 2));
-        assert_eq!(of(Size::Large, Storage::F32, 9), (256, 32, 128, 1, 3));
-        assert_eq!(of(Size::XLarge, Storage::F32, 9), (128, 32, 128, 2, 20));
-        assert_eq!(of(Size::XLarge, Storage::F16, 9), (128, 16, 64, 3, 40), "copies that wait");
+        assert_eq!(of(Size::Small, Precision::F32, 9), (128, 32, 128, 2, 2));
+        assert_eq!(of(Size::Medium, Precision::F32, 9), (128, 32, 128, 2, 2));
+        assert_eq!(of(Size::Large, Precision::F32, 9), (256, 32, 128, 1, 3));
+        assert_eq!(of(Size::XLarge, Precision::F32, 9), (128, 32, 128, 2, 20));
+        assert_eq!(of(Size::XLarge, Precision::F16, 9), (128, 16, 64, 3, 40), "copies that wait");
     }
 
     #[test]
     fn ranges_cover_the_batch_and_fit_the_workspace_of_a_larger_one() {
         for size in Size::ALL {
-            let gradients = gradients(size, Storage::F32, 9);
+            let gradients = gradients(size, Precision::F32, 9);
             let mut most = 0;
             for batch in [1, 31, 32, 33, 257, 4097, 65_536, 100_001, 1 << 20, (1 << 31) - 1] {
                 let (ranges, each) = gradients.ranges(batch);

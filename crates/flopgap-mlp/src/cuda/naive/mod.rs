@@ -8,7 +8,7 @@ use crate::MlpError;
 use super::kernels::{Backward, BackwardCall, Forward, ForwardCall, KernelFacts, Kernels, zero};
 use super::launch::{Arguments, Launch};
 use super::request::Request;
-use super::source::{Binaries, KernelSource};
+use super::source::{Binaries, Source};
 
 /// Threads of a block, as in the benchmark that this stands for.
 const THREADS: u32 = 64;
@@ -16,7 +16,7 @@ const THREADS: u32 = 64;
 /// Numbers that a thread can hold in local memory: half of the 512 KiB that CUDA gives it.
 const MOST: usize = 64 * 1024;
 
-fn source(request: &Request<'_>) -> Result<KernelSource, MlpError> {
+fn source(request: &Request<'_>) -> Result<Source, MlpError> {
     let all: usize = request.network.widths().iter().sum();
     if 2 * all > MOST {
         return Err(request.unsupported(format!(
@@ -27,7 +27,7 @@ fn source(request: &Request<'_>) -> Result<KernelSource, MlpError> {
     Ok(request.kernel("naive/naive.cu", "", &[]))
 }
 
-pub(super) fn sources(request: &Request<'_>) -> Result<Vec<KernelSource>, MlpError> {
+pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
     Ok(vec![source(request)?])
 }
 

@@ -1,18 +1,22 @@
 //! What is queued around the kernels of a network whose arrays are not those of the caller: widths
-//! that are no multiples of 8.
+//! that are no multiples of 8, layers without biases, gradients that are added.
+//!
+//! A bias that a layer does not have is a zero for the kernels. Its gradient is theirs alone: the
+//! caller's array, and so an optimizer, has no place for it.
 //!
 //! Padding adds exact zeros to every sum. Only numbers that are not finite see it: zero times
 //! infinity is not a number.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, GpuError, Kernel, Stream};
+use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, GpuError, Kernel, Stream, View};
 
 use crate::{Element, MlpError, Network};
 
 use super::launch::{Arguments, Launch};
+use super::options::Gradients;
 use super::request::Request;
-use super::source::{Binaries, KernelSource, Program};
+use super::source::{Binaries, Program, Source};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -20,14 +24,15 @@ const THREADS: u32 = 256;
 const MOST_BLOCKS: u32 = 2048;
 
 /// The source, if the network needs it. `request` is of the padded network.
-pub(super) fn source(own: &Network, request: &Request<'_>) -> Option<KernelSource> {
-    own.is_padded().then(|| {
+pub(super) fn source(own: &Network, request: &Request<'_>) -> Option<Source> {
+    let add = request.options.gradients == Gradients::Add;
+    (add || own.is_padded()).then(|| {
         let constants = [
             ("THREADS", THREADS as usize),
             ("OWN_INPUTS", own.inputs()),
             ("OWN_OUTPUTS", own.outputs()),
             ("OWN_PARAMETERS", own.parameters()),
-            ("ADD_GRADIENTS", 0),
+            ("ADD_GRADIENTS", usize::from(add)),
         ];
         request.source("padding.cu", include_str!("padding.cu"), &constants)
     })
@@ -121,7 +126,6 @@ pub(super) struct Padding<T: Element> {
     inputs: Rows,
     outputs: Rows,
     place: Kernel,
-    take: Kernel,
     /// Where each parameter lies among those of the padded network.
     places: Buffer<u32>,
     parameters: Buffer<T>,
@@ -138,7 +142,7 @@ impl<T: Element> Padding<T> {
         context: &Context,
         stream: &Stream,
     ) -> Result<Option<Self>, MlpError> {
-        let Some(source) = source(own, request) else { return Ok(None) };
+        let Some(source) = source(own, request).filter(|_| own.is_padded()) else { return Ok(None) };
         let program = source.load(binaries, context)?;
         let padded = request.network;
         let place = |place: usize| {
@@ -150,7 +154,6 @@ impl<T: Element> Padding<T> {
             inputs: Rows::load(&program, "inputs", own.inputs(), padded.inputs())?,
             outputs: Rows::load(&program, "outputs", own.outputs(), padded.outputs())?,
             place: program.kernel("mlp_copy_parameters", 0)?,
-            take: program.kernel("flat_mlp_gradients_add", 0)?,
             places: stream.upload(&places)?,
             parameters: stream.zeros(padded.parameters())?,
             forward: Mutex::new(Staging::empty()),
@@ -245,18 +248,48 @@ impl<T: Element> Padding<T> {
         staging.dx.as_ref().map_or(Ok(()), |from| self.inputs.cut(stream, rows, from, dx))
     }
 
-    /// Queues the gradients by the parameters that kernels wrote to the caller's array.
-    pub(super) fn take_gradients(
+    /// Where each parameter lies among those of the padded network.
+    pub(super) fn places(&self) -> View<'_, u32> {
+        self.places.as_view()
+    }
+}
+
+/// Takes the gradients of the kernels to the caller's array, where they do not lie there already.
+#[derive(Debug)]
+pub(super) struct GradientAdder {
+    kernel: Kernel,
+}
+
+impl GradientAdder {
+    /// For a network of the caller; `request` is of the padded one.
+    pub(super) fn load(
+        own: &Network,
+        request: &Request<'_>,
+        binaries: &Binaries,
+        context: &Context,
+    ) -> Result<Option<Self>, MlpError> {
+        let Some(source) = source(own, request) else { return Ok(None) };
+        let kernel = source.load(binaries, context)?.kernel("flat_mlp_gradients_add", 0)?;
+        Ok(Some(GradientAdder { kernel }))
+    }
+
+    /// Queues the addition (or the copy, see [`Gradients`]) of `from` to `to`.
+    pub(super) fn queue(
         &self,
         stream: &Stream,
         from: &Buffer<f32>,
+        places: Option<&View<'_, u32>>,
         to: &mut impl DeviceSliceMut<f32>,
     ) -> Result<(), GpuError> {
         let launch = launch_for_parameters(to.len())?;
-        let arguments = Arguments::default().read(from).write(to).read(&self.places);
+        let arguments = Arguments::default().read(from).write(to);
+        let arguments = match places {
+            Some(places) => arguments.read(places),
+            None => arguments.addresses([0]),
+        };
         // SAFETY: these are the kernel's arguments; `Model` checked that `to` has a number for each
         // parameter, and made `from` for those of the network that kernels compute.
-        unsafe { launch.queue(stream, &self.take, arguments) }
+        unsafe { launch.queue(stream, &self.kernel, arguments) }
     }
 }
 
@@ -282,7 +315,8 @@ mod tests {
     #[test]
     fn a_padded_network_computes_the_same() {
         let odd = Network::new(&[3, 12, 5, 2]).unwrap().with_output_activation(Activation::Gelu);
-        for network in [odd.clone(), odd.with_activation(Activation::Sigmoid)] {
+        let mixed = odd.clone().with_biases(&[false, true, false]).unwrap();
+        for network in [odd.clone(), mixed, odd.with_bias(false).with_activation(Activation::Sigmoid)] {
             let parameters = Parameters::he(&network, 5);
             let (x, dy) = numbers(&network, 9, 6);
             let expected = reference::run(&parameters, &x, &dy, Rounding::None).unwrap();

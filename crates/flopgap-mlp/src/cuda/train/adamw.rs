@@ -2,7 +2,7 @@
 
 use flopgap_gpu::{Buffer, DeviceSlice, GpuError, Kernel, Stream};
 
-use crate::{AdamWSettings, Element, MlpError, Network, Parameters, Storage};
+use crate::{AdamWSettings, Element, MlpError, Network, Parameters, Precision};
 
 use super::super::launch::{Arguments, Launch};
 use super::super::model::{Model, check};
@@ -19,7 +19,7 @@ use super::{THREADS, adamw_source, request};
 ///
 /// ```no_run
 /// use flopgap_gpu::Context;
-/// use flopgap_mlp::cuda::{Backward, Implementation, Model, Options, train::{AdamW, MeanSquaredError}};
+/// use flopgap_mlp::cuda::{Implementation, Model, Options, train::{AdamW, MeanSquaredError}};
 /// use flopgap_mlp::{AdamWSettings, Parameters, Size};
 /// use half::f16;
 ///
@@ -40,8 +40,7 @@ use super::{THREADS, adamw_source, request};
 /// let graph = stream.capture(|| {
 ///     model.forward_train(&stream, &x, &mut y, &mut tape)?;
 ///     error.queue(&stream, &y, &targets, 1024.0, &mut dy, &mut loss)?;
-///     let pass = Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: None };
-///     model.backward(&stream, pass, &mut tape, &mut gradients)?;
+///     model.backward(&stream, &x, &y, &dy, &mut tape, None, &mut gradients)?;
 ///     optimizer.step(&stream, &mut model, &gradients)
 /// })?;
 /// (0..100).try_for_each(|_| graph.launch())?;
@@ -95,7 +94,7 @@ impl<T: Element> AdamW<T> {
         let request = request(model.network(), T::PRECISION, Target::of(context.device()));
         let program = adamw_source(&request).load(&Binaries::default(), context)?;
         let master =
-            (T::PRECISION != Storage::F32).then(|| stream.upload(parameters.values())).transpose()?;
+            (T::PRECISION != Precision::F32).then(|| stream.upload(parameters.values())).transpose()?;
         let one = 1.0_f64.to_bits();
         let state = [one, one, 0, 0, settings.learning_rate.to_bits(), 0];
         let optimizer = AdamW {

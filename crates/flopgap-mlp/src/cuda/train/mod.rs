@@ -6,11 +6,11 @@ mod loss;
 
 use flopgap_gpu::compile::Compiler;
 
-use crate::{MlpError, Network, Storage};
+use crate::{MlpError, Network, Precision};
 
 use super::options::{Implementation, Options};
 use super::request::Request;
-use super::source::KernelSource;
+use super::source::Source;
 use super::target::Target;
 
 pub use adamw::AdamW;
@@ -20,21 +20,21 @@ pub use loss::MeanSquaredError;
 const THREADS: u32 = 256;
 
 /// The sources. The implementation of the passes plays no part.
-fn request(network: &Network, precision: Storage, target: Target) -> Request<'_> {
+fn request(network: &Network, precision: Precision, target: Target) -> Request<'_> {
     Request { network, precision, options: Options::new(Implementation::Naive), target }
 }
 
-fn adamw_source(request: &Request<'_>) -> KernelSource {
+fn adamw_source(request: &Request<'_>) -> Source {
     request.kernel("train/adamw.cu", "", &[])
 }
 
-fn loss_source(request: &Request<'_>, columns: usize) -> KernelSource {
+fn loss_source(request: &Request<'_>, columns: usize) -> Source {
     let constants = [("THREADS", THREADS as usize), ("COLUMNS", columns)];
     request.kernel("train/loss.cu", "", &constants)
 }
 
 /// The sources of loss and optimizer, for a device that need not be here.
-pub fn sources(network: &Network, precision: Storage, target: Target) -> Vec<KernelSource> {
+pub fn sources(network: &Network, precision: Precision, target: Target) -> Vec<Source> {
     let request = request(network, precision, target);
     vec![adamw_source(&request), loss_source(&request, network.outputs())]
 }
@@ -47,7 +47,7 @@ pub fn sources(network: &Network, precision: Storage, target: Target) -> Vec<Ker
 pub fn compile_all(
     compiler: &Compiler,
     network: &Network,
-    precision: Storage,
+    precision: Precision,
     target: Target,
 ) -> Result<Vec<(String, String)>, MlpError> {
     sources(network, precision, target)

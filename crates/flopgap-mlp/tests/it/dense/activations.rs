@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use flopgap_gpu::{Context, Stream};
-use flopgap_mlp::cuda::{Backward, Implementation, Model, Options};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
 use flopgap_mlp::reference::{self, Errors, Reference, Rounding, relative_error};
-use flopgap_mlp::{Activation, Cpu, Element, MlpError, Network, Parameters, Storage};
+use flopgap_mlp::{Activation, Cpu, Element, MlpError, Network, Parameters, Precision};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
@@ -98,7 +98,7 @@ fn rounding_does_not_hide_them() {
             let parameters = Parameters::he(&network, 5).rounded::<bf16>();
             let (x, dy) = numbers::<bf16>(&network, 40);
             let truth = reference::run(&parameters, &x, &dy, Rounding::None).unwrap();
-            let allowed = Errors::allowed(Storage::Bf16, &parameters, &x, &dy, &truth).unwrap();
+            let allowed = Errors::allowed(Precision::Bf16, &parameters, &x, &dy, &truth).unwrap();
             let most = allowed.outputs.max(allowed.input_gradients).max(allowed.gradients);
             assert!(most < APART, "{network}: {most:.1e}");
         }
@@ -137,12 +137,7 @@ fn passes<T: Element>(
     let mut gradients = stream.zeros(parameters.values().len())?;
     let mut tape = model.tape(stream, batch)?;
     model.forward_train(stream, &x, &mut y, &mut tape)?;
-    model.backward(
-        stream,
-        Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: Some(dx.as_view_mut()) },
-        &mut tape,
-        &mut gradients,
-    )?;
+    model.backward(stream, &x, &y, &dy, &mut tape, Some(dx.as_view_mut()), &mut gradients)?;
     Ok([wide(stream.download(&y)?), wide(stream.download(&dx)?), stream.download(&gradients)?])
 }
 

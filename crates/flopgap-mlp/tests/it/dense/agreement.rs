@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use flopgap_gpu::{ComputeCapability, Context, Stream};
-use flopgap_mlp::cuda::{Backward, Implementation, Model, Options, Reduction};
+use flopgap_mlp::cuda::{Implementation, Model, Options, Reduction};
 use flopgap_mlp::reference::{self, Errors, Reference, relative_error};
-use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Size, Storage};
+use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
@@ -70,14 +70,7 @@ fn compute<T: Element>(stream: &Stream, model: &Model<T>, case: &Case<T>) -> Fou
         stream.fill(&mut dx, POISON).unwrap();
         stream.fill(&mut gradients, POISON).unwrap();
         model.forward_train(stream, &x, &mut y, &mut tape).unwrap();
-        model
-            .backward(
-                stream,
-                Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: Some(dx.as_view_mut()) },
-                &mut tape,
-                &mut gradients,
-            )
-            .unwrap();
+        model.backward(stream, &x, &y, &dy, &mut tape, Some(dx.as_view_mut()), &mut gradients).unwrap();
     }
     let found = Found {
         y: stream.download(&y).unwrap(),
@@ -111,7 +104,7 @@ fn every_batch<T: Element>(context: &Context, options: Options, network: &Networ
         20_000..50_000 => Some(9_000),
         _ => None,
     };
-    let many = many.filter(|_| T::PRECISION != Storage::F32);
+    let many = many.filter(|_| T::PRECISION != Precision::F32);
     let batches: Vec<usize> = BATCHES.into_iter().chain(many).collect();
     batches_of::<T>(context, options, network, &batches);
 }

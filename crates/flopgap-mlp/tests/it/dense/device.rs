@@ -6,7 +6,7 @@ use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_mlp::cuda::{DeviceFunction, Target};
 use flopgap_mlp::reference::{self, Errors, relative_error};
-use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Size, Storage};
+use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
@@ -45,8 +45,8 @@ fn networks() -> Vec<Network> {
     vec![
         color(),
         Size::Small.network(),
-        of(&[3, 20, 1]).with_activation(Activation::Silu),
-        of(&[3, 20, 9, 1]).with_activation(Activation::Silu),
+        of(&[3, 20, 1]).with_bias(false).with_activation(Activation::Silu),
+        of(&[3, 20, 9, 1]).with_biases(&[true, false, true]).unwrap().with_activation(Activation::Silu),
         of(&[24, 40, 56, 8]).with_activation(Activation::Gelu).with_output_activation(Activation::Tanh),
         of(&[128, 64, 16]).with_activation(Activation::Relu),
     ]
@@ -90,7 +90,7 @@ fn what_cannot_be_called_is_refused() {
 
     let mlp = DeviceFunction::new::<f16>(&color(), 128, target).unwrap();
     let error = mlp.parameters::<bf16>(&Parameters::he(&color(), 1)).unwrap_err();
-    assert_eq!(error, MlpError::Precision { expected: Storage::F16, found: Storage::Bf16 });
+    assert_eq!(error, MlpError::Precision { expected: Precision::F16, found: Precision::Bf16 });
     let other = Parameters::he(&Size::Small.network(), 1);
     assert!(matches!(mlp.parameters::<f16>(&other), Err(MlpError::Length { .. })));
     assert_eq!(mlp.parameters::<f16>(&Parameters::he(&color(), 1)).unwrap().len(), 5_256);

@@ -18,9 +18,9 @@ use std::time::Instant;
 
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::{Buffer, Context, Stream};
-use flopgap_mlp::cuda::{Accumulate, Backward, Implementation, Model, Options, Reduction, Tape};
+use flopgap_mlp::cuda::{Accumulate, Gradients, Implementation, Model, Options, Reduction, Tape};
 use flopgap_mlp::reference::{self, Errors, Rounding, relative_error};
-use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Storage};
+use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision};
 use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
@@ -72,7 +72,7 @@ impl Numbers {
 pub(super) struct Draw {
     seed: u64,
     pub(super) network: Network,
-    pub(super) precision: Storage,
+    pub(super) precision: Precision,
     pub(super) options: Options,
     /// One after the other on the same tape.
     batches: Vec<usize>,
@@ -101,7 +101,7 @@ impl Draw {
             .unwrap()
             .with_activation(numbers.one_of(&Activation::ALL))
             .with_output_activation(numbers.one_of(&Activation::ALL));
-        let precision = numbers.one_of(&[Storage::F32, Storage::F16, Storage::F16, Storage::Bf16]);
+        let precision = numbers.one_of(&[Precision::F32, Precision::F16, Precision::F16, Precision::Bf16]);
         let (forloop, coopvec, coopmat) =
             (Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat);
         let all = [Implementation::Naive, forloop, forloop, coopvec, coopvec, coopvec, coopmat, coopmat];
@@ -109,11 +109,12 @@ impl Draw {
             index if index < all.len() => all[index],
             _ => coopmat,
         };
-        let half = precision == Storage::F16 && numbers.below(5) == 0;
+        let half = precision == Precision::F16 && numbers.below(5) == 0;
         let options = Options {
             implementation,
             accumulate: if half { Accumulate::F16 } else { Accumulate::F32 },
             reduction: if numbers.below(4) == 0 { Reduction::Atomic } else { Reduction::Deterministic },
+            gradients: Gradients::Overwrite,
             plan: None,
         };
         let batches: Vec<usize> = (0..3)
@@ -142,7 +143,10 @@ impl Draw {
 /// A network of about the same widths that kernels pad.
 fn less_even(network: &Network, numbers: &mut Numbers) -> Network {
     let widths: Vec<usize> = network.widths().iter().map(|width| width - numbers.below(8)).collect();
+    let all = numbers.below(2) == 0;
+    let some: Vec<bool> = (0..network.layers()).map(|_| all || numbers.below(2) == 0).collect();
     Network::new(&widths)
+        .and_then(|network| network.with_biases(&some))
         .unwrap()
         .with_activation(network.activation(0))
         .with_output_activation(network.activation(network.layers() - 1))
@@ -196,7 +200,7 @@ impl<T: Element> Samples<T> {
             let row: Vec<f32> = (0..network.inputs()).map(|_| T::narrow(numbers.number()).widen()).collect();
             // At a kink, one slope is as good as the other. In 16 bits there are too many such
             // samples, and what is allowed has them, too.
-            if T::PRECISION != Storage::F32 || !near_kink(&row) {
+            if T::PRECISION != Precision::F32 || !near_kink(&row) {
                 x.extend(row);
             }
         }
@@ -215,7 +219,7 @@ impl<T: Element> Samples<T> {
         let Errors { outputs, input_gradients, gradients } =
             Errors::allowed(T::PRECISION, parameters, &x, &dy, &truth).unwrap();
         let mut allowed = [outputs, input_gradients, gradients];
-        if T::PRECISION != Storage::F32 {
+        if T::PRECISION != Precision::F32 {
             let stored = run(&dy, Rounding::Stored(T::PRECISION));
             // The error of few numbers is more or less by chance.
             let chance = |numbers: usize| 1.0 + 4.0 / (numbers as f64).sqrt();
@@ -355,8 +359,11 @@ impl<T: Element> Arrays<T> {
         let mut gradients = self.gradients.buffer.slice_mut(MARGIN..end);
         model.backward(
             stream,
-            Backward { x, y, dy: self.dy.as_view(), dx: self.dx.as_mut().map(Buffer::as_view_mut) },
+            &x,
+            &y,
+            &self.dy,
             tape,
+            self.dx.as_mut().map(Buffer::as_view_mut),
             &mut gradients,
         )
     }
@@ -458,7 +465,8 @@ fn check<T: Element>(draw: &Draw, samples: &Samples<T>, found: &Found, ratios: &
         let wide: Vec<f64> = found.iter().copied().map(f64::from).collect();
         let (row, of_row) = worst_row(&wide, expected, width);
         let mut error = reference::relative_error(found, expected);
-        if what == "gradients by the inputs" && draw.kinked() && T::PRECISION != Storage::F32 && *count > 8 {
+        if what == "gradients by the inputs" && draw.kinked() && T::PRECISION != Precision::F32 && *count > 8
+        {
             // One sample may be on the other side of a kink.
             let others = |numbers: &[f64]| -> Vec<f64> {
                 let rows = numbers.chunks_exact(width).enumerate();
@@ -531,9 +539,9 @@ fn draws_are_the_reference_within_their_precision() {
                     }
                     let begin = Instant::now();
                     let result = match draw.precision {
-                        Storage::F32 => compute::<f32>(&context, &draw),
-                        Storage::F16 => compute::<f16>(&context, &draw),
-                        Storage::Bf16 => compute::<bf16>(&context, &draw),
+                        Precision::F32 => compute::<f32>(&context, &draw),
+                        Precision::F16 => compute::<f16>(&context, &draw),
+                        Precision::Bf16 => compute::<bf16>(&context, &draw),
                     };
                     if many {
                         eprintln!("seed {seed}: {:.1} s", begin.elapsed().as_secs_f64());

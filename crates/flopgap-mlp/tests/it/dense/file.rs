@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_hint::Hint as _;
 use flopgap_mlp::reference::{self, Rounding, relative_error};
-use flopgap_mlp::{Activation, Cpu, FileError, Network, Parameters, Storage};
+use flopgap_mlp::{Activation, Cpu, FileError, Network, Parameters, Precision};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
@@ -27,14 +27,14 @@ proptest! {
         widths in proptest::collection::vec((1_usize..=5).prop_map(|eighths| 8 * eighths), 3..6),
         (hidden, output) in (activation(), activation()),
         seed in any::<u64>(),
-        precision in proptest::sample::select(Storage::ALL.to_vec()),
+        precision in proptest::sample::select(Precision::ALL.to_vec()),
     ) {
         let network = Network::new(&widths).unwrap().with_activation(hidden).with_output_activation(output);
         let parameters = Parameters::he(&network, seed);
         let stored = match precision {
-            Storage::F32 => parameters.clone(),
-            Storage::F16 => parameters.rounded::<f16>(),
-            Storage::Bf16 => parameters.rounded::<bf16>(),
+            Precision::F32 => parameters.clone(),
+            Precision::F16 => parameters.rounded::<f16>(),
+            Precision::Bf16 => parameters.rounded::<bf16>(),
         };
         let folder = tempfile::tempdir().unwrap();
         let (path, again) = (folder.path().join("a.safetensors"), folder.path().join("b.safetensors"));
@@ -139,7 +139,10 @@ fn wrong_tensors_are_named() {
         with(3, &[("layers.1.bias", Dtype::F32, &[16])]),
         "tensor \"layers.1.bias\": its shape is [16], where [8] fits \"layers.1.weight\""
     );
-    assert_eq!(with(3, &[]), "tensor \"layers.1.bias\": missing");
+    assert_eq!(
+        with(3, &[]),
+        format!("in its metadata, \"flopgap\" is {ENTRY:?}: of its layers, 0 have biases")
+    );
     assert_eq!(with(0, &[]), "tensor \"layers.0.weight\": missing");
     assert_eq!(
         with(3, &[GOOD[3], ("scale", Dtype::F32, &[1])]),
@@ -153,45 +156,50 @@ fn wrong_tensors_are_named() {
         with(3, &[GOOD[3], ("layers.01.bias", Dtype::F32, &[8])]),
         "tensor \"layers.1.bias\": the same layer as \"layers.01.bias\""
     );
-    let wide = [
-        ("0.weight", Dtype::F32, &[1, 20_000][..]),
-        ("0.bias", Dtype::F32, &[1]),
-        ("1.weight", Dtype::F32, &[8, 1]),
-        ("1.bias", Dtype::F32, &[8]),
-    ];
+    let wide = [("0.weight", Dtype::F32, &[1, 20_000][..]), ("1.weight", Dtype::F32, &[8, 1])];
     assert_eq!(
-        refusal(&file_of(&wide, Some(ENTRY))),
+        refusal(&file_of(&wide, Some(&format!("{ENTRY} bias=none")))),
         "unsupported network: invalid widths 20000, 1, 8: number 1 is 20000: from 1 to 16384"
     );
+    assert_eq!(
+        refusal(&file_of(&[GOOD[0], GOOD[2]], Some(ENTRY))),
+        format!("in its metadata, \"flopgap\" is {ENTRY:?}: no layer has biases")
+    );
+    let entry = format!("{ENTRY} bias=none");
+    let biased = refusal(&file_of(&GOOD, Some(&entry)));
+    assert!(biased.ends_with("all layers have biases"), "{biased}");
     assert!(refusal(&file_of(&GOOD[..2], Some(ENTRY))).contains("at least three are needed"));
     assert_eq!(refusal(&file_of(&[], None)), "it holds no tensors");
 }
 
-/// What `torch.nn.Sequential(Linear(3, 64), ReLU(), Linear(64, 3))` saves.
+/// What `torch.nn.Sequential(Linear(3, 64), ReLU(), Linear(64, 3))` saves, with and without biases.
 #[test]
 fn a_network_of_pytorch_with_odd_widths_loads_and_runs() {
-    let tensors: [(&str, Dtype, &[usize]); 4] = [
-        ("0.weight", Dtype::F32, &[64, 3]),
-        ("0.bias", Dtype::F32, &[64]),
-        ("2.weight", Dtype::F32, &[3, 64]),
-        ("2.bias", Dtype::F32, &[3]),
-    ];
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("color.safetensors");
-    fs::write(&path, file_of(&tensors, None)).unwrap();
-    let zeros = Parameters::load_with_activations(&path, Activation::Relu, Activation::Identity).unwrap();
-    let network = Network::new(&[3, 64, 3]).unwrap().with_activation(Activation::Relu);
-    assert_eq!(zeros.network(), &network);
+    for bias in [true, false] {
+        let all: [(&str, Dtype, &[usize]); 4] = [
+            ("0.weight", Dtype::F32, &[64, 3]),
+            ("0.bias", Dtype::F32, &[64]),
+            ("2.weight", Dtype::F32, &[3, 64]),
+            ("2.bias", Dtype::F32, &[3]),
+        ];
+        let tensors: Vec<_> = all.into_iter().filter(|(name, ..)| bias || name.ends_with("weight")).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("color.safetensors");
+        fs::write(&path, file_of(&tensors, None)).unwrap();
+        let zeros = Parameters::load_with_activations(&path, Activation::Relu, Activation::Identity).unwrap();
+        let network = Network::new(&[3, 64, 3]).unwrap().with_activation(Activation::Relu).with_bias(bias);
+        assert_eq!(zeros.network(), &network);
 
-    // Ours, there and back.
-    let parameters = Parameters::he(&network, 7);
-    parameters.save(&path, Storage::F32).unwrap();
-    assert_eq!(Parameters::load(&path).unwrap(), parameters);
-    let x: Vec<f32> = (0..30).map(|index| index as f32 / 15.0 - 1.0).collect();
-    let mut y = vec![f32::NAN; 30];
-    Cpu::new(&parameters).forward(&x, &mut y).unwrap();
-    let truth = reference::run(&parameters, &x, &[0.0; 30], Rounding::None).unwrap();
-    assert!(relative_error(&y, &truth.outputs) < 1e-6);
+        // Ours, there and back.
+        let parameters = Parameters::he(&network, 7);
+        parameters.save(&path, Precision::F32).unwrap();
+        assert_eq!(Parameters::load(&path).unwrap(), parameters);
+        let x: Vec<f32> = (0..30).map(|index| index as f32 / 15.0 - 1.0).collect();
+        let mut y = vec![f32::NAN; 30];
+        Cpu::new(&parameters).forward(&x, &mut y).unwrap();
+        let truth = reference::run(&parameters, &x, &[0.0; 30], Rounding::None).unwrap();
+        assert!(relative_error(&y, &truth.outputs) < 1e-6);
+    }
 }
 
 #[test]
@@ -199,7 +207,7 @@ fn numbers_that_are_not_finite_are_named() {
     let network = Network::new(&[8, 16, 8]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("network.safetensors");
-    Parameters::he(&network, 1).save(&path, Storage::F32).unwrap();
+    Parameters::he(&network, 1).save(&path, Precision::F32).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     // Sorted by name: the last tensor is `layers.1.weight`.
     let place = bytes.len() - (8 * 16 - 5) * 4;
@@ -209,8 +217,8 @@ fn numbers_that_are_not_finite_are_named() {
     let mut values = vec![0.0; network.parameters()];
     values[network.biases(0).start + 2] = 1e5;
     let parameters = Parameters::from_values(&network, values).unwrap();
-    parameters.save(&path, Storage::Bf16).unwrap();
-    let error = parameters.save(&path, Storage::F16).unwrap_err().to_string();
+    parameters.save(&path, Precision::Bf16).unwrap();
+    let error = parameters.save(&path, Precision::F16).unwrap_err().to_string();
     assert!(
         error.ends_with("tensor \"layers.0.bias\": number 2 is 1e5, beyond the range of fp16"),
         "{error}"
@@ -251,7 +259,7 @@ fn widths_that_could_not_be_loaded_are_not_saved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("odd.safetensors");
     let network = Network::of_any_widths(&[8, 8]).unwrap();
-    let error = Parameters::he(&network, 1).save(&path, Storage::F32).unwrap_err();
+    let error = Parameters::he(&network, 1).save(&path, Precision::F32).unwrap_err();
     assert!(error.to_string().contains("odd.safetensors"), "{error}");
     assert!(!path.exists());
 }

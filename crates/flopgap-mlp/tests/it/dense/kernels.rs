@@ -12,9 +12,9 @@ use flopgap_gpu::Device;
 use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::cuda::{
-    Accumulate, Implementation, Options, Reduction, Target, compile_all, sources, train,
+    Accumulate, Gradients, Implementation, Options, Reduction, Target, compile_all, sources, train,
 };
-use flopgap_mlp::{Activation, MlpError, Network, Size, Storage};
+use flopgap_mlp::{Activation, MlpError, Network, Precision, Size};
 
 /// All that kernels are compiled for.
 const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
@@ -26,7 +26,7 @@ const ALIKE: [&str; 3] = ["sm_120", "sm_100", "sm_89"];
 #[derive(Debug, Clone)]
 struct Job {
     network: Network,
-    precision: Storage,
+    precision: Precision,
     options: Options,
     capability: &'static str,
 }
@@ -69,7 +69,7 @@ impl Job {
         let widest = self.network == Size::XLarge.network();
         match implementation {
             _ if !Size::ALL.map(Size::network).contains(&self.network) => 48,
-            Implementation::Coopvec if self.precision == Storage::F32 => 24,
+            Implementation::Coopvec if self.precision == Precision::F32 => 24,
             Implementation::Coopmat
                 if widest && reduction == Reduction::Atomic && self.capability != "sm_90" =>
             {
@@ -134,7 +134,7 @@ fn jobs_of_every_run() -> Vec<Job> {
     for capability in CAPABILITIES {
         for implementation in Implementation::ALL {
             for network in &sizes {
-                for precision in [Storage::F32, Storage::F16] {
+                for precision in [Precision::F32, Precision::F16] {
                     push(network, precision, Options::new(implementation), capability);
                 }
             }
@@ -144,30 +144,35 @@ fn jobs_of_every_run() -> Vec<Job> {
         for implementation in Implementation::ALL {
             let options = Options::new(implementation);
             let atomic = Options { reduction: Reduction::Atomic, ..options };
-            push(&sizes[0], Storage::Bf16, options, capability);
-            push(&sizes[0], Storage::F32, atomic, capability);
-            push(&sizes[0], Storage::F16, atomic, capability);
+            push(&sizes[0], Precision::Bf16, options, capability);
+            push(&sizes[0], Precision::F32, atomic, capability);
+            push(&sizes[0], Precision::F16, atomic, capability);
             if matches!(implementation, Implementation::Coopvec | Implementation::Coopmat) {
                 let half = Options { accumulate: Accumulate::F16, ..options };
-                push(&sizes[0], Storage::F16, half, capability);
+                push(&sizes[0], Precision::F16, half, capability);
             }
         }
-        // Padding.
-        let naive = Options::new(Implementation::Naive);
-        for precision in Storage::ALL {
-            push(&of(&[3, 20, 3]), precision, naive, capability);
+        // Padding, and gradients that are added.
+        let add = Options { gradients: Gradients::Add, ..Options::new(Implementation::Naive) };
+        for precision in Precision::ALL {
+            push(&of(&[3, 20, 3]).with_biases(&[false, true]).unwrap(), precision, add, capability);
         }
         // Code for each layer that would be too much, and gradients through sums that the tape
         // keeps.
         let deep = of(&[64; 25]);
-        push(&deep, Storage::F32, Options::new(Implementation::Forloop), capability);
-        push(&deep, Storage::F16, Options::new(Implementation::Coopvec), capability);
+        push(&deep, Precision::F32, Options::new(Implementation::Forloop), capability);
+        push(&deep, Precision::F16, Options::new(Implementation::Coopvec), capability);
         // Weights that are streamed; chains of several layers and the gradients after them, as they
         // are and streamed.
         let coopmat = Options::new(Implementation::Coopmat);
-        push(&Size::XLarge.network(), Storage::F16, coopmat, capability);
-        push(&of(&[16, 32, 32, 32, 32, 16]), Storage::F16, coopmat, capability);
-        push(&of(&[64, 320, 320, 64]).with_activation(Activation::Gelu), Storage::Bf16, coopmat, capability);
+        push(&Size::XLarge.network(), Precision::F16, coopmat, capability);
+        push(&of(&[16, 32, 32, 32, 32, 16]), Precision::F16, coopmat, capability);
+        push(
+            &of(&[64, 320, 320, 64]).with_activation(Activation::Gelu),
+            Precision::Bf16,
+            coopmat,
+            capability,
+        );
     }
     jobs
 }
@@ -183,7 +188,7 @@ fn jobs(asked: &[&str]) -> Vec<Job> {
     jobs.retain(|job| {
         wanted(job.capability, &CAPABILITIES)
             && wanted(job.options.implementation.name(), &Implementation::ALL.map(Implementation::name))
-            && wanted(job.precision.name(), &Storage::ALL.map(Storage::name))
+            && wanted(job.precision.name(), &Precision::ALL.map(Precision::name))
     });
     jobs
 }
@@ -195,7 +200,7 @@ fn jobs_of_all() -> Vec<Job> {
         let alike = ALIKE.contains(&capability);
         let networks: &[Network] = if alike { &of_benchmark } else { &networks };
         for implementation in Implementation::ALL {
-            for precision in Storage::ALL {
+            for precision in Precision::ALL {
                 let options = Options::new(implementation);
                 let job = |network: &Network, options| Job {
                     network: network.clone(),
@@ -208,7 +213,7 @@ fn jobs_of_all() -> Vec<Job> {
                     // Other sums: the networks of the benchmark.
                     for size in Size::ALL {
                         jobs.push(job(&size.network(), Options { reduction: Reduction::Atomic, ..options }));
-                        if precision == Storage::F16 {
+                        if precision == Precision::F16 {
                             let half = Options { accumulate: Accumulate::F16, ..options };
                             jobs.push(job(&size.network(), half));
                         }
@@ -268,7 +273,7 @@ fn every_run_compiles_every_kind_of_sums() {
     let jobs = jobs_of_every_run();
     let target = Target::nominal("sm_80".parse::<Architecture>().unwrap().capability);
     for implementation in Implementation::ALL {
-        for precision in Storage::ALL {
+        for precision in Precision::ALL {
             assert!(
                 jobs.iter()
                     .any(|job| job.options.implementation == implementation && job.precision == precision),
@@ -279,7 +284,7 @@ fn every_run_compiles_every_kind_of_sums() {
             [(Reduction::Atomic, Accumulate::F32), (Reduction::Deterministic, Accumulate::F16)]
         {
             let options = Options { reduction, accumulate, ..Options::new(implementation) };
-            let makes = |options| sources(&Size::Small.network(), Storage::F16, options, target).unwrap();
+            let makes = |options| sources(&Size::Small.network(), Precision::F16, options, target).unwrap();
             // Scalar code has one kind of sums.
             let matters = makes(options) != makes(Options::new(implementation))
                 && matches!(implementation, Implementation::Coopvec | Implementation::Coopmat);
@@ -348,7 +353,7 @@ fn loss_and_optimizer_compile_for_every_architecture_without_spills() {
     let network = Size::Small.network();
     for capability in CAPABILITIES {
         let architecture: flopgap_gpu::compile::Architecture = capability.parse().unwrap();
-        for precision in Storage::ALL {
+        for precision in Precision::ALL {
             let target = Target::nominal(architecture.capability);
             for (source, log) in train::compile_all(&compiler, &network, precision, target).unwrap() {
                 if let Err(problem) = read_log(&source, &log, 0) {

@@ -2,7 +2,7 @@
 //! it: it takes 40 GiB of its memory.
 
 use flopgap_gpu::Context;
-use flopgap_mlp::cuda::{Backward, Implementation, Model, Options};
+use flopgap_mlp::cuda::{Implementation, Model, Options};
 use flopgap_mlp::reference::{self, Errors, Rounding, relative_error};
 use flopgap_mlp::{Element, MlpError, Network, Parameters};
 use flopgap_numerics::uniform;
@@ -64,14 +64,7 @@ fn check(context: &Context, network: &Network, implementation: Implementation) {
     stream.fill(&mut dx, 0xff).unwrap();
     stream.fill(&mut gradients, 0xff).unwrap();
     model.forward_train(&stream, &all_x, &mut y, &mut tape).unwrap();
-    model
-        .backward(
-            &stream,
-            Backward { x: all_x.as_view(), y: y.as_view(), dy: all_dy.as_view(), dx: Some(dx.as_view_mut()) },
-            &mut tape,
-            &mut gradients,
-        )
-        .unwrap();
+    model.backward(&stream, &all_x, &y, &all_dy, &mut tape, Some(dx.as_view_mut()), &mut gradients).unwrap();
 
     let what = format!("{implementation} {network}");
     let rows = |buffer: &flopgap_gpu::Buffer<f16>, rows: &[usize], width: usize| -> Vec<f32> {

@@ -7,8 +7,8 @@ use std::fmt;
 use std::time::Instant;
 
 use flopgap_gpu::compile::{Architecture, Compiler};
-use flopgap_mlp::cuda::{Implementation, KernelSource, Options, Target, sources};
-use flopgap_mlp::{Activation, Network, Storage};
+use flopgap_mlp::cuda::{Implementation, Options, Source, Target, sources};
+use flopgap_mlp::{Activation, Network, Precision};
 use rayon::prelude::*;
 
 use super::draws::{Draw, from_environment};
@@ -21,7 +21,7 @@ const MOST: usize = 500_000;
 #[derive(Debug, Clone)]
 struct Case {
     what: String,
-    source: KernelSource,
+    source: Source,
 }
 
 impl fmt::Display for Case {
@@ -31,7 +31,7 @@ impl fmt::Display for Case {
 }
 
 /// The sources of a network for an architecture; none where an implementation does not have it.
-fn cases(network: &Network, precision: Storage, options: Options, capability: &str) -> Vec<Case> {
+fn cases(network: &Network, precision: Precision, options: Options, capability: &str) -> Vec<Case> {
     let target = Target::nominal(capability.parse::<Architecture>().unwrap().capability);
     let what = format!("{} {precision} {network}", options.implementation);
     let all = sources(network, precision, options, target).unwrap_or_default();
@@ -80,21 +80,21 @@ fn odd_and_deep_networks_have_little_machine_code() {
     let [forloop, coopvec, coopmat] =
         [Implementation::Forloop, Implementation::Coopvec, Implementation::Coopmat].map(Options::new);
     let all = [
-        cases(&of(&[128, 136, 72, 16, 32, 168]), Storage::F32, coopvec, "sm_90"),
-        cases(&of(&[128, 136, 72, 16, 32, 168]), Storage::F32, coopvec, "sm_100"),
-        cases(&of(&[8, 24, 512, 88]).with_activation(Activation::Gelu), Storage::F16, coopvec, "sm_90"),
-        cases(&deep, Storage::F32, forloop, "sm_80"),
-        cases(&deep, Storage::F16, coopvec, "sm_80"),
-        cases(&deep, Storage::F16, coopmat, "sm_90"),
-        cases(&of(&[512, 512, 32, 32, 192, 304]), Storage::Bf16, coopmat, "sm_80"),
+        cases(&of(&[128, 136, 72, 16, 32, 168]), Precision::F32, coopvec, "sm_90"),
+        cases(&of(&[128, 136, 72, 16, 32, 168]), Precision::F32, coopvec, "sm_100"),
+        cases(&of(&[8, 24, 512, 88]).with_activation(Activation::Gelu), Precision::F16, coopvec, "sm_90"),
+        cases(&deep, Precision::F32, forloop, "sm_80"),
+        cases(&deep, Precision::F16, coopvec, "sm_80"),
+        cases(&deep, Precision::F16, coopmat, "sm_90"),
+        cases(&of(&[512, 512, 32, 32, 192, 304]), Precision::Bf16, coopmat, "sm_80"),
         cases(
             &of(&[256, 256, 256, 256, 256, 256, 64]).with_activation(Activation::Silu),
-            Storage::F16,
+            Precision::F16,
             coopmat,
             "sm_90",
         ),
         // All inputs wait in shared memory: none is in registers.
-        cases(&of(&[512, 408, 256]), Storage::Bf16, coopvec, "sm_90"),
+        cases(&of(&[512, 408, 256]), Precision::Bf16, coopvec, "sm_90"),
     ];
     assert!(all.iter().all(|cases| !cases.is_empty()), "every one of them has kernels");
     let found = compile(&compiler, all.concat());

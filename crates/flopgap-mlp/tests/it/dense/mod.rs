@@ -2,6 +2,7 @@
 
 mod activations;
 mod agreement;
+mod biases;
 mod cpu;
 mod device;
 mod draws;
@@ -43,12 +44,14 @@ fn networks() -> Vec<Network> {
     networks.push(of(&[8, 24, 512]));
     networks.push(of(&[512, 16, 8]));
     networks.push(of(&[8, 16, 16, 8, 152]));
-    // Padded: inputs and outputs, hidden layers alone.
+    // Padded: inputs and outputs, hidden layers alone, no biases at all, biases in some layers.
     networks.push(of(&[3, 64, 3]).with_activation(Activation::Relu));
     networks.push(of(&[16, 60, 33, 24]).with_output_activation(Activation::Gelu));
-    networks.push(of(&[5, 20, 1]).with_activation(Activation::Sigmoid));
-    networks.push(of(&[24, 40, 56, 8]).with_activation(Activation::GeluTanh));
-    networks.push(of(&[3, 64, 64, 3]).with_activation(Activation::Tanh));
+    networks.push(of(&[5, 20, 1]).with_bias(false).with_activation(Activation::Sigmoid));
+    networks.push(of(&[64, 64, 16]).with_bias(false).with_activation(Activation::Silu));
+    let some = |widths: &[usize], biases: &[bool]| of(widths).with_biases(biases).unwrap();
+    networks.push(some(&[24, 40, 56, 8], &[false, true, false]).with_activation(Activation::GeluTanh));
+    networks.push(some(&[3, 64, 64, 3], &[true, true, false]).with_activation(Activation::Tanh));
     networks
 }
 

@@ -1,8 +1,10 @@
-//! Networks that kernels compute padded, and views.
+//! Networks that kernels compute padded, gradients that are added, views, and a context and stream
+//! of the calling program.
 
-use flopgap_gpu::{Context, Stream};
+use flopgap_gpu::cudarc::driver::CudaContext;
+use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::cuda::train::{AdamW, MeanSquaredError};
-use flopgap_mlp::cuda::{Backward, Implementation, Model, Options};
+use flopgap_mlp::cuda::{Gradients, Implementation, Model, Options};
 use flopgap_mlp::reference::{self, Rounding, relative_error};
 use flopgap_mlp::{Activation, AdamWSettings, Network, Parameters};
 use flopgap_numerics::uniform;
@@ -33,15 +35,28 @@ fn pass(stream: &Stream, model: &Model<f32>, batch: usize, before: &[f32]) -> [V
     let mut gradients = stream.upload(before).unwrap();
     let mut tape = model.tape(stream, batch).unwrap();
     model.forward_train(stream, &x, &mut y, &mut tape).unwrap();
-    model
-        .backward(
-            stream,
-            Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: Some(dx.as_view_mut()) },
-            &mut tape,
-            &mut gradients,
-        )
-        .unwrap();
+    model.backward(stream, &x, &y, &dy, &mut tape, Some(dx.as_view_mut()), &mut gradients).unwrap();
     [&y, &dx, &gradients].map(|array| stream.download(array).unwrap())
+}
+
+#[test]
+fn gradients_are_added_to_bit_for_bit() {
+    let Some((context, _guard)) = gpu() else { return };
+    let stream = context.stream().unwrap();
+    let even = Network::new(&[16, 32, 8]).unwrap();
+    let mixed = even.clone().with_biases(&[false, true]).unwrap();
+    for network in [even, mixed, color(), color().with_bias(false)] {
+        for implementation in [Implementation::Forloop, Implementation::Coopmat] {
+            let overwrite = Options::new(implementation);
+            let add = Options { gradients: Gradients::Add, ..overwrite };
+            let before = numbers(1 << 30, network.parameters());
+            let alone = pass(&stream, &model(&context, &stream, &network, overwrite), 77, &before);
+            let added = pass(&stream, &model(&context, &stream, &network, add), 77, &before);
+            assert!(alone[0] == added[0] && alone[1] == added[1], "{implementation} {network}");
+            let sums: Vec<f32> = before.iter().zip(&alone[2]).map(|(a, b)| a + b).collect();
+            assert!(sums == added[2], "{implementation} {network}");
+        }
+    }
 }
 
 #[test]
@@ -62,14 +77,7 @@ fn arrays_may_be_parts_of_larger_ones() {
         model.forward_train(&stream, &x, &mut y, &mut tape).unwrap();
         let of_dx = dx.slice_mut(8..8 + inputs);
         let mut of_gradients = gradients.slice_mut(8..8 + parameters);
-        model
-            .backward(
-                &stream,
-                Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: Some(of_dx) },
-                &mut tape,
-                &mut of_gradients,
-            )
-            .unwrap();
+        model.backward(&stream, &x, &y, &dy, &mut tape, Some(of_dx), &mut of_gradients).unwrap();
         for (whole, part) in [(&dx, &dx_alone), (&gradients, &gradients_alone)] {
             let whole = stream.download(whole).unwrap();
             assert!(whole[8..8 + part.len()] == part[..], "{network}");
@@ -110,12 +118,7 @@ fn a_padded_network_is_captured_and_trained() {
         .capture(|| {
             model.forward_train(&stream, &x, &mut y, &mut tape)?;
             error.queue(&stream, &y, &targets, 1.0, &mut dy, &mut loss)?;
-            model.backward(
-                &stream,
-                Backward { x: x.as_view(), y: y.as_view(), dy: dy.as_view(), dx: None },
-                &mut tape,
-                &mut gradients,
-            )?;
+            model.backward(&stream, &x, &y, &dy, &mut tape, None, &mut gradients)?;
             optimizer.step(&stream, &mut model, &gradients)
         })
         .unwrap();
@@ -132,4 +135,28 @@ fn a_padded_network_is_captured_and_trained() {
         reference::run(&parameters, &numbers(0, batch * 3), &vec![0.0; batch * 3], Rounding::None).unwrap();
     let found = stream.download(&y).unwrap();
     assert!(relative_error(&found, &truth.outputs) < 2e-6, "{}", relative_error(&found, &truth.outputs));
+}
+
+#[test]
+fn a_model_works_on_the_context_and_stream_of_the_program() {
+    let Some((ours, _guard)) = gpu() else { return };
+    let network = Network::new(&[16, 32, 8]).unwrap();
+    let expected = {
+        let stream = ours.stream().unwrap();
+        let model = model(&ours, &stream, &network, Options::new(Implementation::Auto));
+        pass(&stream, &model, 100, &vec![0.0; network.parameters()])
+    };
+    let theirs = CudaContext::new(0).unwrap().new_stream().unwrap();
+    let stream = Stream::from_cudarc(theirs.clone()).unwrap();
+    let model = model(stream.context(), &stream, &network, Options::new(Implementation::Auto));
+    assert!(pass(&stream, &model, 100, &vec![0.0; network.parameters()]) == expected);
+    // Inputs that `cudarc` allocated.
+    let x = Buffer::from_cudarc(theirs.clone_htod(&numbers(0, 100 * 16)).unwrap()).unwrap();
+    let mut y = stream.zeros::<f32>(100 * 8).unwrap();
+    model.forward(&stream, &x, &mut y).unwrap();
+    assert!(stream.download(&y).unwrap() == expected[0]);
+    // Our own stream, which waits for theirs.
+    let other = ours.stream().unwrap();
+    model.forward(&other, &x, &mut y).unwrap();
+    assert!(other.download(&y).unwrap() == expected[0]);
 }

@@ -2,8 +2,8 @@
 
 use flopgap_gpu::GpuError;
 use flopgap_hint::Hint as _;
-use flopgap_mlp::cuda::{Accumulate, Backward, Implementation, Model, Options, Target, compile_all};
-use flopgap_mlp::{Activation, AdamWSettings, Cpu, MlpError, Network, Parameters, Size, Storage, cpu};
+use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Options, Target, compile_all};
+use flopgap_mlp::{Activation, AdamWSettings, Cpu, MlpError, Network, Parameters, Precision, Size, cpu};
 use half::f16;
 
 use crate::gpu;
@@ -56,22 +56,22 @@ fn networks_at_the_limits_are_compiled_or_refused_with_the_alternative() {
     let of = Options::new;
     let wide = [8, 16_384, 8];
     for (implementation, precision, instead) in [
-        (Implementation::Forloop, Storage::F32, "naive takes wider ones"),
-        (Implementation::Coopvec, Storage::F16, "coopmat keeps them in shared memory"),
-        (Implementation::Coopmat, Storage::F16, "naive takes wider ones"),
-        (Implementation::Coopmat, Storage::F32, "do not fit the shared memory"),
+        (Implementation::Forloop, Precision::F32, "naive takes wider ones"),
+        (Implementation::Coopvec, Precision::F16, "coopmat keeps them in shared memory"),
+        (Implementation::Coopmat, Precision::F16, "naive takes wider ones"),
+        (Implementation::Coopmat, Precision::F32, "do not fit the shared memory"),
     ] {
         let message = refusal(&wide, precision, of(implementation), "sm_90");
         assert!(message.contains(instead), "{message}");
         assert!(message.contains(implementation.name()) && message.contains("sm_90"), "{message}");
     }
-    let message = refusal(&[16_384, 16_384, 8], Storage::F16, of(Implementation::Naive), "sm_90");
+    let message = refusal(&[16_384, 16_384, 8], Precision::F16, of(Implementation::Naive), "sm_90");
     assert!(message.contains("32776 numbers, and at most 32768 fit"), "{message}");
     let half = Options { accumulate: Accumulate::F16, ..of(Implementation::Coopmat) };
-    let message = refusal(&[64, 64, 16], Storage::Bf16, half, "sm_90");
+    let message = refusal(&[64, 64, 16], Precision::Bf16, half, "sm_90");
     assert!(message.contains("sums in 16 bits are there for fp16 alone"), "{message}");
     for implementation in [Implementation::Coopvec, Implementation::Coopmat] {
-        let message = refusal(&[64, 64, 16], Storage::Bf16, of(implementation), "sm_75");
+        let message = refusal(&[64, 64, 16], Precision::Bf16, of(implementation), "sm_75");
         assert!(message.contains("fp16 is there"), "{message}");
     }
 }
@@ -117,14 +117,7 @@ fn wrong_arrays_batches_and_tapes_are_refused_on_a_gpu() {
         let error = small.forward_train(&stream, &x, &mut y, &mut other).unwrap_err();
         assert!(matches!(error, MlpError::Tape { .. }), "{error}");
         let mut gradients = stream.zeros::<f32>(5_200).unwrap();
-        let error = small
-            .backward(
-                &stream,
-                Backward { x: x.as_view(), y: y.as_view(), dy: y.as_view(), dx: None },
-                &mut other,
-                &mut gradients,
-            )
-            .unwrap_err();
+        let error = small.backward(&stream, &x, &y, &y, &mut other, None, &mut gradients).unwrap_err();
         assert!(error.to_string().contains("forloop 64-64-16 leaky_relu/leaky_relu"), "{error}");
     }
     for batch in [0, 1 << 31, usize::MAX] {

@@ -11,7 +11,7 @@ use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::options::Accumulate;
 use crate::cuda::request::Request;
 use crate::cuda::source::table;
-use crate::{MlpError, Network, Storage};
+use crate::{MlpError, Network, Precision};
 
 use super::{NOMINAL_BATCH, THREADS, Tile, WARPS, most_shared};
 
@@ -19,8 +19,8 @@ const KERNEL: &str = "coopmat_mlp_backward_few";
 
 /// The largest batch that these tiles are for. On an H200, 512 samples of wide layers took less so
 /// than 256 by the passes for many; narrower ones did not.
-fn most_batch(widest: usize, precision: Storage) -> u32 {
-    let wide = if precision == Storage::F32 { 512 } else { 128 };
+fn most_batch(widest: usize, precision: Precision) -> u32 {
+    let wide = if precision == Precision::F32 { 512 } else { 128 };
     if widest >= wide { 512 } else { 256 }
 }
 
@@ -42,7 +42,7 @@ struct Step {
 
 impl Step {
     /// The smallest tiles with which every multiprocessor has one at most, or the largest ones.
-    fn choose(inputs: usize, outputs: usize, precision: Storage, multiprocessors: u32) -> Self {
+    fn choose(inputs: usize, outputs: usize, precision: Precision, multiprocessors: u32) -> Self {
         let tile = |(rows, columns)| Tile::new(rows, columns, precision);
         let all = [
             ((32, 32), (32, 32)),
@@ -75,7 +75,7 @@ impl Step {
 /// For every network of up to eight layers, with sums in 32 bits.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<(u32, Plan<dyn Backward>), MlpError> {
     let network = request.network;
-    if request.precision != Storage::F32 {
+    if request.precision != Precision::F32 {
         mma::check(request)?;
     }
     // Every layer has code of its own; that of few instructions for the slopes leaves room for more
@@ -173,13 +173,13 @@ mod tests {
     #[test]
     fn every_multiprocessor_has_a_tile_at_most() {
         for (inputs, outputs) in [(64, 64), (256, 64), (512, 512), (512, 128)] {
-            for precision in [Storage::F32, Storage::F16] {
+            for precision in [Precision::F32, Precision::F16] {
                 let step = Step::choose(inputs, outputs, precision, 132);
                 assert!(step.blocks(NOMINAL_BATCH, true) <= 132, "{step:?}");
                 assert!(step.shared(100 * 1024) <= 100 * 1024, "{step:?}");
             }
         }
-        let step = Step::choose(512, 512, Storage::F16, 132);
+        let step = Step::choose(512, 512, Precision::F16, 132);
         assert_eq!((step.below.groups(), step.gradient.groups()), (2, 2));
         assert_eq!(step.blocks(NOMINAL_BATCH, false), 64);
     }

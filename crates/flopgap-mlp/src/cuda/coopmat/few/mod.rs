@@ -8,7 +8,7 @@ pub(super) use backward::backward;
 pub(super) use forward::forward;
 
 use super::super::request::Request;
-use crate::Storage;
+use crate::Precision;
 
 /// Warps of a block.
 const WARPS: usize = 8;
@@ -30,7 +30,7 @@ struct Tile {
 
 impl Tile {
     /// 32 or 64 rows and columns, in numbers of this precision.
-    fn new(rows: usize, columns: usize, precision: Storage) -> Self {
+    fn new(rows: usize, columns: usize, precision: Precision) -> Self {
         let bytes = precision.bytes();
         let (warp_rows, warp_columns) =
             if bytes == 4 || (rows, columns) == (64, 64) { (32, 32) } else { (16, 32) };

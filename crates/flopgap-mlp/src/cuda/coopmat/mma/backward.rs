@@ -10,7 +10,7 @@ use super::super::super::launch::{Arguments, Launch};
 use super::super::super::options::Reduction;
 use super::super::super::reduce::{Reducer, SumKernel};
 use super::super::super::request::Request;
-use super::super::super::source::{KernelSource, table_of};
+use super::super::super::source::{Source, table_of};
 use super::super::plan::Plan;
 use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch};
 
@@ -160,7 +160,7 @@ impl Gradients {
         Ok(Gradients { piece, stages, shared, resident, ranges, first_block, sums_at, atomic })
     }
 
-    fn source(&self, request: &Request<'_>) -> KernelSource {
+    fn source(&self, request: &Request<'_>) -> Source {
         let sizes: Vec<usize> =
             request.network.widths().windows(2).map(|pair| (pair[0] + 1) * pair[1]).collect();
         let layers = self.ranges.len();

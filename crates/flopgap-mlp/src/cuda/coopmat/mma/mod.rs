@@ -5,11 +5,11 @@ mod forward;
 mod fused;
 mod latency;
 
-use crate::{MlpError, Network, Storage};
+use crate::{MlpError, Network, Precision};
 
 use super::super::budget;
 use super::super::request::Request;
-use super::super::source::KernelSource;
+use super::super::source::Source;
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;
@@ -27,10 +27,10 @@ const MOST_SUMS: usize = 128;
 pub(super) fn check(request: &Request<'_>) -> Result<(), MlpError> {
     let major = request.target.capability.major;
     match request.precision {
-        Storage::F32 => Err(request.unsupported("these kernels take 16-bit numbers; forloop has fp32")),
-        Storage::Bf16 if major < 8 => Err(request
+        Precision::F32 => Err(request.unsupported("these kernels take 16-bit numbers; forloop has fp32")),
+        Precision::Bf16 if major < 8 => Err(request
             .unsupported("the tensor cores have no bfloat16 before sm_80; fp16 is there, naive has bf16")),
-        Storage::F16 | Storage::Bf16 => Ok(()),
+        Precision::F16 | Precision::Bf16 => Ok(()),
     }
 }
 
@@ -132,7 +132,7 @@ impl Tiling {
     }
 
     /// A source with these constants.
-    fn source(&self, request: &Request<'_>, path: &str, backward: bool) -> KernelSource {
+    fn source(&self, request: &Request<'_>, path: &str, backward: bool) -> Source {
         let constants = [
             ("BACKWARD", usize::from(backward)),
             ("TILE", self.tile),

@@ -6,8 +6,8 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::cuda::kernels::{Backward, BackwardCall, KernelFacts};
 use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::request::Request;
-use crate::cuda::source::{KernelSource, Program};
-use crate::{Activation, MlpError, Network, Storage, slope_from_output};
+use crate::cuda::source::{Program, Source};
+use crate::{Activation, MlpError, Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::gradients::{self, Gradients};
@@ -76,7 +76,7 @@ fn streamed(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
 
 fn plan(
     request: &Request<'_>,
-    sources: Vec<KernelSource>,
+    sources: Vec<Source>,
     gradients: gradients::Plan,
     chain: impl FnOnce(&Program) -> Result<Chain, MlpError> + 'static,
 ) -> Plan<dyn Backward> {
@@ -138,7 +138,7 @@ struct ChainAndGradients {
     /// Whether the tape has the sums of the hidden layers, and not their outputs.
     sums_kept: bool,
     network: Network,
-    precision: Storage,
+    precision: Precision,
 }
 
 impl ChainAndGradients {

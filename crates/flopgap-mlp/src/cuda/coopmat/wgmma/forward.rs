@@ -6,7 +6,7 @@ use crate::activation::facts;
 use crate::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::request::Request;
-use crate::{MlpError, Network, Storage};
+use crate::{MlpError, Network, Precision};
 
 use super::super::plan::Plan;
 use super::map::map;
@@ -178,7 +178,7 @@ fn registers_streaming(widths: &[usize]) -> usize {
 #[derive(Debug)]
 struct Resident {
     kernel: Kernel,
-    precision: Storage,
+    precision: Precision,
     inputs: usize,
     shared: usize,
     blocks: u32,
@@ -208,7 +208,7 @@ impl Forward for Resident {
 #[derive(Debug)]
 struct Stream {
     kernel: Kernel,
-    precision: Storage,
+    precision: Precision,
     network: Network,
     boxes: Vec<usize>,
     shared: usize,

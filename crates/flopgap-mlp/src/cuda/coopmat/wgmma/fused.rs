@@ -9,7 +9,7 @@ use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::options::Reduction;
 use crate::cuda::reduce::{Reducer, SumKernel};
 use crate::cuda::request::Request;
-use crate::{Activation, MlpError, Network, Storage, slope_from_output};
+use crate::{Activation, MlpError, Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::map::map;
@@ -120,7 +120,7 @@ struct Fused {
     reducer: Reducer,
     shape: Shape,
     network: Network,
-    precision: Storage,
+    precision: Precision,
     /// At most.
     blocks: u32,
 }

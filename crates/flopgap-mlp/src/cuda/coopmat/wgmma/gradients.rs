@@ -7,8 +7,8 @@ use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::options::Reduction;
 use crate::cuda::reduce::{Reducer, SumKernel};
 use crate::cuda::request::Request;
-use crate::cuda::source::{KernelSource, Program, table};
-use crate::{MlpError, Network, Storage};
+use crate::cuda::source::{Program, Source, table};
+use crate::{MlpError, Network, Precision};
 
 use super::map::map;
 use super::{BARRIER, CHUNK, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
@@ -84,7 +84,7 @@ impl Plan {
         self.stages * (self.stage + BARRIERS) + ONES
     }
 
-    pub(super) fn source(&self, request: &Request<'_>) -> KernelSource {
+    pub(super) fn source(&self, request: &Request<'_>) -> Source {
         let last = self.ranges.len() - 1;
         let widths = request.network.widths();
         let columns = widths[..=last].iter().flat_map(|&width| parts(width)).chain([8]);
@@ -214,7 +214,7 @@ impl Gradients {
         &self,
         call: &BackwardCall<'_>,
         network: &Network,
-        precision: Storage,
+        precision: Precision,
         deltas: u64,
         activations: u64,
     ) -> Result<(), GpuError> {

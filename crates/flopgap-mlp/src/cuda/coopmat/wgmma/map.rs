@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use flopgap_gpu::GpuError;
 use flopgap_gpu::cudarc::driver::sys;
 
-use crate::Storage;
+use crate::Precision;
 
 use super::CHUNK;
 
@@ -16,16 +16,16 @@ use super::CHUNK;
 /// # Errors
 /// The driver's, for one when the address is no multiple of 16.
 pub(super) fn map(
-    precision: Storage,
+    precision: Precision,
     address: u64,
     rows: usize,
     columns: usize,
     box_rows: usize,
 ) -> Result<sys::CUtensorMap, GpuError> {
     let element = match precision {
-        Storage::Bf16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        Storage::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-        Storage::F32 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        Precision::Bf16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        Precision::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        Precision::F32 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     };
     let dimensions = [columns as u64, rows as u64];
     let strides = [(columns * precision.bytes()) as u64];

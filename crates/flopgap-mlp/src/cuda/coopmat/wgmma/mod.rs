@@ -13,7 +13,7 @@ mod stream;
 use crate::cuda::options::Accumulate;
 use crate::cuda::request::Request;
 use crate::cuda::tile::ptx::wgmma as instructions;
-use crate::{MlpError, Storage};
+use crate::{MlpError, Precision};
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;
@@ -47,7 +47,7 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
             MOST_LAYERS + 1
         )));
     }
-    if request.precision == Storage::F32 || request.options.accumulate == Accumulate::F16 {
+    if request.precision == Precision::F32 || request.options.accumulate == Accumulate::F16 {
         return Err(request.unsupported("wgmma is for fp16 and bf16 with sums in 32 bits"));
     }
     Ok(())

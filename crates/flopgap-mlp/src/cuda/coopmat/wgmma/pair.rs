@@ -10,7 +10,7 @@ use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::options::Reduction;
 use crate::cuda::reduce::{Reducer, SumKernel};
 use crate::cuda::request::Request;
-use crate::{MlpError, Network, Storage, slope_from_output};
+use crate::{MlpError, Network, Precision, slope_from_output};
 
 use super::super::plan::Plan;
 use super::map::map;
@@ -88,7 +88,7 @@ struct Pair {
     kernel: Kernel,
     reducer: Reducer,
     network: Network,
-    precision: Storage,
+    precision: Precision,
     /// At most.
     pairs: u32,
 }

@@ -7,8 +7,8 @@ use flopgap_gpu::{GpuError, Kernel};
 use crate::cuda::kernels::{BackwardCall, KernelFacts};
 use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::request::Request;
-use crate::cuda::source::{KernelSource, Program};
-use crate::{MlpError, Network, Storage, slope_from_output};
+use crate::cuda::source::{Program, Source};
+use crate::{MlpError, Network, Precision, slope_from_output};
 
 use super::map::map;
 use super::{
@@ -59,7 +59,7 @@ impl Plan {
 }
 
 impl ChainStream {
-    pub(super) fn plan(request: &Request<'_>) -> Result<(KernelSource, Plan), MlpError> {
+    pub(super) fn plan(request: &Request<'_>) -> Result<(Source, Plan), MlpError> {
         let widths = request.network.widths();
         if request.network.layers() > MOST_LAYERS {
             return Err(request.unsupported(format!(
@@ -98,7 +98,7 @@ impl ChainStream {
         &self,
         call: &BackwardCall<'_>,
         network: &Network,
-        precision: Storage,
+        precision: Precision,
         deltas: u64,
         multiprocessors: u32,
     ) -> Result<(), GpuError> {
@@ -126,7 +126,7 @@ impl ChainStream {
 fn maps(
     call: &BackwardCall<'_>,
     network: &Network,
-    precision: Storage,
+    precision: Precision,
     deltas: u64,
 ) -> Result<Vec<sys::CUtensorMap>, GpuError> {
     let (widths, layers, batch) = (network.widths(), network.layers(), call.batch as usize);

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use crate::Storage;
+use crate::Precision;
 
 /// A function `wgmma(sums, a..., b, accumulate)` for every number of columns: `sums` has half as
 /// many numbers, `a` is an operand in shared memory or four registers, and sums are overwritten
 /// unless `accumulate`. `TRANSPOSE_A` and `TRANSPOSE_B` say that an operand in shared memory has
 /// its rows along the sum.
-pub(in crate::cuda) fn functions(precision: Storage, columns: impl IntoIterator<Item = usize>) -> String {
+pub(in crate::cuda) fn functions(precision: Precision, columns: impl IntoIterator<Item = usize>) -> String {
     let mut columns: Vec<usize> = columns.into_iter().collect();
     columns.sort_unstable();
     columns.dedup();
@@ -21,8 +21,8 @@ pub(in crate::cuda) fn functions(precision: Storage, columns: impl IntoIterator<
     text
 }
 
-fn function(text: &mut String, precision: Storage, columns: usize, registers: bool) {
-    let element = if precision == Storage::F16 { "f16" } else { "bf16" };
+fn function(text: &mut String, precision: Precision, columns: usize, registers: bool) {
+    let element = if precision == Precision::F16 { "f16" } else { "bf16" };
     let sums = columns / 2;
     let list = |from: usize, to: usize| (from..to).map(|i| format!("%{i}")).collect::<Vec<_>>().join(", ");
     let after_a = if registers { sums + 4 } else { sums + 1 };
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn every_number_of_columns_comes_once() {
-        let text = functions(Storage::Bf16, [16, 8, 16]);
+        let text = functions(Precision::Bf16, [16, 8, 16]);
         assert_eq!(text.matches("m64n16k16.f32.bf16.bf16").count(), 2);
         assert_eq!(text.matches("m64n8k16").count(), 2);
         assert!(text.contains("m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, %7, %8;"), "{text}");

@@ -8,7 +8,7 @@ use crate::cuda::coopmat;
 use crate::cuda::kernels::{Forward, ForwardCall, KernelFacts};
 use crate::cuda::launch::{Arguments, Launch};
 use crate::cuda::request::Request;
-use crate::cuda::source::{KernelSource, Program};
+use crate::cuda::source::{Program, Source};
 use crate::cuda::target::Target;
 use crate::{MlpError, Network, slope_from_output};
 
@@ -80,7 +80,7 @@ fn choose(network: &Network, chain: Chain, target: Target) -> Option<Plan> {
 
 /// A chain that has been chosen: what is compiled for it.
 pub(super) struct Chosen {
-    pub(super) source: KernelSource,
+    pub(super) source: Source,
     plan: Plan,
     name: &'static str,
     multiprocessors: u32,
