@@ -82,13 +82,19 @@ pub trait Session {
     ///
     /// # Errors
     /// The engine's; a machine without counters gives `None`.
-    fn counted_flops(&mut self) -> Result<Option<u64>, EngineError>;
+    fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
+        Ok(None)
+    }
 
     /// How each step was computed, if the engine reports it.
-    fn algorithms(&self) -> Vec<Algorithm>;
+    fn algorithms(&self) -> Vec<Algorithm> {
+        Vec::new()
+    }
 
     /// Remarks for readers of the row.
-    fn remarks(&self) -> Vec<String>;
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// When timing stops.

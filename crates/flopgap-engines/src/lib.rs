@@ -9,10 +9,10 @@ mod native;
 mod nvml;
 mod ort;
 mod placed;
+mod reference;
 mod repeat;
 mod smallest;
 mod torch;
-mod truth;
 
 pub use engine::{Engine, Repetition, Session};
 pub use error::EngineError;

@@ -210,7 +210,7 @@ mod tests {
     use std::cell::Cell;
 
     use flopgap_calibration::{Origin, Timing};
-    use flopgap_graph::{Algorithm, Epilogue, Op, Step};
+    use flopgap_graph::{Epilogue, Op, Step};
 
     use super::*;
 
@@ -300,9 +300,6 @@ mod tests {
                 return Ok(Some(128));
             }
             Err(EngineError::Failed { action: "count".to_owned(), message: "no permission".to_owned() })
-        }
-        fn algorithms(&self) -> Vec<Algorithm> {
-            Vec::new()
         }
         fn remarks(&self) -> Vec<String> {
             vec!["made up".to_owned()]

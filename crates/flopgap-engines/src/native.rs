@@ -6,7 +6,7 @@ use std::time::Duration;
 use flopgap_calibration::{Check, Origin, Timing};
 use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::Gemm;
-use flopgap_graph::{Algorithm, Mode, Op, Step, Workload};
+use flopgap_graph::{Mode, Op, Step, Workload};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::{Cpu, Network, Parameters};
 use flopgap_numerics::uniform;
@@ -266,14 +266,6 @@ impl Session for Opened<'_> {
     /// and nothing was measured.
     fn device_memory_bytes(&self) -> Option<u64> {
         self.peak.filter(|growth| *growth > 0 && Some(*growth) >= self.memory_bytes())
-    }
-
-    fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
-        Ok(None)
-    }
-
-    fn algorithms(&self) -> Vec<Algorithm> {
-        Vec::new()
     }
 
     fn remarks(&self) -> Vec<String> {

@@ -67,7 +67,6 @@ mod tests {
     use std::cell::Cell;
 
     use flopgap_calibration::Check;
-    use flopgap_graph::Algorithm;
 
     use super::*;
 
@@ -104,15 +103,6 @@ mod tests {
         }
         fn device_memory_bytes(&self) -> Option<u64> {
             None
-        }
-        fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
-            Ok(None)
-        }
-        fn algorithms(&self) -> Vec<Algorithm> {
-            Vec::new()
-        }
-        fn remarks(&self) -> Vec<String> {
-            Vec::new()
         }
     }
 

@@ -18,7 +18,6 @@ mod device;
 mod digest;
 mod error;
 mod event;
-mod foreign;
 mod graph;
 mod marks;
 mod memory;

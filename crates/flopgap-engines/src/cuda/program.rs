@@ -28,14 +28,14 @@ enum Region {
 
 /// An array in one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Location {
     region: Region,
     start: usize,
 }
 
 struct Placed {
     kernel: Box<dyn Kernel>,
-    places: [Option<Place>; 5],
+    places: [Option<Location>; 5],
     addresses: Addresses,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Program {
     workspace: Buffer<u8>,
     placed: Vec<Placed>,
     /// Initial contents of arrays that no step writes.
-    fillings: Vec<(Place, Array)>,
+    fillings: Vec<(Location, Array)>,
     /// Whether values flow as in the model.
     flows: bool,
     label: String,
@@ -123,7 +123,7 @@ impl Program {
         };
         let place = |value: usize| {
             let region = if draft.values[value].parameter { Region::Parameters } else { Region::Activations };
-            Place { region, start: starts[value] }
+            Location { region, start: starts[value] }
         };
         let address = |value: Option<usize>| {
             value.map_or(0, |value| {
@@ -194,7 +194,7 @@ impl Program {
         &mut self,
         tools: &Tools,
         numbers: Numbers,
-        place: Place,
+        place: Location,
         array: Array,
         stream_of_numbers: u64,
     ) -> Result<(), EngineError> {
@@ -303,7 +303,8 @@ impl Program {
             }
             let (array, place) =
                 (self.placed[index].kernel.arrays().get(operand), self.placed[index].places[position]);
-            if let (Some(array), Some(place @ Place { region: Region::Activations, .. })) = (array, place) {
+            if let (Some(array), Some(place @ Location { region: Region::Activations, .. })) = (array, place)
+            {
                 self.fill(tools, numbers, place, array, (index * OPERANDS.len() + position) as u64)?;
             }
         }

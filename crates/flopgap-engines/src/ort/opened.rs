@@ -18,7 +18,7 @@ use super::values;
 use crate::cpu::{self, Stopwatch};
 use crate::engine::{Repetition, Session};
 use crate::error::EngineError;
-use crate::truth;
+use crate::reference;
 
 /// The weight of a check against zeros.
 pub(crate) const ALL_ZERO: &str = "all outputs are 0, so the check shows little";
@@ -194,7 +194,7 @@ impl Session for Opened<'_> {
         // Outputs that are not compared must be numbers, too.
         let finite = found.iter().all(|number| number.is_finite());
         if let Some((samples, batch)) = &reference.samples {
-            found = truth::rows(&found, *batch, samples);
+            found = reference::rows(&found, *batch, samples);
         }
         let all_zero = found.iter().chain(&reference.outputs).all(|number| *number == 0.0);
         let error = if reference.zeros && all_zero && found.len() == reference.outputs.len() {
@@ -226,10 +226,6 @@ impl Session for Opened<'_> {
     fn device_memory_bytes(&self) -> Option<u64> {
         let measured = self.measured.as_ref()?;
         measured.growth.filter(|growth| *growth > 0 && Some(*growth) >= measured.profile.bytes())
-    }
-
-    fn counted_flops(&mut self) -> Result<Option<u64>, EngineError> {
-        Ok(None)
     }
 
     /// The operators that ran, where there are as many as steps; ONNX Runtime does not say which

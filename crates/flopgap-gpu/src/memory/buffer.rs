@@ -59,7 +59,7 @@ mod sealed {
     use super::Allocation;
 
     /// Where memory lies.
-    pub trait Place {
+    pub trait Located {
         #[doc(hidden)]
         fn allocation(&self) -> &Arc<Allocation>;
         #[doc(hidden)]
@@ -67,10 +67,10 @@ mod sealed {
     }
 }
 
-use sealed::Place;
+use sealed::Located;
 
 /// Memory on a device that can be read: a [`Buffer`], a [`View`] or a [`ViewMut`].
-pub trait DeviceSlice<T>: Place {
+pub trait DeviceSlice<T>: Located {
     /// Elements.
     fn len(&self) -> usize;
 
@@ -207,7 +207,7 @@ fn bounds(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
 
 macro_rules! device_slice {
     ($memory:ty, $self:ident => $allocation:expr, $address:expr, $len:expr) => {
-        impl<T> Place for $memory {
+        impl<T> Located for $memory {
             fn allocation(&$self) -> &Arc<Allocation> {
                 $allocation
             }

@@ -8,7 +8,6 @@ mod compiler;
 mod convolutions;
 mod counting;
 mod fake;
-mod foreign;
 mod lifetimes;
 mod products;
 mod tracing;

@@ -1,51 +1,20 @@
 //! Time, memory and energy of networks on one engine of one machine, predicted from what was
 //! measured there.
 
-mod baseline;
-mod blend;
-mod convolution;
-mod convolutions;
-mod cores;
 mod error;
 mod estimate;
-mod experts;
-mod features;
-mod forest;
-mod groups;
-mod held;
-mod interval;
-mod kernel;
-mod logarithm;
-mod machine;
-mod marquardt;
-mod measured;
-mod memory;
-mod model;
-mod named;
-mod nonnegative;
+mod formula;
+mod inputs;
+mod models;
 mod observation;
-mod point;
-mod power;
 mod predictor;
-mod product;
-mod products;
-mod range;
-mod regime;
-mod residue;
-mod separate;
 mod settings;
-mod shape;
-mod split;
-mod steps;
-mod structure;
-mod terms;
 mod trees;
-mod whole;
 
-pub use baseline::{Baseline, Constants};
 pub use error::FitError;
 pub use estimate::{Bottleneck, Estimate, StepEstimate};
+pub use formula::baseline::{Baseline, Constants};
+pub use inputs::regime::Regime;
 pub use observation::Observation;
 pub use predictor::Predictor;
-pub use regime::Regime;
 pub use settings::FitSettings;

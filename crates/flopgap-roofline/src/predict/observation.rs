@@ -45,7 +45,7 @@ impl Observation {
     }
 
     /// Refuses what no fit can use.
-    pub(super) fn check(&self, index: usize) -> Result<(), FitError> {
+    pub(crate) fn check(&self, index: usize) -> Result<(), FitError> {
         if self.steps.is_empty() {
             return Err(FitError::Nothing { index });
         }

@@ -3,18 +3,18 @@
 use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode, Step};
 
-use super::baseline::{Baseline, Constants, Fitted};
-use super::estimate::{Bottleneck, Estimate, StepEstimate};
-use super::machine::{Machine, Sample};
-use super::measured::MeasuredRuns;
-use super::model::{LEAST, Model};
-use super::point::Point;
-use super::range::Ranges;
-use super::shape::Shape;
-use super::steps::{Said, regime};
-use super::whole::Whole;
 use super::{FitError, FitSettings, Observation, Regime};
 use crate::Ceilings;
+use crate::predict::estimate::{Bottleneck, Estimate, StepEstimate};
+use crate::predict::formula::baseline::{Baseline, Constants, Fitted};
+use crate::predict::inputs::machine::{Machine, Sample};
+use crate::predict::inputs::measured::MeasuredRuns;
+use crate::predict::inputs::point::Point;
+use crate::predict::inputs::range::Ranges;
+use crate::predict::inputs::shape::Shape;
+use crate::predict::inputs::whole::Whole;
+use crate::predict::models::model::{LEAST, Model};
+use crate::predict::models::steps::{Predicted, regime};
 
 /// How much wider an interval is outside the fitted sizes.
 const BEYOND: f64 = 2.0;
@@ -144,9 +144,9 @@ impl Predictor {
                 Point::new((&self.machine, &self.constants), step, (precision, mode), algorithm)
             })
             .collect();
-        let said = model.steps(&self.machine, &points)?;
+        let predicted = model.steps(&self.machine, &points)?;
         let by_step: Vec<StepEstimate> =
-            points.iter().zip(said).map(|(point, said)| self.step(point, said)).collect();
+            points.iter().zip(predicted).map(|(point, predicted)| self.step(point, predicted)).collect();
         let times: Vec<f64> = by_step.iter().map(|step| step.nanoseconds).collect();
         let whole = Whole::of(&points, &times, model.work(&self.machine, &points));
         let extrapolated = by_step.iter().any(|step| step.extrapolated);
@@ -155,7 +155,7 @@ impl Predictor {
             if steps.len() > 1 { model.correction(&self.machine, &points, &whole)? } else { None };
         let (nanoseconds, low, high) = if let Some(known) = known {
             (known.nanoseconds, known.bounds[0], known.bounds[1])
-        } else if let Some(Said { ln, width }) = correction {
+        } else if let Some(Predicted { ln, width }) = correction {
             let nanoseconds = whole.sum * ln.exp();
             let width = width * if extrapolated { BEYOND } else { 1.0 };
             (nanoseconds, nanoseconds * (-width).exp(), nanoseconds * width.exp())
@@ -215,14 +215,14 @@ impl Predictor {
         self.level
     }
 
-    fn step(&self, point: &Point<'_>, said: Said) -> StepEstimate {
+    fn step(&self, point: &Point<'_>, predicted: Predicted) -> StepEstimate {
         let Point { step, precision, mode, shape, roof, launch, .. } = point;
         let regime = regime(point);
         let vanishes = Shape::vanishes(step);
         let known = self.measured.run(std::slice::from_ref(*step), *precision, *mode);
         let extrapolated = known.is_none() && !vanishes && self.ranges.outside(step, *precision, *mode);
-        let width = said.width * if extrapolated { BEYOND } else { 1.0 };
-        let nanoseconds = if vanishes { 0.0 } else { said.ln.exp() };
+        let width = predicted.width * if extrapolated { BEYOND } else { 1.0 };
+        let nanoseconds = if vanishes { 0.0 } else { predicted.ln.exp() };
         let (nanoseconds, [low, high]) = known
             .map_or((nanoseconds, [nanoseconds * (-width).exp(), nanoseconds * width.exp()]), |known| {
                 (known.nanoseconds, known.bounds)

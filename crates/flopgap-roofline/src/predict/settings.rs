@@ -33,25 +33,13 @@ impl FitSettings {
         self
     }
 
-    /// The same with another seed.
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// The same with intervals that hold another share of the runs.
-    pub fn with_level(mut self, level: f64) -> Self {
-        self.level = level;
-        self
-    }
-
     /// The same from sizes alone.
     pub fn sizes_alone(mut self) -> Self {
         self.kernels = false;
         self
     }
 
-    pub(super) fn check(&self) -> Result<(), FitError> {
+    pub(crate) fn check(&self) -> Result<(), FitError> {
         if !(self.level > 0.0 && self.level < 1.0) {
             let value = self.level.to_string();
             return Err(FitError::Setting { setting: "level", value, expected: "between 0 and 1" });

@@ -227,7 +227,9 @@ fn what_no_fit_can_use_is_refused() {
     assert_eq!(with(&|row| row.steps.clear()), FitError::Nothing { index: 17 });
     let few = Predictor::fit(None, &rows[..19], &FitSettings::default()).map(|_| ()).unwrap_err();
     assert_eq!(few, FitError::TooFew { needed: 20, found: 19 });
-    let level = Predictor::fit(None, &rows, &FitSettings::default().with_level(1.0)).map(|_| ()).unwrap_err();
+    let mut whole = FitSettings::default();
+    whole.level = 1.0;
+    let level = Predictor::fit(None, &rows, &whole).map(|_| ()).unwrap_err();
     assert_eq!(level.to_string(), "level is 1; expected between 0 and 1");
     let none = fit(&rows).estimate(&[], Precision::Fp32, Mode::Graph, None).unwrap_err();
     assert_eq!(none, FitError::NoSteps);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use super::super::{ProbeError, Progress, sort};
-use super::crew::together;
+use super::lockstep::together;
 use super::looped::Loop;
 use super::vectors::loops;
 use crate::{Instruction, Peak, Quantity};

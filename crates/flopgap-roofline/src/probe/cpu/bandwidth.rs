@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::levels::Capacity;
 use super::super::{ProbeError, Progress};
-use super::crew::together;
+use super::lockstep::together;
 use super::machine::available_memory;
 use super::walks::{Walk, walk};
 use crate::{Bandwidth, Quantity};

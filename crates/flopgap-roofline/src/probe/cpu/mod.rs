@@ -12,7 +12,7 @@
 
 mod arithmetic;
 mod bandwidth;
-mod crew;
+mod lockstep;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod looped;
 mod machine;

@@ -12,7 +12,7 @@ use super::super::ProbeError;
 
 /// A source of the probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct ProbeSource {
     /// Its name in messages of the compiler.
     pub name: &'static str,
     /// CUDA C.
@@ -33,7 +33,7 @@ const HOPPER: ComputeCapability = ComputeCapability { major: 9, minor: 0 };
 const AMPERE: ComputeCapability = ComputeCapability { major: 8, minor: 0 };
 
 /// The sources compiled for a GPU of this compute capability.
-pub fn sources(capability: ComputeCapability) -> Vec<Source> {
+pub fn sources(capability: ComputeCapability) -> Vec<ProbeSource> {
     let architecture = Architecture::from(capability);
     let mut peaks = vec!["empty", "peak_fma", "peak_mma_fp16", "peak_mma_int8"];
     if capability >= AMPERE {
@@ -41,11 +41,11 @@ pub fn sources(capability: ComputeCapability) -> Vec<Source> {
     }
     let bandwidth = vec!["shared_read", "shared_write", "shared_copy", "own_read", "own_write", "own_copy"];
     let mut sources = vec![
-        Source { name: "peak.cu", text: PEAK.to_owned(), architecture, kernels: peaks },
-        Source { name: "bandwidth.cu", text: BANDWIDTH.to_owned(), architecture, kernels: bandwidth },
+        ProbeSource { name: "peak.cu", text: PEAK.to_owned(), architecture, kernels: peaks },
+        ProbeSource { name: "bandwidth.cu", text: BANDWIDTH.to_owned(), architecture, kernels: bandwidth },
     ];
     if capability == HOPPER {
-        sources.push(Source {
+        sources.push(ProbeSource {
             name: "wgmma.cu",
             text: format!("{PEAK}{}{WGMMA}", wgmma_functions()),
             architecture: architecture.specific(),

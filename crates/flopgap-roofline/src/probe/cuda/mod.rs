@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use flopgap_gpu::{Context, Device, driver_version};
 
-pub use kernels::{Source, sources};
+pub use kernels::{ProbeSource, sources};
 
 use super::levels::{Capacity, levels};
 use super::{ProbeError, Progress};
