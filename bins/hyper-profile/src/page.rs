@@ -80,7 +80,7 @@ fn page(
     measured: &Measured<'_>,
     rows: &[MetricsRow],
 ) -> Result<ReportPage, Failure> {
-    let tables = [tables::summary(rows, analysis.asked_for().len()), tables::for_page(rows)];
+    let tables = [tables::summary(rows, analysis.requested().len()), tables::for_page(rows)];
     let tables: Result<Vec<Table>, ReportError> = tables.into_iter().collect();
     let tables = tables?;
     let name =

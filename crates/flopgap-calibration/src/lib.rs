@@ -9,7 +9,6 @@ pub mod judge;
 pub mod report;
 mod row;
 pub mod run;
-pub mod shards;
 pub mod sheet;
 pub mod split;
 #[cfg(test)]

@@ -180,7 +180,7 @@ fn bad_calibrations_are_refused() {
     );
     write(dir.path(), "newer.jsonl", &text.replacen("\"version\":1", "\"version\":9", 1));
     let message = "newer.jsonl: unsupported format `flopgap-calibration` version 9; supported: \
-                   flopgap-calibration up to version 1\n  hint: update flopgap, or measure again with \
+                   flopgap-calibration version 1\n  hint: update flopgap, or measure again with \
                    `flopgap calibrate sweep`";
     fails(dir.path(), &["fit", "newer.jsonl"], 1, message);
     let missing = run(dir.path(), &["fit", "missing.jsonl"]);
