@@ -75,16 +75,6 @@ fn row(number: u64) -> Row {
         mode: Mode::Graph,
         precision: Precision::Fp16,
         threads: 0,
-        measurement: Measurement {
-            time,
-            memory_bytes: None,
-            device_memory_bytes: None,
-            energy: None,
-            counted_flops: None,
-            algorithms: Vec::new(),
-            check: None,
-            state: None,
-            remarks: Vec::new(),
-        },
+        measurement: Measurement::of_time(time),
     }
 }

@@ -7,6 +7,7 @@
 struct Readme;
 
 pub mod calibration;
+pub mod division;
 pub mod nsys_trace;
 
 use std::io::{self, Write};

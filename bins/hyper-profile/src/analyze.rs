@@ -76,9 +76,8 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     console.detail(format_args!("{}: run directory, {complete}; {origin}", arguments.run.display()));
     let is_new = |problem: &&Problem| problem.config.is_none_or(|config| !arguments.named.contains(&config));
     let problems = Problem::grouped(analysis.problems.iter().filter(is_new));
-    let problems = problems.iter().map(failure::of_problems);
-    for problem in problems.chain(analysis.warnings.iter().map(failure::of_problem)) {
-        console.warn(problem);
+    for problem in problems.iter().chain(&analysis.warnings) {
+        console.warn(failure::of_problem(problem));
     }
     let refused = analysis.refused();
     analysis.require_complete(&arguments.run).map_err(|error| match refused {
@@ -94,11 +93,11 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         let target = arguments.output.as_deref().unwrap_or(&arguments.run);
         write_files(arguments, &analysis, &rows, target, console)?;
     }
-    print(&rows, analysis.asked_for().len(), arguments.format)?;
+    print(&rows, analysis.requested().len(), arguments.format)?;
     if refused == 0 {
         return Ok(());
     }
-    let all = configurations(analysis.asked_for().len());
+    let all = configurations(analysis.requested().len());
     Err(Failure::new(format!("{} of {all} refused; each is named above", group_thousands(refused as u64))))
 }
 
@@ -129,7 +128,7 @@ fn write_files(
     Ok(())
 }
 
-fn print(rows: &[MetricsRow], asked_for: usize, format: FormatArg) -> Result<(), Failure> {
+fn print(rows: &[MetricsRow], requested: usize, format: FormatArg) -> Result<(), Failure> {
     let options = TextOptions::for_stdout();
     let render = |table: Result<flopgap_report::table::Table, _>| {
         table
@@ -144,6 +143,6 @@ fn print(rows: &[MetricsRow], asked_for: usize, format: FormatArg) -> Result<(),
         text.push_str(&render(tables::overheads(rows))?);
         text.push('\n');
     }
-    text.push_str(&render(tables::summary(rows, asked_for))?);
+    text.push_str(&render(tables::summary(rows, requested))?);
     flopgap_cli::print(&text)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flopgap_cli::{Console, Exit, Failure, write_answer};
 use flopgap_report::numbers;
 use flopgap_report::table::{Format, TextOptions};
-use flopgap_sweep::{Config, RawFiles, Record, RunError, Stage, is_record};
+use flopgap_sweep::{Config, RawFiles, Record, RunFault, Stage, is_record};
 
 use crate::{PROGRAM, configurations};
 
@@ -44,10 +44,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         launches += one.launches().len() as u64;
         let comparison = one.compare(&other);
         bare += comparison.bare;
-        let mut found = match comparison.difference {
-            Some(difference) => vec![difference.to_string()],
-            None => Vec::new(),
-        };
+        let mut found = Vec::from_iter(comparison.difference);
         found.extend(second_records(&a, *config, file, &one)?);
         found.extend(second_records(&b, *config, &b.configs[config][&Stage::Whole], &other)?);
         different += u64::from(!found.is_empty());
@@ -92,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
 
 fn list(run: &Path, console: Console) -> Result<RawFiles, Failure> {
     let raw = run.join("raw");
-    let error = |source| RunError::Io { path: raw.clone(), source };
+    let error = |source| RunFault::Io { source }.at(&raw);
     let files = RawFiles::list(&raw).map_err(error)?;
     let records = configurations(files.configs.values().filter_map(record).count());
     console.detail(format_args!("{}: run directory, records of {records}", run.display()));

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use flopgap_cli::Failure;
-use flopgap_hint::Hint as _;
-use flopgap_sweep::{MeterError, OriginPart, Problem, ProblemGroup, ProblemKind, RunError};
+use flopgap_hint::{Hint as _, InFile};
+use flopgap_sweep::{MeterError, OriginPart, Problem, ProblemKind, RunError, RunFault};
 
 /// Shown if nothing can be counted: a recorded run demonstrates the program.
 pub(crate) const RECORDED_RUN: &str =
@@ -15,16 +15,22 @@ pub(crate) fn of_run(error: &RunError) -> Failure {
     let own = match error {
         // The cause is the device, whose number was requested.
         RunError::Device { error: meter @ MeterError::Unavailable { .. }, .. } => return of_meter(meter),
-        RunError::NothingComplete { .. } => "each problem is listed above",
-        RunError::Occupied { .. } => "`flopgap profile resume DIR` resumes a run",
-        RunError::NoManifest { .. } => "`flopgap profile new --output DIR` starts it again",
-        RunError::OtherOrigin { difference, .. } if difference.part == OriginPart::Driver => {
-            "--accept-driver resumes the run: the same libraries launch the same kernels under another driver"
+        RunError::Run(InFile { what: RunFault::NothingComplete { .. }, .. }) => {
+            "each problem is listed above"
         }
-        RunError::OtherOrigin { .. } => {
-            "on a cluster, all tasks need one type of GPU, such as `--sbatch-arg=--gres=gpu:h100:1`"
+        RunError::Run(InFile { what: RunFault::Occupied | RunFault::OtherFiles, .. }) => {
+            "`flopgap profile resume DIR` resumes a run"
         }
-        RunError::Busy { .. } => "several processes share a run if each is started with its own --shard I/K",
+        RunError::Run(InFile { what: RunFault::NoManifest, .. }) => {
+            "`flopgap profile new --output DIR` starts it again"
+        }
+        RunError::Run(InFile { what: RunFault::OtherOrigin(difference), .. }) => match difference.part {
+            OriginPart::Driver => {
+                "--accept-driver resumes the run: the same libraries launch the same kernels under another driver"
+            }
+            _ => "on a cluster, all tasks need one type of GPU, such as `sbatch --gres=gpu:h100:1`",
+        },
+        RunError::Lock(_) => "several processes share a run if each is started with its own --shard I/K",
         RunError::Write(error)
             if matches!(error.source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
         {
@@ -43,15 +49,10 @@ pub(crate) fn of_meter(error: &MeterError) -> Failure {
 
 /// A problem of a run as a warning.
 pub(crate) fn of_problem(problem: &Problem) -> Failure {
-    of_problems(&ProblemGroup { first: problem, last: problem, count: 1 })
-}
-
-/// The problem of several configurations as one warning.
-pub(crate) fn of_problems(problems: &ProblemGroup<'_>) -> Failure {
-    match problems.first.kind {
+    match problem.kind {
         ProblemKind::NotMeasured => {
-            Failure::new(problems.to_string()).hint("`flopgap profile resume` measures what is missing")
+            Failure::new(problem.to_string()).hint("`flopgap profile resume` measures what is missing")
         }
-        _ => Failure::of(problems),
+        _ => Failure::of(problem),
     }
 }

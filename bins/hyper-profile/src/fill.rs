@@ -8,7 +8,8 @@ use flopgap_cli::{Console, Exit, Failure, Restart, Termination, Verbosity};
 use flopgap_hint::{Hint as _, chain};
 use flopgap_report::numbers;
 use flopgap_sweep::{
-    Backend, Config, Event, Filled, Grid, Manifest, MeterError, Origin, RunError, Session, Sizes, Worker,
+    Backend, Config, Event, Filled, Grid, Manifest, MeterError, Origin, RunError, RunFault, Session, Sizes,
+    Worker,
 };
 
 use crate::hardware::{Hardware, InProcess};
@@ -196,10 +197,10 @@ pub(crate) fn resume(
     console: Console,
 ) -> Result<(), Failure> {
     let run = &arguments.run;
-    let manifest = Manifest::read(run).map_err(|error| failure::of_run(&error))?;
-    let manifest = manifest.ok_or_else(|| failure::of_run(&RunError::NoManifest { path: run.clone() }))?;
-    let name = manifest.backend.as_deref();
-    let name = name.ok_or_else(|| failure::of_run(&RunError::RecordedElsewhere { path: run.clone() }))?;
+    let refused = |fault: RunFault| failure::of_run(&fault.at(run));
+    let manifest = Manifest::read(run).map_err(|error| failure::of_run(&error.into()))?;
+    let manifest = manifest.ok_or_else(|| refused(RunFault::NoManifest))?;
+    let name = manifest.backend.as_deref().ok_or_else(|| refused(RunFault::RecordedElsewhere))?;
     let backend = BackendArg::from_str(name, false).map_err(|_| {
         Failure::new(format!(
             "{}: recorded with the backend `{name}`, which this program does not have",

@@ -104,7 +104,7 @@ fn page(
     }
     blocks.extend([Block::Heading("Run".to_owned()), Block::Facts(facts(analysis))]);
     blocks.push(Block::Explorer(explorer));
-    for table in [tables::summary(rows, analysis.asked_for().len()), tables::for_page(rows)] {
+    for table in [tables::summary(rows, analysis.requested().len()), tables::for_page(rows)] {
         blocks.push(Block::Table(table?));
     }
     Ok(Document {

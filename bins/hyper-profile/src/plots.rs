@@ -21,7 +21,7 @@ pub(crate) const TILE_STEPS: &str =
 /// The data behind pictures: every requested configuration, with its two rows if it was measured.
 pub(crate) struct Measured<'a> {
     rows: BTreeMap<(Config, Pass), &'a MetricsRow>,
-    asked_for: BTreeSet<Config>,
+    requested: BTreeSet<Config>,
     all: &'a [MetricsRow],
     analysis: &'a RunAnalysis,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Measured<'a> {
 impl<'a> Measured<'a> {
     pub(crate) fn new(rows: &'a [MetricsRow], analysis: &'a RunAnalysis) -> Self {
         let by_config = rows.iter().map(|row| ((row.config(), row.pass), row)).collect();
-        Measured { rows: by_config, asked_for: analysis.asked_for(), all: rows, analysis }
+        Measured { rows: by_config, requested: analysis.requested(), all: rows, analysis }
     }
 
     /// Why a configuration was refused, if it was.
@@ -41,7 +41,7 @@ impl<'a> Measured<'a> {
     /// Whether a product of a configuration would need another tile for the next number of columns
     /// in the run.
     pub(crate) fn is_tile_step(&self, config: Config, pass: Pass) -> bool {
-        let more = self.asked_for.iter().map(|other| other.m).filter(|m| *m > config.m);
+        let more = self.requested.iter().map(|other| other.m).filter(|m| *m > config.m);
         let (Some(next), Some(one)) = (more.min(), self.analysis.configs.get(&config)) else { return false };
         let part = if pass == Pass::Forward { &one.forward } else { &one.backward };
         part.needs_another_tile(config.m, next)
@@ -49,13 +49,13 @@ impl<'a> Measured<'a> {
 
     /// The requested layers.
     pub(crate) fn layers(&self) -> Vec<u64> {
-        let layers: BTreeSet<u64> = self.asked_for.iter().map(|config| config.n).collect();
+        let layers: BTreeSet<u64> = self.requested.iter().map(|config| config.n).collect();
         layers.into_iter().collect()
     }
 
     /// Every configuration of a depth, with its rows if measured.
     pub(crate) fn of(&self, n: u64, pass: Pass) -> impl Iterator<Item = (Config, Option<&'a MetricsRow>)> {
-        let configs = self.asked_for.iter().filter(move |config| config.n == n);
+        let configs = self.requested.iter().filter(move |config| config.n == n);
         configs.map(move |config| (*config, self.rows.get(&(*config, pass)).copied()))
     }
 

@@ -151,11 +151,11 @@ impl Counter {
 
 impl Meter for Counter {
     fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
-        let asked = match &mut self.input {
+        let sent = match &mut self.input {
             Some(input) => writeln!(input, "{config}"),
             None => return Err(self.lost("it ended")),
         };
-        if let Err(error) = asked {
+        if let Err(error) = sent {
             return Err(self.lost(&error.to_string()));
         }
         match self.reply()? {

@@ -85,7 +85,7 @@ pub(crate) fn overheads(rows: &[MetricsRow]) -> Result<Table, ReportError> {
 
 /// Least, median and largest value of each overhead over the run, with the configurations where
 /// they occur, and over how many of the configurations that were requested.
-pub(crate) fn summary(rows: &[MetricsRow], asked_for: usize) -> Result<Table, ReportError> {
+pub(crate) fn summary(rows: &[MetricsRow], requested: usize) -> Result<Table, ReportError> {
     let mut table = Table::new(
         "Overheads over the run",
         [
@@ -113,7 +113,7 @@ pub(crate) fn summary(rows: &[MetricsRow], asked_for: usize) -> Result<Table, Re
                 Cell::float(median(&of_pass, metric.of), 4),
                 Cell::float((metric.of)(most), 4),
                 at(most),
-                Cell::text(over(of_pass.len(), asked_for)),
+                Cell::text(over(of_pass.len(), requested)),
             ])?;
         }
     }
@@ -121,9 +121,9 @@ pub(crate) fn summary(rows: &[MetricsRow], asked_for: usize) -> Result<Table, Re
 }
 
 /// `1,280`, or `1,200 of 1,280` where some were not measured.
-fn over(measured: usize, asked_for: usize) -> String {
-    let [measured_text, all] = [measured, asked_for].map(|count| group_thousands(count as u64));
-    if measured == asked_for { all } else { format!("{measured_text} of {all}") }
+fn over(measured: usize, requested: usize) -> String {
+    let [measured_text, all] = [measured, requested].map(|count| group_thousands(count as u64));
+    if measured == requested { all } else { format!("{measured_text} of {all}") }
 }
 
 /// The median of sorted rows; the mean of the middle two where their number is even.

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<(), Failure> {
     let wanted = Wanted::of(arguments)?;
-    let Counted { configs: counted, asked_for, origin, sizes, refused } = match &arguments.run {
+    let Counted { configs: counted, requested, origin, sizes, refused } = match &arguments.run {
         Some(run) => recorded(run, &wanted, Strictness::forced_if(arguments.force), console)?,
         None => count(arguments, live, console)?,
     };
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -
         console.warn(format_args!("no network with {size} is recorded"));
     }
     // Networks that were requested but not counted keep their rows.
-    configs.extend(asked_for);
+    configs.extend(requested);
     let mut rows = Vec::new();
     for config in configs {
         let trace = traces.get(&config).map(PathBuf::as_path);
@@ -143,7 +143,7 @@ impl Wanted {
 struct Counted {
     configs: BTreeMap<Config, Analysis>,
     /// The requested networks, with their counts.
-    asked_for: BTreeSet<Config>,
+    requested: BTreeSet<Config>,
     /// Where the counts come from.
     origin: String,
     /// The networks that can be selected.
@@ -173,9 +173,9 @@ fn recorded(
     let sizes = counters::sizes(&analysis);
     let refused =
         analysis.problems.iter().filter(|problem| problem.is_refusal() && concerned(problem.config)).count();
-    let asked_for = analysis.asked_for().into_iter().filter(|config| wanted.takes(*config)).collect();
+    let requested = analysis.requested().into_iter().filter(|config| wanted.takes(*config)).collect();
     analysis.configs.retain(|config, _| wanted.takes(*config));
-    Ok(Counted { configs: analysis.configs, asked_for, origin, sizes: Some(sizes), refused })
+    Ok(Counted { configs: analysis.configs, requested, origin, sizes: Some(sizes), refused })
 }
 
 /// Counts every network of the grid on this machine.
@@ -196,8 +196,8 @@ fn count(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<
         Err(error) if arguments.kineto_dir.is_some() => {
             // What is missing is said in any case.
             flopgap_cli::note(PROGRAM, format_args!("no counters: {error}"));
-            let (configs, asked_for) = (BTreeMap::new(), BTreeSet::new());
-            return Ok(Counted { configs, asked_for, origin: String::new(), sizes: None, refused: 0 });
+            let (configs, requested) = (BTreeMap::new(), BTreeSet::new());
+            return Ok(Counted { configs, requested, origin: String::new(), sizes: None, refused: 0 });
         }
         Err(error) => return Err(counters::live_failure(&error)),
     };
@@ -207,8 +207,8 @@ fn count(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<
             counted.insert(config, analysis);
         }
     }
-    let (asked_for, origin) = (grid.configs().collect(), live.origin);
-    Ok(Counted { configs: counted, asked_for, origin, sizes: None, refused: 0 })
+    let (requested, origin) = (grid.configs().collect(), live.origin);
+    Ok(Counted { configs: counted, requested, origin, sizes: None, refused: 0 })
 }
 
 /// The traces of a directory by the network in their names.

@@ -9,6 +9,7 @@ mod output;
 
 use clap::ValueEnum;
 use flopgap_calibration::judge::Series;
+use flopgap_calibration::mode_name;
 use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
@@ -91,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     } else if listed.reported == 0 {
         Kernels::without_rows()
     } else {
-        kernels::ask(&known.contents.header, &steps, arguments.precision, mode)
+        kernels::query(&known.contents.header, &steps, arguments.precision, mode)
     };
     // The work is only done if it is requested.
     let settings = FitSettings::default();
@@ -126,8 +127,8 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
 
 /// The series to fit, which has the precision, and the mode to estimate.
 fn chosen<'a>(arguments: &Arguments, contents: &'a Contents) -> Result<(&'a Listed, Mode), Failure> {
-    let wanted: Option<Mode> = arguments.mode.map(Mode::from);
-    let fitting = |listed: &Listed| listed.count(arguments.precision, wanted);
+    let requested: Option<Mode> = arguments.mode.map(Mode::from);
+    let fitting = |listed: &Listed| listed.count(arguments.precision, requested);
     let named = |of: &Series| {
         arguments.engine.as_ref().is_none_or(|engine| *engine == of.engine)
             && arguments.threads.is_none_or(|threads| threads == of.threads)
@@ -139,8 +140,8 @@ fn chosen<'a>(arguments: &Arguments, contents: &'a Contents) -> Result<(&'a List
         .max_by_key(|listed| fitting(listed))
         .filter(|listed| fitting(listed) > 0);
     let Some(listed) = best else {
-        let what = match wanted {
-            Some(mode) => format!("{} as {}", arguments.precision, format!("{mode:?}").to_lowercase()),
+        let what = match requested {
+            Some(mode) => format!("{} as {}", arguments.precision, mode_name(mode)),
             None => arguments.precision.to_string(),
         };
         let engine = arguments.engine.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
@@ -157,6 +158,6 @@ fn chosen<'a>(arguments: &Arguments, contents: &'a Contents) -> Result<(&'a List
     };
     let order = [Mode::Stream, Mode::Graph, Mode::Call];
     let measured = |mode: Mode| listed.count(arguments.precision, Some(mode)) > 0;
-    let mode = wanted.or_else(|| order.into_iter().find(|&mode| measured(mode)));
+    let mode = requested.or_else(|| order.into_iter().find(|&mode| measured(mode)));
     Ok((listed, mode.unwrap_or(Mode::Call)))
 }

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use flopgap_calibration::accuracy::{Coverage, Errors};
 use flopgap_calibration::judge::{FitRequest, Fitted, Judged};
-use flopgap_calibration::report::{bars, beats_baselines};
+use flopgap_calibration::mode_name;
+use flopgap_calibration::report::beats_baselines;
 use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
@@ -49,10 +50,9 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let mut tables = vec![overview(&judging.series)?];
     for series in &judging.series {
         let name = series.series.to_string();
-        tables.push(bars(&name, &series.accuracy)?);
         let start = Instant::now();
         // `estimate` uses a fit to all rows, which judges nothing.
-        let fitted = Fitted::fit(&series.rows, None, request).map_err(|error| of_judge(&error))?;
+        let fitted = Fitted::fit(&series.rows, request).map_err(|error| of_judge(&error))?;
         let seconds = start.elapsed().as_secs_f64();
         console.note(format_args!("{name}: {} rows fitted in {seconds:.2} s", fitted.rows()));
         tables.push(constants(&name, &fitted, &series.rows)?);
@@ -149,7 +149,7 @@ fn constants(
             if count > 0 {
                 let constants = fitted.predictor().constants(mode, precision);
                 table.push([
-                    Cell::text(format!("{mode:?}").to_lowercase()),
+                    Cell::text(mode_name(mode)),
                     Cell::text(precision.name()),
                     Cell::from(count as u64),
                     Cell::float(constants.launch_ns / 1e3, 2),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flopgap_calibration::accuracy::{Accuracy, Candidates, accuracy, repeatability};
+use flopgap_calibration::accuracy::repeatability;
 use flopgap_calibration::judge::{FitRequest, JudgeError, Judged, Series, cross_validated, series};
 use flopgap_calibration::report::beats_baselines;
 use flopgap_calibration::{Calibration, Row};
@@ -26,7 +26,6 @@ pub(crate) struct JudgedSeries<'a> {
     pub(crate) judged_rows: Vec<&'a Row>,
     /// Their estimates.
     pub(crate) judged: Vec<Judged>,
-    pub(crate) accuracy: Accuracy,
     pub(crate) repeatability: Option<f64>,
 }
 
@@ -66,12 +65,9 @@ pub(crate) fn judging<'a>(
             }
             Err(error) => return Err(of_judge(&error)),
         };
-        let candidates = Candidates { rows: &rows, kind: &header.origin.kind, request };
-        let what = format_args!("{series}: compared with other fits");
-        let accuracy = console.timed(what, || accuracy(candidates)).map_err(|error| of_judge(&error))?;
         let repeatability = repeatability(&rows);
         let judged_rows = places.into_iter().map(|place| rows[place]).collect();
-        judging.series.push(JudgedSeries { series, rows, judged_rows, judged, accuracy, repeatability });
+        judging.series.push(JudgedSeries { series, rows, judged_rows, judged, repeatability });
     }
     if judging.series.is_empty() {
         let reason = if judging.warnings.is_empty() {

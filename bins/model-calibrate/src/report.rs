@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use flopgap_calibration::accuracy::coverage;
 use flopgap_calibration::judge::{self, Judged, series};
 use flopgap_calibration::report::{ReportInput, ScenarioRange, document};
 use flopgap_calibration::sheet::{self, Record, Role, Sheet, SheetRow, Values};
@@ -157,14 +158,14 @@ fn own(arguments: &Arguments, calibration: &Calibration, console: Console) -> Re
     let Judging { series, warnings } = judging(calibration, &arguments.empirical, &settings, console)?;
     let mut judged = Vec::new();
     let mut rows = Vec::new();
-    let mut accuracies = Vec::new();
+    let mut coverages = Vec::new();
     let mut repeatability = Vec::new();
     for one in series {
         let name = one.series.to_string();
+        coverages.push((name.clone(), coverage(&one.judged)));
         judged.extend(one.judged);
         rows.extend(one.judged_rows);
-        repeatability.push((name.clone(), one.repeatability));
-        accuracies.push((name, one.accuracy));
+        repeatability.push((name, one.repeatability));
     }
     let input = ReportInput {
         title: format!("Calibration report: {}", header.origin.device),
@@ -176,7 +177,7 @@ fn own(arguments: &Arguments, calibration: &Calibration, console: Console) -> Re
         ),
         own: true,
         judged: &judged,
-        accuracies: &accuracies,
+        coverage: coverages,
         repeatability,
         ceilings: header.ceilings.as_ref(),
         scenarios: ScenarioRange::of(&header.origin, header.ceilings.as_ref()),
@@ -217,6 +218,7 @@ fn foreign(arguments: &Arguments, table: Sheet, analytical: Option<&Path>) -> Re
         warnings,
         estimator: format!("those of {}", name(from)),
         judged: &judged,
+        coverage: vec![(String::new(), coverage(&judged))],
         charts: charts(arguments.file()),
         ..ReportInput::default()
     };

@@ -11,7 +11,7 @@ use flopgap_ncu::{Instruction, NvtxRange, Strings};
 use flopgap_phases::{Phase, PhaseError, Profile, Strictness};
 use flopgap_report::numbers::group_thousands;
 use flopgap_sweep::{
-    PlanError, Problem, ProblemKind, Quantity, RawFiles, Record, RecordedLaunch, RunError, Sizes, Stage,
+    PlanError, Problem, ProblemKind, Quantity, RawFiles, Record, RecordedLaunch, RunFault, Sizes, Stage,
     is_record,
 };
 use flopgap_timings::RangePattern;
@@ -439,9 +439,9 @@ impl Selection {
         }
         let raw = run.join("raw");
         if !raw.is_dir() {
-            return Err(RunError::NotARun { path: run.to_owned() }.into());
+            return Err(RunFault::NotARun.at(run).into());
         }
-        let failed = |source| RunError::Io { path: raw.clone(), source };
+        let failed = |source| RunFault::Io { source }.at(&raw);
         let wanted = self.wanted()?;
         let mut profile = Profile::default();
         let mut configurations = 0;
@@ -460,7 +460,7 @@ impl Selection {
                     configurations += 1;
                 }
                 Err(kind) => {
-                    let problem = Problem { config: Some(config), kind };
+                    let problem = Problem::from((config, kind));
                     flopgap_cli::warn(PROGRAM, format_args!("skipped: {}", Failure::of(&problem)));
                 }
             }

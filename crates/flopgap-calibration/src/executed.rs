@@ -325,9 +325,9 @@ mod tests {
             let unknown = Algorithm { kernels, ..algorithm.clone() };
             assert_eq!(of(&known.step(), &unknown), None, "{unknown:?}");
         }
-        let mut beside = algorithm.clone();
-        beside.kernels.push("unary".to_owned());
-        assert_eq!(of(&known.step(), &beside), None);
+        let mut with_unary = algorithm.clone();
+        with_unary.kernels.push("unary".to_owned());
+        assert_eq!(of(&known.step(), &with_unary), None);
         assert_eq!(of(&known.step(), &Algorithm { tile: None, ..algorithm.clone() }), None);
         assert_eq!(of(&known.step(), &Algorithm { tile: Some([0, 8]), ..algorithm.clone() }), None);
         let mut gelu = known.step();

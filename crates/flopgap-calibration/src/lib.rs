@@ -9,13 +9,13 @@ pub mod judge;
 pub mod report;
 mod row;
 pub mod run;
-pub mod shards;
 pub mod sheet;
 pub mod split;
-mod spread;
 #[cfg(test)]
 mod testing;
 
 pub use executed::executed_flops;
 pub use file::{Calibration, FileError, FileFault, Header, Writer};
-pub use row::{Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, RowKey, Timing};
+pub use row::{
+    Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, RowKey, Timing, mode_name,
+};

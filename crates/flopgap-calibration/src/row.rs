@@ -53,8 +53,8 @@ impl Row {
     }
 }
 
-/// The name of a mode in JSON and tables.
-pub(crate) fn mode_name(mode: Mode) -> &'static str {
+/// The name of a mode in JSON, in tables and on command lines.
+pub fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Call => "call",
         Mode::Stream => "stream",
@@ -95,6 +95,21 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// A measurement of the time alone.
+    pub fn of_time(time: Timing) -> Measurement {
+        Measurement {
+            time,
+            memory_bytes: None,
+            device_memory_bytes: None,
+            energy: None,
+            counted_flops: None,
+            algorithms: Vec::new(),
+            check: None,
+            state: None,
+            remarks: Vec::new(),
+        }
+    }
+
     /// The first field that cannot have been measured, with its value: a time, a power or an energy
     /// that is zero, negative, or not a number.
     pub fn fault(&self) -> Option<(&'static str, f64)> {
@@ -227,17 +242,7 @@ mod tests {
             mode: Mode::Graph,
             precision: Precision::Fp16,
             threads: 0,
-            measurement: Measurement {
-                time,
-                memory_bytes: None,
-                device_memory_bytes: None,
-                energy: None,
-                counted_flops: None,
-                algorithms: Vec::new(),
-                check: None,
-                state: None,
-                remarks: Vec::new(),
-            },
+            measurement: Measurement::of_time(time),
         };
         let json = serde_json::to_string(&row).unwrap();
         assert_eq!(serde_json::from_str::<Row>(&json).unwrap(), row, "{json}");

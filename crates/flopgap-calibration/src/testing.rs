@@ -29,17 +29,7 @@ pub(crate) fn timing(median_ns: f64) -> Timing {
 
 /// A measurement that has only a time.
 pub(crate) fn measurement(median_ns: f64) -> Measurement {
-    Measurement {
-        time: timing(median_ns),
-        memory_bytes: None,
-        device_memory_bytes: None,
-        energy: None,
-        counted_flops: None,
-        algorithms: Vec::new(),
-        check: None,
-        state: None,
-        remarks: Vec::new(),
-    }
+    Measurement::of_time(timing(median_ns))
 }
 
 /// Matrix products of different sizes; the first takes 1,000 ns, the second 1,001.

@@ -239,33 +239,32 @@ pub fn create_folder(path: &Path) -> Result<(), WriteError> {
     })
 }
 
-/// Takes the lock of a file for this process alone; `false` if another process has it. The system
-/// releases it when the file is closed, however the process ends.
+/// Opens a file, which is created if missing, and takes its lock for this process alone; `None`
+/// while another process has it. The system releases it when the file is closed, however the
+/// process ends. Who has the lock may remove the file.
 ///
 /// On a file system without locks everybody gets one: two writers go unnoticed there.
 ///
 /// # Errors
 /// The error of the system.
-pub fn try_lock(file: &fs::File) -> io::Result<bool> {
-    is_taken(file.try_lock())
-}
-
-/// Like [`try_lock`], for any number of processes that share the lock and keep out those which want
-/// it alone.
-///
-/// # Errors
-/// The error of the system.
-pub fn try_lock_shared(file: &fs::File) -> io::Result<bool> {
-    is_taken(file.try_lock_shared())
-}
-
-fn is_taken(result: Result<(), fs::TryLockError>) -> io::Result<bool> {
-    match result {
-        Ok(()) => Ok(true),
-        Err(fs::TryLockError::WouldBlock) => Ok(false),
-        Err(fs::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(true),
-        Err(fs::TryLockError::Error(error)) => Err(error),
+pub fn lock_file(path: &Path) -> io::Result<Option<fs::File>> {
+    let file = fs::File::options().write(true).create(true).truncate(false).open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Ok(None),
+        Err(fs::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+        Err(fs::TryLockError::Error(error)) => return Err(error),
     }
+    // The one that had it may have removed the file between opening and locking.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let (ours, there) = (file.metadata()?, fs::metadata(path));
+        if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(file))
 }
 
 #[cfg(test)]
@@ -273,15 +272,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_taken_once_or_shared() {
+    fn a_lock_is_taken_once_and_its_file_may_be_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || fs::File::options().write(true).create(true).truncate(false).open(dir.path().join("a"));
-        let [first, second] = [open().unwrap(), open().unwrap()];
-        assert!(try_lock(&first).unwrap());
-        assert!(!try_lock(&second).unwrap() && !try_lock_shared(&second).unwrap());
+        let path = dir.path().join("a.lock");
+        let first = lock_file(&path).unwrap().unwrap();
+        assert!(lock_file(&path).unwrap().is_none());
         drop(first);
-        assert!(try_lock_shared(&second).unwrap() && try_lock_shared(&open().unwrap()).unwrap());
-        assert!(!try_lock(&open().unwrap()).unwrap());
+        let second = lock_file(&path).unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+        let third = lock_file(&path).unwrap().unwrap();
+        drop((second, third));
+        assert!(lock_file(&dir.path().join("missing/a.lock")).is_err());
     }
 
     #[test]

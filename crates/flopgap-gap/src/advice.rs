@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use flopgap_kernels::{KernelClass, Precision};
+use flopgap_kernels::{KernelClass, NumberType};
 use flopgap_trace::Memory;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -256,7 +256,7 @@ impl Facts<'_> {
 
         let is_single = |kind: &crate::timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| {
-                info.precision == Some(Precision::Fp32) && info.tensor_cores == Some(false)
+                info.precision == Some(NumberType::Fp32) && info.tensor_cores == Some(false)
             })
         };
         let single = |key: &Key| key.0 == Cause::CudaCores && self.is_kind(key.1, is_single);
@@ -303,7 +303,7 @@ impl Facts<'_> {
 
         let is_unaligned = |kind: &crate::timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| {
-                let half = matches!(info.precision, Some(Precision::Fp16 | Precision::Bf16));
+                let half = matches!(info.precision, Some(NumberType::Fp16 | NumberType::Bf16));
                 let narrow = ["align1", "align2"]
                     .iter()
                     .any(|narrow| info.base.ends_with(narrow) || info.short.contains(&format!("_{narrow}")));

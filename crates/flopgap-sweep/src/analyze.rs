@@ -11,7 +11,10 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Strictness, Warning};
 use rayon::prelude::*;
 
-use crate::{Config, Ignored, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, Stage, is_record};
+use crate::{Config, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, RunFault, Stage, is_record};
+
+/// Why a file is skipped whose contents another one has.
+const SECOND: &str = "another file has the same configuration, phase and contents";
 
 /// The result of [`analyze`] on a run directory.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub struct RunAnalysis {
 impl RunAnalysis {
     /// Every configuration that the manifest or a raw file names: those with an analysis, and
     /// those without, each of which has a [`Problem`].
-    pub fn asked_for(&self) -> BTreeSet<Config> {
+    pub fn requested(&self) -> BTreeSet<Config> {
         let without = self.problems.iter().filter_map(|problem| problem.config);
         self.configs.keys().copied().chain(without).collect()
     }
@@ -43,16 +46,16 @@ impl RunAnalysis {
     /// Refuses the analysis of `run` where no configuration is complete.
     ///
     /// # Errors
-    /// [`RunError::NoConfigurations`] or [`RunError::NothingComplete`].
+    /// [`RunFault::NoConfigurations`] or [`RunFault::NothingComplete`].
     pub fn require_complete(&self, run: &Path) -> Result<(), RunError> {
         if !self.configs.is_empty() {
             return Ok(());
         }
-        let path = run.to_owned();
-        Err(match self.problems.iter().filter(|problem| problem.config.is_some()).count() {
-            0 => RunError::NoConfigurations { path },
-            configs => RunError::NothingComplete { path, configs },
-        })
+        let fault = match self.problems.iter().filter(|problem| problem.config.is_some()).count() {
+            0 => RunFault::NoConfigurations,
+            configs => RunFault::NothingComplete { configs },
+        };
+        Err(fault.at(run))
     }
 }
 
@@ -64,7 +67,8 @@ impl RunAnalysis {
 /// are not affected. [`Strictness::Forced`] also takes configurations whose recordings cannot be
 /// theirs, each with a warning.
 ///
-/// # Errors When the directory is not a run, or its manifest is damaged or of another version. A
+/// # Errors
+/// When the directory is not a run, or its manifest is damaged or of another version. A
 /// run without a complete configuration is not an error here, but is one to
 /// [`RunAnalysis::require_complete`].
 pub fn analyze(
@@ -72,21 +76,13 @@ pub fn analyze(
     strictness: Strictness,
     progress: impl Fn(usize, usize) + Sync,
 ) -> Result<RunAnalysis, RunError> {
-    let metadata = fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
-    let not_a_run = || RunError::NotARun { path: run.to_owned() };
-    if !metadata.is_dir() {
-        return Err(not_a_run());
-    }
-    let manifest = Manifest::read(run)?; // before `raw`, whose place a newer version may change
+    let metadata = fs::metadata(run).map_err(RunFault::io(run))?;
+    let manifest = if metadata.is_dir() { Manifest::read(run)? } else { None }; // before `raw`, whose place a newer version may change
     let raw = run.join("raw");
-    match fs::metadata(&raw) {
-        Ok(metadata) if metadata.is_dir() => {}
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            return Err(RunError::Io { path: raw, source });
-        }
-        _ => return Err(not_a_run()),
+    if !is_directory(&raw).map_err(RunFault::io(&raw))? {
+        return Err(RunFault::NotARun.at(run));
     }
-    let files = RawFiles::list(&raw).map_err(|source| RunError::Io { path: raw.clone(), source })?;
+    let files = RawFiles::list(&raw).map_err(RunFault::io(&raw))?;
 
     let mut stages = files.configs;
     if let Some(manifest) = &manifest {
@@ -113,7 +109,7 @@ pub fn analyze(
     let mut analysis =
         RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
     for ((config, stages), result) in work.iter().zip(results) {
-        let problem = |kind| Problem { config: Some(*config), kind };
+        let problem = |kind| Problem::from((*config, kind));
         match result {
             Ok((one, of_reports)) => {
                 let forced = one.contradictions.iter().cloned().map(ProblemKind::Forced);
@@ -129,11 +125,20 @@ pub fn analyze(
         }
     }
     let complete = files.seconds.iter().filter(|(config, _)| analysis.configs.contains_key(config));
-    let same = complete.flat_map(|(_, seconds)| seconds).map(|(_, path)| (path.clone(), Ignored::Second));
+    let same = complete.flat_map(|(_, seconds)| seconds).map(|(_, path)| (path.clone(), SECOND));
     let ignored = files.ignored.iter().cloned().chain(same);
     let ignored = ignored.map(|(path, reason)| ProblemKind::Ignored { path, reason });
-    analysis.problems.extend(ignored.map(|kind| Problem { config: None, kind }));
+    analysis.problems.extend(ignored.map(|kind| Problem { config: None, kind, alike: None }));
     Ok(analysis)
+}
+
+fn is_directory(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        metadata => Ok(metadata?.is_dir()),
+    }
 }
 
 /// The analysis with the warnings of its reports, or the reason for its absence.
@@ -186,10 +191,7 @@ fn files_difference(
     second: &Path,
 ) -> Result<Option<String>, ProblemKind> {
     match (is_record(first), is_record(second)) {
-        (true, true) => {
-            let comparison = Record::read(first)?.compare(&Record::read(second)?);
-            Ok(comparison.difference.map(|difference| difference.to_string()))
-        }
+        (true, true) => Ok(Record::read(first)?.compare(&Record::read(second)?).difference),
         (false, false) => {
             let [first, second] = [first, second].map(|path| Recording::load_setup(path, classifier));
             Ok(first?.difference(&second?))

@@ -4,7 +4,6 @@ mod analyze;
 mod config;
 mod error;
 mod fill;
-mod lock;
 mod manifest;
 mod meter;
 mod metrics;
@@ -16,17 +15,14 @@ mod session;
 
 pub use analyze::{RunAnalysis, analyze};
 pub use config::Config;
-pub use error::{Holder, Occupant, RunError};
+pub use error::{RunError, RunFault};
 pub use fill::{Event, Filled};
-pub use flopgap_cluster::{Shard, ShardError};
-pub use manifest::{FORMAT, Grid, Manifest, Origin, OriginDifference, OriginPart, VERSION};
+pub use flopgap_run::Shard;
+pub use manifest::{Grid, Manifest, Origin, OriginDifference, OriginPart};
 pub use meter::{Backend, Meter, MeterError};
 pub use metrics::{MetricsRow, read_metrics, write_metrics};
 pub use plan::{MAX_CONFIGS, MAX_SIZE, PlanError, Sizes};
-pub use problem::{Problem, ProblemGroup, ProblemKind};
-pub use raw::{Ignored, RawFiles, Stage, is_record, parse_file_name};
-pub use record::{
-    Quantity, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION, Record, RecordComparison, RecordDifference,
-    RecordError, RecordFault, RecordedLaunch,
-};
+pub use problem::{Problem, ProblemKind};
+pub use raw::{RawFiles, Stage, is_record, parse_file_name};
+pub use record::{Quantity, Record, RecordComparison, RecordError, RecordFault, RecordedLaunch};
 pub use session::{Outstanding, Session, Worker};

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use flopgap_fs::{WriteError, write_atomic};
+use flopgap_run::{Format, FormatError, now};
 use serde::{Deserialize, Serialize};
 
-use crate::session::now;
-use crate::{Config, MAX_CONFIGS, RunError};
+use crate::{Config, MAX_CONFIGS};
 
-/// The `format` field of every manifest.
-pub const FORMAT: &str = "flopgap-run";
-
-/// The version of the run directory's layout.
-pub const VERSION: u32 = 2;
+/// The format of every manifest; its version is that of the run directory's layout.
+static FORMAT: Format = Format { name: "flopgap-run", version: 1, noun: "manifest" };
 
 /// What the grids of a manifest may plan in total: a run may be resumed with other sizes.
 const MOST_PLANNED: usize = 4 * MAX_CONFIGS;
@@ -68,10 +64,6 @@ pub struct Origin {
 /// The contents of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Always [`FORMAT`].
-    pub format: String,
-    /// The layout's version, [`VERSION`].
-    pub version: u32,
     /// When the run was made (RFC 3339).
     pub created: String,
     /// The requested grid.
@@ -147,15 +139,7 @@ impl Origin {
 impl Manifest {
     /// The manifest of a new run.
     pub(crate) fn new(grid: Grid, backend: &str, origin: Origin) -> Manifest {
-        Manifest {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            created: now(),
-            grid,
-            extended: Vec::new(),
-            backend: Some(backend.to_owned()),
-            origin,
-        }
+        Manifest { created: now(), grid, extended: Vec::new(), backend: Some(backend.to_owned()), origin }
     }
 
     /// Every requested configuration.
@@ -166,29 +150,16 @@ impl Manifest {
     /// Reads the manifest of a run directory; `None` when it has none.
     ///
     /// # Errors
-    /// [`RunError::Io`], [`RunError::Manifest`] for damaged JSON and [`RunError::Version`] for
-    /// another layout.
-    pub fn read(run: &Path) -> Result<Option<Manifest>, RunError> {
+    /// A file that cannot be read, damaged JSON, or another layout.
+    pub fn read(run: &Path) -> Result<Option<Manifest>, FormatError> {
         let path = Self::path(run);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(RunError::Io { path, source }),
-        };
-        let damaged =
-            |error: serde_json::Error| RunError::Manifest { path: path.clone(), source: error.into() };
-        // The version first: in another one everything else may differ.
-        let Header { format, version } = serde_json::from_str(&text).map_err(damaged)?;
-        if format != FORMAT || version != VERSION {
-            return Err(RunError::Version { path, format, version });
-        }
-        let manifest: Manifest = serde_json::from_str(&text).map_err(damaged)?;
-        let counts = manifest.extended.iter().chain([&manifest.grid]).map(Grid::count);
-        if counts.fold(0_usize, usize::saturating_add) > MOST_PLANNED {
+        let manifest: Option<Manifest> = FORMAT.read(&path)?;
+        let counts = manifest.iter().flat_map(|manifest| manifest.extended.iter().chain([&manifest.grid]));
+        if counts.map(Grid::count).fold(0_usize, usize::saturating_add) > MOST_PLANNED {
             let reason = format!("its sizes give more than {MOST_PLANNED} configurations");
-            return Err(damaged(serde::de::Error::custom(reason)));
+            return Err(FormatError::new(path, FORMAT.shape(reason)));
         }
-        Ok(Some(manifest))
+        Ok(manifest)
     }
 
     /// Writes the manifest of a run directory.
@@ -196,20 +167,15 @@ impl Manifest {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, run: &Path) -> Result<(), WriteError> {
-        write_atomic(&Self::path(run), self.text().as_bytes())
+        write_atomic(&Self::path(run), FORMAT.pretty(self).as_bytes())
     }
 
     /// Writes the manifest of a new run directory; `false` if there is one already.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write_new(&self, run: &Path) -> Result<bool, WriteError> {
-        flopgap_fs::write_new(&Self::path(run), self.text().as_bytes())
-    }
-
-    fn text(&self) -> String {
-        let text = serde_json::to_string_pretty(self).unwrap_or_else(|error| unreachable!("{error}"));
-        text + "\n"
+    pub(crate) fn write_new(&self, run: &Path) -> Result<bool, WriteError> {
+        flopgap_fs::write_new(&Self::path(run), FORMAT.pretty(self).as_bytes())
     }
 
     pub(crate) fn path(run: &Path) -> PathBuf {
@@ -217,20 +183,14 @@ impl Manifest {
     }
 }
 
-#[derive(Deserialize)]
-struct Header {
-    format: String,
-    version: u32,
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn manifest() -> Manifest {
         Manifest {
-            format: FORMAT.to_owned(),
-            version: VERSION,
             created: "2026-11-21T03:42:22Z".to_owned(),
             grid: Grid { n: vec![2, 4], d: vec![256], m: vec![16, 64] },
             extended: Vec::new(),
@@ -248,22 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_or_foreign_manifest_is_refused_in_words() {
+    fn another_version_is_refused_in_words() {
         let dir = tempfile::tempdir().unwrap();
-        let read = |text: &str| {
-            fs::write(dir.path().join("manifest.json"), text).unwrap();
-            Manifest::read(dir.path()).unwrap_err().to_string()
-        };
-        let newer = read(r#"{"format":"flopgap-run","version":3,"anything":"else"}"#);
-        assert!(
-            newer.ends_with(
-                "format `flopgap-run` version 3 is not supported (supported: flopgap-run, version 2)"
-            ),
-            "{newer}"
-        );
-        assert!(read(r#"{"format":"other","version":1}"#).contains("format `other` version 1"));
-        assert!(read(r#"{"format":"flopgap-run","version":1}"#).contains("version 1 is not supported"));
-        assert!(read("{").contains("manifest.json: not a manifest"));
+        fs::write(dir.path().join("manifest.json"), r#"{"format":"flopgap-run","version":2}"#).unwrap();
+        let error = Manifest::read(dir.path()).unwrap_err().to_string();
+        let expected = "unsupported format `flopgap-run` version 2; supported: flopgap-run version 1";
+        assert!(error.ends_with(expected), "{error}");
     }
 
     #[test]

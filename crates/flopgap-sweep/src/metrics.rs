@@ -8,7 +8,7 @@ use flopgap_fs::write_atomic;
 use flopgap_phases::{Analysis, PassAnalysis};
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, RunError};
+use crate::{Config, RunError, RunFault};
 
 /// One row of `processed/metrics.csv`: the counted and the theoretical FLOPs of a pass, and the
 /// overheads.
@@ -91,10 +91,10 @@ impl MetricsRow {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_metrics(path: &Path, rows: &[MetricsRow]) -> Result<(), RunError> {
-    let table = |error: csv::Error| RunError::Table { path: path.to_owned(), source: error.into() };
+    let table = not_a_table(path);
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
-        writer.serialize(row).map_err(table)?;
+        writer.serialize(row).map_err(&table)?;
     }
     let bytes = writer.into_inner().map_err(|error| table(error.into_error().into()))?;
     Ok(write_atomic(path, &bytes)?)
@@ -105,7 +105,10 @@ pub fn write_metrics(path: &Path, rows: &[MetricsRow]) -> Result<(), RunError> {
 /// # Errors
 /// When the file cannot be read, or a cell has the wrong type (with line and field).
 pub fn read_metrics(path: &Path) -> Result<Vec<MetricsRow>, RunError> {
-    let table = |error: csv::Error| RunError::Table { path: path.to_owned(), source: error.into() };
-    let file = File::open(path).map_err(|source| RunError::Io { path: path.to_owned(), source })?;
-    csv::Reader::from_reader(file).deserialize().map(|row| row.map_err(table)).collect()
+    let file = File::open(path).map_err(RunFault::io(path))?;
+    csv::Reader::from_reader(file).deserialize().map(|row| row.map_err(not_a_table(path))).collect()
+}
+
+fn not_a_table(path: &Path) -> impl Fn(csv::Error) -> RunError + '_ {
+    |error| RunFault::Table { source: error.into() }.at(path)
 }

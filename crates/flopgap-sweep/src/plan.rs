@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use flopgap_cluster::Shard;
 use flopgap_flops::Pass;
 use flopgap_hint::{ErrorKind, Hint};
+use flopgap_run::Shard;
 
 use crate::{Config, Grid};
 
@@ -19,41 +19,15 @@ pub const MAX_CONFIGS: usize = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Neither a number nor a range.
-    #[error("invalid size `{text}`: expected a whole number such as 256, or a range such as 128..2048:128")]
-    NotASize {
+    /// Neither a number nor a range, or out of bounds.
+    #[error("invalid {what} `{text}`: {reason}")]
+    Invalid {
+        /// `size` or `range`.
+        what: &'static str,
         /// The text.
         text: String,
-    },
-    /// A negative size.
-    #[error("invalid size `{text}`: a size is at least 1")]
-    Negative {
-        /// The text.
-        text: String,
-    },
-    /// A size of 0.
-    #[error("invalid size `{text}`: a size is at least 1")]
-    Zero {
-        /// The text.
-        text: String,
-    },
-    /// A size beyond [`MAX_SIZE`].
-    #[error("invalid size `{text}`: the largest size is {MAX_SIZE}")]
-    Huge {
-        /// The text.
-        text: String,
-    },
-    /// A range whose end lies below its start.
-    #[error("invalid range `{text}`: its end is below its start")]
-    EmptyRange {
-        /// The text.
-        text: String,
-    },
-    /// A range that does not advance.
-    #[error("invalid range `{text}`: a step is at least 1")]
-    ZeroStep {
-        /// The text.
-        text: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A size that occurs twice.
     #[error("size {size} is given twice (again by `{text}`)")]
@@ -147,12 +121,12 @@ impl FromStr for Sizes {
 
 fn range(text: &str, first: &str, last: &str, step: &str) -> Result<Vec<u64>, PlanError> {
     let (first, last) = (size(text, first)?, size(text, last)?);
-    let step = match size(text, step) {
-        Err(PlanError::Zero { text }) => return Err(PlanError::ZeroStep { text }),
-        step => step?,
-    };
+    if step == "0" {
+        return Err(invalid("range", text, "a step is at least 1"));
+    }
+    let step = size(text, step)?;
     if last < first {
-        return Err(PlanError::EmptyRange { text: text.to_owned() });
+        return Err(invalid("range", text, "its end is below its start"));
     }
     if (last - first) / step >= MAX_CONFIGS as u64 {
         return Err(PlanError::TooMany);
@@ -163,19 +137,22 @@ fn range(text: &str, first: &str, last: &str, step: &str) -> Result<Vec<u64>, Pl
 
 /// One number of `text`.
 fn size(text: &str, number: &str) -> Result<u64, PlanError> {
-    let text = || text.to_owned();
     let digits = number.strip_prefix('-').unwrap_or(number);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(PlanError::NotASize { text: text() });
+        let expected = "expected a whole number such as 256, or a range such as 128..2048:128";
+        return Err(invalid("size", text, expected));
     }
-    if digits.len() < number.len() {
-        return Err(PlanError::Negative { text: text() });
+    if digits.len() < number.len() || digits.bytes().all(|byte| byte == b'0') {
+        return Err(invalid("size", text, "a size is at least 1"));
     }
-    match digits.parse() {
-        Ok(0) => Err(PlanError::Zero { text: text() }),
+    match number.parse() {
         Ok(size) if size <= MAX_SIZE => Ok(size),
-        _ => Err(PlanError::Huge { text: text() }),
+        _ => Err(invalid("size", text, format!("the largest size is {MAX_SIZE}"))),
     }
+}
+
+fn invalid(what: &'static str, text: &str, reason: impl Into<String>) -> PlanError {
+    PlanError::Invalid { what, text: text.to_owned(), reason: reason.into() }
 }
 
 impl Grid {
@@ -258,23 +235,6 @@ mod tests {
     #[test]
     fn invalid_sizes_are_named() {
         for (text, expected) in [
-            ("", "invalid size ``: expected a whole number such as 256, or a range such as 128..2048:128"),
-            (
-                "2k",
-                "invalid size `2k`: expected a whole number such as 256, or a range such as 128..2048:128",
-            ),
-            (
-                "+2",
-                "invalid size `+2`: expected a whole number such as 256, or a range such as 128..2048:128",
-            ),
-            (
-                "1..",
-                "invalid size `1..`: expected a whole number such as 256, or a range such as 128..2048:128",
-            ),
-            (
-                "1..=4",
-                "invalid size `1..=4`: expected a whole number such as 256, or a range such as 128..2048:128",
-            ),
             ("-4", "invalid size `-4`: a size is at least 1"),
             ("0", "invalid size `0`: a size is at least 1"),
             ("0..4", "invalid size `0..4`: a size is at least 1"),
@@ -288,6 +248,10 @@ mod tests {
             ("1..2147483647", "the sizes give more than 1000000 configurations"),
         ] {
             assert_eq!(message(text), expected);
+        }
+        for text in ["", "2k", "+2", "1..", "1..=4"] {
+            let expected = "expected a whole number such as 256, or a range such as 128..2048:128";
+            assert_eq!(message(text), format!("invalid size `{text}`: {expected}"));
         }
     }
 

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_phases::{Contradiction, PhaseError, Warning};
 
-use crate::{Config, Ignored, RecordError, Stage};
+use crate::{Config, RecordError, Stage};
 
-/// A problem of one configuration or one file of a run.
+/// A problem of one configuration or one file of a run, or of several configurations.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// The configuration, where it is known.
+    /// The configuration, where it is known: the first of several.
     pub config: Option<Config>,
     /// What is wrong.
     pub kind: ProblemKind,
+    /// How many configurations have it, and the last of them, where they are grouped.
+    pub alike: Option<(usize, Config)>,
 }
 
 /// What is wrong or questionable in a part of a run.
@@ -48,7 +50,7 @@ pub enum ProblemKind {
         /// The file.
         path: PathBuf,
         /// Why.
-        reason: Ignored,
+        reason: &'static str,
     },
     /// The numbers of a configuration are questionable.
     Questionable(Warning),
@@ -111,26 +113,36 @@ impl Problem {
     }
 
     /// Groups problems that several configurations share: an interrupted run may have a thousand.
-    pub fn grouped<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Vec<ProblemGroup<'a>> {
-        let mut groups: Vec<ProblemGroup<'a>> = Vec::new();
+    pub fn grouped<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Vec<Problem> {
+        let mut groups: Vec<Problem> = Vec::new();
         for problem in problems {
-            let same = |group: &&mut ProblemGroup<'_>| group.first.kind.is_shared(&problem.kind);
-            match groups.iter_mut().find(same) {
-                Some(group) => {
-                    group.last = problem;
-                    group.count += 1;
+            let same = groups.iter_mut().find(|group| group.kind.is_shared(&problem.kind));
+            match (same, problem.config) {
+                (Some(group), Some(last)) => {
+                    group.alike = Some((1 + group.alike.map_or(1, |(count, _)| count), last));
                 }
-                None => groups.push(ProblemGroup { first: problem, last: problem, count: 1 }),
+                _ => groups.push(problem.clone()),
             }
         }
         groups
     }
 }
 
-/// One line, with the configuration.
+impl From<(Config, ProblemKind)> for Problem {
+    fn from((config, kind): (Config, ProblemKind)) -> Problem {
+        Problem { config: Some(config), kind, alike: None }
+    }
+}
+
+/// One line, with the configurations.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        ProblemGroup { first: self, last: self, count: 1 }.fmt(f)
+        match (self.config, self.alike) {
+            (Some(first), Some((count, last))) => write!(f, "{count} configurations, {first} to {last}: ")?,
+            (Some(config), None) => write!(f, "{config}: ")?,
+            (None, _) => {}
+        }
+        self.kind.fmt(f)
     }
 }
 
@@ -163,45 +175,5 @@ impl Hint for Problem {
 
     fn kind(&self) -> ErrorKind {
         ErrorKind::Absent
-    }
-}
-
-/// A problem that one or several configurations have.
-#[derive(Debug, Clone, Copy)]
-pub struct ProblemGroup<'a> {
-    /// The problem of the first configuration.
-    pub first: &'a Problem,
-    /// That of the last one.
-    pub last: &'a Problem,
-    /// How many there are.
-    pub count: usize,
-}
-
-impl fmt::Display for ProblemGroup<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.count, self.first.config, self.last.config) {
-            (2.., Some(first), Some(last)) => {
-                write!(f, "{} configurations, {first} to {last}: ", self.count)?;
-            }
-            (_, Some(config), _) => write!(f, "{config}: ")?,
-            _ => {}
-        }
-        self.first.kind.fmt(f)
-    }
-}
-
-impl Error for ProblemGroup<'_> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.first.source()
-    }
-}
-
-impl Hint for ProblemGroup<'_> {
-    fn hint(&self) -> Option<Text<'_>> {
-        self.first.hint()
-    }
-
-    fn kind(&self) -> ErrorKind {
-        self.first.kind()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,35 +74,13 @@ pub fn parse_file_name(name: &str) -> Option<(Config, Stage)> {
     Some((Config::from_name(stem)?, Stage::Whole))
 }
 
-/// Why a file in `raw` was skipped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Ignored {
-    /// Its name is not UTF-8.
-    NotUtf8,
-    /// Its name is not that of a configuration.
-    NotAConfiguration,
-    /// Another file has the same configuration and stage, and the same contents.
-    Second,
-}
-
-impl fmt::Display for Ignored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Ignored::NotUtf8 => "its name is not UTF-8",
-            Ignored::NotAConfiguration => "its name is not of the form n2_d256_m16_forward.csv",
-            Ignored::Second => "another file has the same configuration, phase and contents",
-        })
-    }
-}
-
 /// The raw files of a run by configuration, and other files in the directory.
 #[derive(Debug, Clone, Default)]
 pub struct RawFiles {
     /// The files of each configuration.
     pub configs: BTreeMap<Config, BTreeMap<Stage, PathBuf>>,
     /// Files that were skipped, each with the reason.
-    pub ignored: Vec<(PathBuf, Ignored)>,
+    pub ignored: Vec<(PathBuf, &'static str)>,
     /// Files of a configuration and stage that has another file, which is in `configs`: they must
     /// have the same contents.
     pub seconds: BTreeMap<Config, Vec<(Stage, PathBuf)>>,
@@ -122,14 +99,14 @@ impl RawFiles {
         paths.sort(); // the system promises no order, and which of two files is the first must not depend on it
         for path in paths {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                files.ignored.push((path, Ignored::NotUtf8));
+                files.ignored.push((path, "its name is not UTF-8"));
                 continue;
             };
             if name.starts_with('.') || path.is_dir() {
                 continue;
             }
             let Some((config, stage)) = parse_file_name(name) else {
-                files.ignored.push((path, Ignored::NotAConfiguration));
+                files.ignored.push((path, "its name is not of the form n2_d256_m16_forward.csv"));
                 continue;
             };
             match files.configs.entry(config).or_default().entry(stage) {

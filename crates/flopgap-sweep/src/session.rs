@@ -1,21 +1,19 @@
 //! A run directory that this process fills, alone or together with others.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use flopgap_fs::create_folder;
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
+use flopgap_run::{LOCKS, Lock, Opening};
 use rayon::prelude::*;
 
-use crate::lock::{self, Lock};
 use crate::plan;
 use crate::record::file_name;
 use crate::{
-    Backend, Config, Grid, Manifest, Occupant, Origin, OriginPart, Record, RecordError, RunError, Shard,
+    Backend, Config, Grid, Manifest, Origin, OriginPart, Record, RecordError, RunError, RunFault, Shard,
 };
 
 /// A worker of a run: its part of the plan, its devices, and its origin.
@@ -90,35 +88,35 @@ impl Session {
     /// Creates a run directory, or joins one that another worker of the same plan created.
     ///
     /// # Errors
-    /// [`RunError::Occupied`] when there is a run already (and this is not one of several workers)
-    /// or something else; [`RunError::OtherPlan`] and [`RunError::OtherOrigin`] when the run to
-    /// join is not the same; [`RunError::Busy`]; [`RunError::Plan`]; [`RunError::Write`].
+    /// [`RunFault::Occupied`] when there is a run already (and this is not one of several workers),
+    /// [`RunFault::OtherFiles`] when there is something else; [`RunFault::OtherPlan`] and
+    /// [`RunFault::OtherOrigin`] when the run to join is not the same; [`RunError::Lock`];
+    /// [`RunError::Plan`]; [`RunError::Write`].
     pub fn create(run: &Path, grid: &Grid, worker: Worker) -> Result<Session, RunError> {
         grid.check()?;
         let created = if run.exists() { Created::Contents } else { Created::Folder };
         create_folder(run)?;
-        let occupied = |occupant| RunError::Occupied { path: run.to_owned(), occupant };
         // The manifest comes first: a worker creates it before everything else.
         let unused = is_unused(run)?;
         match Manifest::read(run)? {
-            Some(_) if worker.shard.is_whole() => return Err(occupied(Occupant::Run)),
+            Some(_) if worker.shard.is_whole() => return Err(RunFault::Occupied.at(run)),
             Some(_) => drop(resumable(run)?),
-            None if !unused => return Err(occupied(Occupant::Files)),
+            None if !unused => return Err(RunFault::OtherFiles.at(run)),
             None => {}
         }
-        let guard = lock::opening(run)?;
+        let opening = Opening::wait(run)?;
         let manifest = Manifest::new(grid.clone(), &worker.backend, worker.origin.clone());
         if !manifest.write_new(run)? {
             if worker.shard.is_whole() {
-                return Err(occupied(Occupant::Run));
+                return Err(RunFault::Occupied.at(run));
             }
             let found = resumable(run)?;
             if found.grid != manifest.grid || found.backend != manifest.backend {
-                return Err(RunError::OtherPlan { path: run.to_owned() });
+                return Err(RunFault::OtherPlan.at(run));
             }
-            return Session::open(run, &guard, found, worker, false);
+            return Session::open(run, &opening, found, worker, false);
         }
-        Ok(Session { created, ..Session::open(run, &guard, manifest, worker, false)? })
+        Ok(Session { created, ..Session::open(run, &opening, manifest, worker, false)? })
     }
 
     /// Removes what [`Session::create`] created, for a run that could not be started: manifest,
@@ -126,23 +124,21 @@ impl Session {
     /// join, stays.
     ///
     /// # Errors
-    /// [`RunError::Io`] when something cannot be removed.
+    /// [`RunFault::Io`] when something cannot be removed.
     pub fn discard(self) -> Result<(), RunError> {
         let Session { run, worker, lock, created, .. } = self;
-        let error = |path: &Path, source| RunError::Io { path: path.to_owned(), source };
         let raw = run.join("raw");
-        let is_empty = fs::read_dir(&raw).map_err(|source| error(&raw, source))?.next().is_none();
+        let is_empty = fs::read_dir(&raw).map_err(RunFault::io(&raw))?.next().is_none();
         if created == Created::Nothing || !worker.shard.is_whole() || !is_empty {
             return Ok(());
         }
-        let guard = lock::opening(&run)?;
+        let opening = Opening::wait(&run)?;
         drop(lock);
-        let locks = run.join(lock::FOLDER);
-        let manifest = Manifest::path(&run);
-        fs::remove_dir(&raw).map_err(|source| error(&raw, source))?;
-        fs::remove_file(&manifest).map_err(|source| error(&manifest, source))?;
-        fs::remove_dir_all(&locks).map_err(|source| error(&locks, source))?;
-        drop(guard);
+        let (locks, manifest) = (run.join(LOCKS), Manifest::path(&run));
+        fs::remove_dir(&raw).map_err(RunFault::io(&raw))?;
+        fs::remove_file(&manifest).map_err(RunFault::io(&manifest))?;
+        fs::remove_dir_all(&locks).map_err(RunFault::io(&locks))?;
+        drop(opening);
         if created == Created::Folder {
             // Other files stay.
             let _ = fs::remove_dir(&run);
@@ -156,8 +152,8 @@ impl Session {
     /// With `accept_driver`, another driver than that of the manifest is no obstacle.
     ///
     /// # Errors
-    /// [`RunError::NoManifest`], [`RunError::Version`] and [`RunError::RecordedElsewhere`] when it
-    /// cannot be resumed; [`RunError::OtherPlan`], [`RunError::OtherOrigin`]; [`RunError::Busy`];
+    /// [`RunFault::NoManifest`], [`RunError::Manifest`] and [`RunFault::RecordedElsewhere`] when it
+    /// cannot be resumed; [`RunFault::OtherPlan`], [`RunFault::OtherOrigin`]; [`RunError::Lock`];
     /// [`RunError::Plan`]; [`RunError::Write`].
     pub fn resume(
         run: &Path,
@@ -165,42 +161,41 @@ impl Session {
         worker: Worker,
         accept_driver: bool,
     ) -> Result<Session, RunError> {
-        fs::metadata(run).map_err(|source| RunError::Io { path: run.to_owned(), source })?;
+        fs::metadata(run).map_err(RunFault::io(run))?;
         resumable(run)?; // before anything is created in a directory that may not be a run
-        let guard = lock::opening(run)?;
+        let opening = Opening::wait(run)?;
         let mut manifest = resumable(run)?;
         manifest.extended.iter().chain([&manifest.grid]).chain(grid).try_for_each(Grid::check)?;
         if manifest.backend.as_deref() != Some(worker.backend.as_str()) {
-            return Err(RunError::OtherPlan { path: run.to_owned() });
+            return Err(RunFault::OtherPlan.at(run));
         }
         let plan = manifest.plan();
         let extension = grid.filter(|grid| grid.configs().any(|config| !plan.contains(&config)));
         manifest.extended.extend(extension.cloned());
         let extended = extension.is_some();
-        let session = Session::open(run, &guard, manifest, worker, accept_driver)?;
+        let session = Session::open(run, &opening, manifest, worker, accept_driver)?;
         if extended {
             session.manifest.write(run)?;
         }
         Ok(session)
     }
 
-    /// Checks the origin and claims the worker's part, while the opening lock keeps others from
-    /// doing so.
+    /// Checks the origin and claims the worker's part.
     fn open(
         run: &Path,
-        _opening: &File,
+        opening: &Opening,
         manifest: Manifest,
         worker: Worker,
         accept_driver: bool,
     ) -> Result<Session, RunError> {
         match worker.origin.difference(&manifest.origin) {
             Some(difference) if !(accept_driver && difference.part == OriginPart::Driver) => {
-                return Err(RunError::OtherOrigin { path: run.to_owned(), difference });
+                return Err(RunFault::OtherOrigin(difference).at(run));
             }
             _ => {}
         }
         create_folder(&run.join("raw"))?;
-        let lock = lock::claim(run, worker.shard)?;
+        let lock = opening.claim(worker.shard)?;
         Ok(Session { run: run.to_owned(), manifest, worker, lock, created: Created::Nothing })
     }
 
@@ -220,7 +215,7 @@ impl Session {
     }
 
     /// The path of a configuration's record.
-    pub fn record_path(&self, config: Config) -> PathBuf {
+    pub(crate) fn record_path(&self, config: Config) -> PathBuf {
         self.run.join("raw").join(file_name(config))
     }
 
@@ -244,8 +239,8 @@ impl Session {
                     outstanding.done += 1;
                     continue;
                 }
-                Err(RecordError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-                Err(error @ RecordError::Version { .. }) => return Err(error.into()),
+                Err(error) if error.is_missing() => {}
+                Err(error) if error.is_of_another_version() => return Err(error.into()),
                 Err(error) => outstanding.damaged.push(error),
             }
             outstanding.configs.push(config);
@@ -261,17 +256,11 @@ impl Session {
     }
 }
 
-/// The time in RFC 3339, to the second.
-pub(crate) fn now() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
-}
-
 /// Whether a directory holds only what an interrupted [`Session::create`] may have left.
 fn is_unused(run: &Path) -> Result<bool, RunError> {
-    let error = |source| RunError::Io { path: run.to_owned(), source };
-    for entry in fs::read_dir(run).map_err(error)? {
-        let name = entry.map_err(error)?.file_name();
-        if !name.to_str().is_some_and(|name| name == lock::FOLDER || name.starts_with(".flopgap-")) {
+    for entry in fs::read_dir(run).map_err(RunFault::io(run))? {
+        let name = entry.map_err(RunFault::io(run))?.file_name();
+        if !name.to_str().is_some_and(|name| name == LOCKS || name.starts_with(".flopgap-")) {
             return Ok(false);
         }
     }
@@ -280,9 +269,9 @@ fn is_unused(run: &Path) -> Result<bool, RunError> {
 
 /// The manifest of a run that this program recorded.
 fn resumable(run: &Path) -> Result<Manifest, RunError> {
-    let manifest = Manifest::read(run)?.ok_or_else(|| RunError::NoManifest { path: run.to_owned() })?;
+    let manifest = Manifest::read(run)?.ok_or_else(|| RunFault::NoManifest.at(run))?;
     if manifest.backend.is_none() {
-        return Err(RunError::RecordedElsewhere { path: run.to_owned() });
+        return Err(RunFault::RecordedElsewhere.at(run));
     }
     Ok(manifest)
 }

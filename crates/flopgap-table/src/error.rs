@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
-use flopgap_hint::{ErrorKind, Hint, Text};
-use flopgap_sweep::{RecordError, RunError};
+use flopgap_hint::{ErrorKind, Hint, InFile, Text};
+use flopgap_sweep::{RecordError, RunError, RunFault};
 
 /// An error of opening a source or reading one of its tables.
 ///
@@ -222,7 +222,7 @@ impl Error {
         | Error::Ncu(flopgap_ncu::Error { what: flopgap_ncu::Fault::Io { source }, .. })
         | Error::Nsys(flopgap_nsys::Error::Io { source, .. })
         | Error::Kineto(flopgap_kineto::Error::Io { source, .. })
-        | Error::Run(RunError::Io { source, .. })) = self
+        | Error::Run(RunError::Run(InFile { what: RunFault::Io { source }, .. }))) = self
         else {
             return false;
         };

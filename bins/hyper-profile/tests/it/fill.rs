@@ -38,7 +38,7 @@ fn a_new_run_is_measured_and_analyzed() {
     let before = records(&path);
     assert_eq!(before.len(), 4);
     let manifest = fs::read_to_string(path.join("manifest.json")).unwrap();
-    assert!(manifest.contains("\"version\": 2") && manifest.contains("FAKE device of a test"), "{manifest}");
+    assert!(manifest.contains("\"version\": 1") && manifest.contains("FAKE device of a test"), "{manifest}");
 
     let ended = run(&mut fake(&["resume", text(&path), "--no-plots"]));
     ended.expect(0, &["4 of 4 configurations are done"]);
@@ -61,7 +61,7 @@ fn without_output_the_folder_is_named_after_time_and_sizes() {
 fn sizes_that_cannot_be_measured_are_named_and_nothing_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    for (sizes, said) in [
+    for (sizes, expected) in [
         (&["-n", "0"][..], "invalid size `0`: a size is at least 1"),
         (&["-n", "-4"], "invalid size `-4`: a size is at least 1"),
         (&["--d=3000000000"], "`3000000000`: the largest size is 2147483647"),
@@ -77,7 +77,7 @@ fn sizes_that_cannot_be_measured_are_named_and_nothing_is_made() {
         (&["--device", "cpu"], "expected a GPU by its number"),
     ] {
         let ended = run(&mut fake(&[&["new", "--output", text(&path)], sizes].concat()));
-        ended.expect(2, &[said]);
+        ended.expect(2, &[expected]);
         assert!(!path.exists());
     }
     run(&mut fake(&["new", "--shard", "1/2"])).expect(2, &["--shard needs --output"]);
@@ -216,8 +216,8 @@ fn runs_that_cannot_be_resumed_say_why() {
         fs::write(path.join("manifest.json"), changed).unwrap();
         resume(&path)
     };
-    with("\"version\": 2", "\"version\": 3")
-        .expect(1, &["version 3 is not supported (supported: flopgap-run, version 2)"]);
+    with("\"version\": 1", "\"version\": 2")
+        .expect(1, &["unsupported format `flopgap-run` version 2; supported: flopgap-run version 1"]);
     with("\"cupti\"", "\"telepathy\"")
         .expect(1, &["recorded with the backend `telepathy`, which this program does not have"]);
     with("\"m\"", "\"q\"").expect(1, &["manifest.json: not a manifest\n  caused by: missing field `m`"]);
@@ -225,8 +225,7 @@ fn runs_that_cannot_be_resumed_say_why() {
     fs::write(path.join("manifest.json"), &manifest).unwrap();
     let record = path.join("raw/n1_d64_m16.counts.json.zst");
     fs::write(&record, r#"{"format":"flopgap-counts","version":2}"#).unwrap();
-    resume(&path)
-        .expect(1, &["n1_d64_m16.counts.json.zst: format `flopgap-counts` version 2 is not supported"]);
+    resume(&path).expect(1, &["n1_d64_m16.counts.json.zst: unsupported format `flopgap-counts` version 2"]);
     assert_eq!(fs::read(&record).unwrap().len(), 39, "the newer record is kept");
 }
 

@@ -225,7 +225,7 @@ fn other_directories_are_not_runs() {
     fs::write(run.path().join("manifest.json"), r#"{"format":"flopgap-run","version":99}"#).unwrap();
     let output = analyze(run.path(), &[]);
     assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("version 99 is not supported"), "{}", output.stderr);
+    assert!(output.stderr.contains("unsupported format `flopgap-run` version 99"), "{}", output.stderr);
 }
 
 /// A binary report with NVTX ranges stands for the three CSV files of its configuration.
@@ -287,13 +287,13 @@ fn a_record_of_other_sizes_is_refused_with_those_that_ran() {
     }
     let output = analyze(run.path(), &["--no-plots", "--format", "csv"]);
     assert_eq!((output.code, output.stdout.lines().count()), (1, 3), "{}", output.stderr);
-    for said in [
+    for expected in [
         "n2_d512_m8.counts.json: the counts are not those of width 512 and 8 columns",
         "64.0000 for each of 4096 elements, and the gradient of a sigmoid takes 2",
         "they fit width 512 and 256 columns",
         "error: 1 of 2 configurations refused; each is named above",
     ] {
-        assert!(output.stderr.contains(said), "`{said}` is not in\n{}", output.stderr);
+        assert!(output.stderr.contains(expected), "`{expected}` is not in\n{}", output.stderr);
     }
 }
 

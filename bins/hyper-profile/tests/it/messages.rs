@@ -8,7 +8,7 @@ use crate::{COMPLETE, analyze, some_of_the_run};
 #[test]
 fn a_quiet_analysis_keeps_its_warnings_and_a_verbose_one_adds_what_it_read() {
     let folder = some_of_the_run(&[&COMPLETE[..], &["n4_d512_m64_setup"]].concat(), true);
-    let said = |more: &str| {
+    let messages = |more: &str| {
         let target = tempfile::tempdir().unwrap();
         let output = analyze(
             folder.path(),
@@ -18,7 +18,7 @@ fn a_quiet_analysis_keeps_its_warnings_and_a_verbose_one_adds_what_it_read() {
         let stderr = output.stderr.replace(target.path().to_str().unwrap(), "TARGET");
         (output.stdout, stderr, fs::read(target.path().join("processed/metrics.csv")).unwrap())
     };
-    let (loud, quiet, verbose) = (said("--force"), said("--quiet"), said("-v"));
+    let (loud, quiet, verbose) = (messages("--force"), messages("--quiet"), messages("-v"));
     assert!(loud.0 == quiet.0 && loud.0 == verbose.0, "the answer is the same");
     assert!(loud.2 == quiet.2 && loud.2 == verbose.2, "the file is the same");
     let (note, warnings): (Vec<&str>, Vec<&str>) =

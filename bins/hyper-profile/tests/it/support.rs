@@ -47,12 +47,12 @@ pub(crate) fn run(command: &mut Command) -> Ended {
 }
 
 impl Ended {
-    /// Fails the test unless the program ended with this code, having said all of this on standard
+    /// Fails the test unless the program ended with this code and printed all of this on standard
     /// error.
     #[track_caller]
-    pub(crate) fn expect(&self, code: i32, said: &[&str]) {
+    pub(crate) fn expect(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
-        for text in said {
+        for text in texts {
             assert!(self.stderr.contains(text), "`{text}` is not in\n{}", self.stderr);
         }
         for ours in ["crates/", "bins/hyper-profile/src"] {

@@ -20,7 +20,7 @@ pub(super) const NAMES_KERNELS: &str = "cuda";
 #[derive(Debug)]
 pub(super) enum Kernels {
     /// The kernels of each step, chosen by the library.
-    Asked(Vec<Algorithm>),
+    Known(Vec<Algorithm>),
     /// None, and why.
     SizesAlone(String),
 }
@@ -28,7 +28,7 @@ pub(super) enum Kernels {
 impl Kernels {
     pub(super) fn algorithms(&self) -> Option<&[Algorithm]> {
         match self {
-            Kernels::Asked(algorithms) => Some(algorithms),
+            Kernels::Known(algorithms) => Some(algorithms),
             Kernels::SizesAlone(_) => None,
         }
     }
@@ -39,16 +39,16 @@ impl Kernels {
     }
 
     /// A description.
-    pub(super) fn say(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match self {
-            Kernels::Asked(_) => "asked of the device".to_owned(),
+            Kernels::Known(_) => "asked of the device".to_owned(),
             Kernels::SizesAlone(reason) => format!("not asked, sizes alone: {reason}"),
         }
     }
 }
 
 /// Queries the calibration's GPU, if it is in this machine.
-pub(super) fn ask(header: &Header, steps: &[Step], precision: Precision, mode: Mode) -> Kernels {
+pub(super) fn query(header: &Header, steps: &[Step], precision: Precision, mode: Mode) -> Kernels {
     let name = &header.origin.device;
     let devices = match Device::all() {
         Ok(devices) => devices,
@@ -58,9 +58,9 @@ pub(super) fn ask(header: &Header, steps: &[Step], precision: Precision, mode: M
         return Kernels::SizesAlone(format!("this machine has no {name}"));
     };
     let references = Some(&header.references).filter(|best| !best.is_empty());
-    let asked =
+    let kernels =
         Cuda::with_references(index, references).and_then(|cuda| of_steps(&cuda, steps, precision, mode));
-    asked.map_or_else(|error| Kernels::SizesAlone(flopgap_hint::chain(&error).to_string()), Kernels::Asked)
+    kernels.map_or_else(|error| Kernels::SizesAlone(flopgap_hint::chain(&error).to_string()), Kernels::Known)
 }
 
 fn without(error: &GpuError) -> String {
@@ -123,10 +123,10 @@ mod tests {
     #[test]
     fn a_machine_without_the_gpu_uses_sizes() {
         let origin = Origin { device: "a GPU that nobody has".to_owned(), ..Origin::default() };
-        let asked = ask(&Header::new(origin, None), &steps(), Precision::Fp32, Mode::Graph);
-        assert!(asked.algorithms().is_none());
-        let said = asked.say();
-        assert!(said.starts_with("not asked, sizes alone: this machine has no "), "{said}");
+        let kernels = query(&Header::new(origin, None), &steps(), Precision::Fp32, Mode::Graph);
+        assert!(kernels.algorithms().is_none());
+        let text = kernels.describe();
+        assert!(text.starts_with("not asked, sizes alone: this machine has no "), "{text}");
     }
 
     #[test]
@@ -145,8 +145,8 @@ mod tests {
         let header = Header::new(cuda.origin().clone(), None);
         drop(cuda);
         for mode in [Mode::Graph, Mode::Stream] {
-            let asked = ask(&header, &steps(), Precision::Fp32, mode);
-            let algorithms = asked.algorithms().unwrap_or_else(|| panic!("{asked:?}"));
+            let kernels = query(&header, &steps(), Precision::Fp32, mode);
+            let algorithms = kernels.algorithms().unwrap_or_else(|| panic!("{kernels:?}"));
             assert_eq!(algorithms.len(), 4);
             assert!(algorithms.iter().all(|algorithm| !algorithm.kernels.is_empty()), "{algorithms:?}");
             // The hidden layers are alike.

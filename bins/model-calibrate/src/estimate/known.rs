@@ -123,7 +123,7 @@ impl Known {
         let rows: Vec<&Row> =
             all.iter().filter(|row| row.engine == of.engine && row.threads == of.threads).collect();
         let request = FitRequest { ceilings, settings };
-        let fit = || Fitted::fit(&rows, None, request);
+        let fit = || Fitted::fit(&rows, request);
         let what = format_args!("{of}: {} rows fitted", rows.len());
         let fitted = self.console.timed(what, fit).map_err(|error| of_judge(&error))?;
         let predictor = fitted.into_predictor();

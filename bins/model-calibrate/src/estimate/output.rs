@@ -126,7 +126,7 @@ impl Output<'_> {
             extrapolated: estimate.extrapolated,
             unknown: &self.model.unknown,
             kernels_asked: self.kernels.algorithms().is_some(),
-            kernels: self.kernels.say(),
+            kernels: self.kernels.describe(),
             layers,
         })
     }
@@ -163,7 +163,7 @@ impl Output<'_> {
         line("energy", estimate.joules.map_or_else(|| "not measured".to_owned(), joules));
         line("work", numbers::si_with_unit(document.flops as f64, "FLOP"));
         line("fitted", format!("{} rows", self.rows));
-        line("kernels", self.kernels.say());
+        line("kernels", self.kernels.describe());
         if (estimate.correction - 1.0).abs() >= 0.005 {
             line(
                 "whole",

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use flopgap_calibration::grid::{Family, SEED, Scenario, Size};
+use flopgap_calibration::mode_name;
 use flopgap_engines::Repetition;
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, StatedShape};
@@ -78,8 +79,7 @@ pub(crate) struct Options {
     pub(crate) shape: Vec<StatedShape>,
     /// Samples in a batch, or several numbers of them, such as 1,16,64 [default: those of the
     /// design]
-    // `--batch-sizes` is an option of `sweep_mlp.py`.
-    #[arg(long, alias = "batch-sizes", value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) batch: Vec<u64>,
     /// Precision, or several: fp32, tf32, fp16, bf16, int8 [default: fp32 on a CPU, in a full sweep
     /// also int8; fp32 and fp16 on a GPU, in a full sweep all]
@@ -120,20 +120,8 @@ pub(crate) struct Options {
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
-    match text {
-        "call" => Ok(Mode::Call),
-        "stream" => Ok(Mode::Stream),
-        "graph" => Ok(Mode::Graph),
-        _ => Err(format!("unknown mode `{text}`; expected graph or stream")),
-    }
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Call => "call",
-        Mode::Stream => "stream",
-        Mode::Graph => "graph",
-    }
+    let known = [Mode::Call, Mode::Stream, Mode::Graph].into_iter().find(|mode| mode_name(*mode) == text);
+    known.ok_or_else(|| format!("unknown mode `{text}`; expected graph or stream"))
 }
 
 impl Options {

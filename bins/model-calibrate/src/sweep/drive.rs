@@ -18,7 +18,7 @@ pub(super) struct Driver<'a> {
     /// The engine of a name.
     pub(super) engine: &'a dyn Fn(&str) -> Option<&'a dyn Engine>,
     pub(super) plan: &'a RunPlan,
-    pub(super) writer: Writer,
+    pub(super) writer: &'a mut Writer,
     pub(super) monitor: Box<dyn Monitor>,
     pub(super) repetition: Repetition,
     pub(super) console: Console,
@@ -221,10 +221,11 @@ mod tests {
     fn fill(path: &Path, count: usize, fails: fn(usize) -> bool) -> Result<Filled, Failure> {
         let engine = Fake { origin: Origin::default(), fails, opened: std::cell::Cell::default() };
         let plan = RunPlan::new(Vec::new(), rows(count));
+        let mut writer = Writer::create(path, &Header::new(Origin::default(), None)).unwrap();
         let mut driver = Driver {
             engine: &|name| (name == "fake").then_some(&engine as &dyn Engine),
             plan: &plan,
-            writer: Writer::create(path, &Header::new(Origin::default(), None)).unwrap(),
+            writer: &mut writer,
             monitor: Box::new(Unwatched),
             repetition: Repetition::default(),
             console: "test".into(),

@@ -39,7 +39,7 @@ impl Engines {
         if let Some(threads) = options.threads {
             settings.threads = threads;
         }
-        let asked: Vec<&str> = options.engine.iter().map(String::as_str).collect();
+        let requested: Vec<&str> = options.engine.iter().map(String::as_str).collect();
         let usual: &[&str] = match device {
             // `native` has no models from files.
             Device::Cpu if !options.is_drawn() => &["ort"],
@@ -47,7 +47,7 @@ impl Engines {
             Device::Cpu => &["native"],
             Device::Cuda(_) => &["cuda"],
         };
-        let names = if asked.is_empty() { usual } else { &asked };
+        let names = if requested.is_empty() { usual } else { &requested };
         let mut all: Vec<Box<dyn Engine>> = Vec::new();
         for (place, &name) in names.iter().enumerate() {
             if names[..place].contains(&name) {
@@ -63,7 +63,7 @@ impl Engines {
                     all.push(engine);
                 }
                 Err(Opening::Engine(error @ EngineError::Missing { .. }))
-                    if asked.is_empty() && place > 0 =>
+                    if requested.is_empty() && place > 0 =>
                 {
                     flopgap_cli::note(
                         PROGRAM,

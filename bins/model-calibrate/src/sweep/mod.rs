@@ -4,23 +4,22 @@ mod arguments;
 mod drive;
 mod engines;
 mod models;
-mod shard;
 mod summary;
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
-use flopgap_calibration::run::{self, PlannedRow, RunPlan};
-use flopgap_calibration::{Calibration, FileError, FileFault, Header, Origin, Row, Writer, shards};
+use flopgap_calibration::run::{self, Gathered, PlannedRow, RunError, RunPlan, Session};
+use flopgap_calibration::{Calibration, Header, Origin};
 use flopgap_cli::{Console, Exit, Failure, Termination};
 use flopgap_engines::Engine;
 use flopgap_graph::{Op, Workload};
 use flopgap_hint::chain;
 use flopgap_roofline::Ceilings;
+use flopgap_run::Shard;
 
 pub(crate) use arguments::Arguments;
 
@@ -32,41 +31,46 @@ use drive::{Driver, Filled};
 use engines::Engines;
 use models::UserModel;
 
-/// How long to wait for a file's lock.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let begin = Instant::now();
     if arguments.resume && arguments.dry_run {
         let message = "--dry-run shows the plan of a new run, and --resume has one";
         return Err(Failure::new(message).exit(Exit::Usage));
     }
-    if let (Some(run), Some(shard)) = (&arguments.output, &arguments.shard) {
-        return shard::run(arguments, run, flopgap_cli::shard(Some(shard))?, begin, console);
-    }
-    if arguments.resume {
-        return resume(arguments, begin, console);
-    }
-    let Begun { plan, options, device, engines } = Begun::new(arguments, console)?;
-    if arguments.dry_run {
-        return summary::of_plan(&plan);
-    }
-    let ceilings = ceilings(arguments, &engines.origin)?;
-    let run = arguments.output.clone().unwrap_or_else(|| folder_name(device));
-    plan.write_new(&run).map_err(|error| run_failure(&error))?;
-    console.note(format_args!("run directory {}", run.display()));
-    let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), ceilings) };
-    let path = run::calibration_path(&run);
-    let writer = Writer::create(&path, &header).map_err(|error| of_file(&error))?;
-    let open = Open { plan: &plan, engines: &engines, device, options: &options };
-    let filled = open.fill(writer, &plan.outstanding(&[]), arguments, begin, console)?;
-    conclude_run(&filled, &run, begin.elapsed(), console)
+    let shard = flopgap_cli::shard(arguments.shard.as_deref())?;
+    let is_planned = |run: &Path| !arguments.dry_run && !shard.is_whole() && RunPlan::exists(run);
+    let mut opened = None;
+    let run = match &arguments.output {
+        Some(run) if arguments.resume || is_planned(run) => run.clone(),
+        None if arguments.resume => {
+            let hint = "flopgap calibrate sweep --resume --output RUN";
+            return Err(Failure::new("--resume needs --output").exit(Exit::Usage).hint(hint));
+        }
+        output => {
+            let Begun { plan, device, engines } = Begun::new(arguments, console)?;
+            if arguments.dry_run {
+                return summary::of_plan(&plan);
+            }
+            ceilings(arguments, &engines.origin)?; // read before a directory is created
+            let run = output.clone().unwrap_or_else(|| folder_name(device));
+            match plan.write_new(&run) {
+                Ok(()) => console.note(format_args!("run directory {}", run.display())),
+                // Another process of the same run was faster.
+                Err(RunError::Occupied { .. }) if !shard.is_whole() => {}
+                Err(error) => return Err(run_failure(&error)),
+            }
+            opened = Some(engines);
+            run
+        }
+    };
+    let planned = Planned::read(arguments, &run)?;
+    let filled = planned.measure(arguments, &run, shard, opened, begin, console)?;
+    conclude(&filled, &run, shard, begin.elapsed(), console)
 }
 
 /// A new plan, and the engines that it is for.
 struct Begun {
     plan: RunPlan,
-    options: Options,
     device: Device,
     engines: Engines,
 }
@@ -80,7 +84,7 @@ impl Begun {
         let models = models::read(&options)?;
         let engines = opened(console, || Engines::open(&options, device, &models, None))?;
         let rows = console.timed("rows: planned", || plan(&options, device, &engines, &models))?;
-        Ok(Begun { plan: RunPlan::new(options.words(), rows), options, device, engines })
+        Ok(Begun { plan: RunPlan::new(options.words(), rows), device, engines })
     }
 }
 
@@ -125,161 +129,120 @@ impl Planned {
     ) -> Result<Engines, Failure> {
         let names = self.plan.engines().into_iter().map(str::to_owned).collect();
         let models = models::read(&self.options)?;
-        let asked = Options { engine: names, ..self.options.clone() };
-        opened(console, || Engines::open(&asked, self.device, &models, references))
+        let options = Options { engine: names, ..self.options.clone() };
+        opened(console, || Engines::open(&options, self.device, &models, references))
     }
 
-    fn open<'a>(&'a self, engines: &'a Engines) -> Open<'a> {
-        Open { plan: &self.plan, engines, device: self.device, options: &self.options }
-    }
-}
-
-/// Measures what is missing in a run directory, and joins the rows of its shards.
-fn resume(arguments: &Arguments, begin: Instant, console: Console) -> Result<(), Failure> {
-    let Some(run) = &arguments.output else {
-        let hint = "flopgap calibrate sweep --resume --output RUN";
-        return Err(Failure::new("--resume needs --output").exit(Exit::Usage).hint(hint));
-    };
-    let planned = Planned::read(arguments, run)?;
-    let path = run::calibration_path(run);
-    // A sweep that was killed between its plan and its file has measured nothing.
-    if !path.exists() {
-        let engines = planned.engines(None, console)?;
-        let header = Header { references: engines.references(), ..Header::new(engines.origin.clone(), None) };
-        let writer = Writer::create(&path, &header).map_err(|error| of_file(&error))?;
-        let outstanding = planned.plan.outstanding(&[]);
-        let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin, console)?;
-        return conclude_run(&filled, run, begin.elapsed(), console);
-    }
-    let gathered = shards::gather(run, &planned.plan).map_err(|error| of_file(&error))?;
-    let header = gathered.calibration.header;
-    if gathered.files > 0 && planned.plan.outstanding(&gathered.calibration.rows).is_empty() {
-        // Joining needs no device.
-        let (_writer, rows) = joined(run, &planned.plan, &header, console)?;
-        let all = rows.len();
-        console.note(format_args!("{all} of {all} rows are done"));
-        return conclude_run(&Filled::default(), run, begin.elapsed(), console);
-    }
-    let engines = planned.engines(Some(header.references), console)?;
-    let ours = Header::new(engines.origin.clone(), None);
-    let (writer, measured) = joined(run, &planned.plan, &ours, console)?;
-    let outstanding = planned.plan.outstanding(&measured);
-    note_done(console, planned.plan.rows.len() - outstanding.len(), planned.plan.rows.len(), "");
-    let filled = planned.open(&engines).fill(writer, &outstanding, arguments, begin, console)?;
-    if gathered.files > 0 {
-        drop(joined(run, &planned.plan, &ours, console)?);
-    }
-    conclude_run(&filled, run, begin.elapsed(), console)
-}
-
-/// Opens the run's file and brings the rows of all shards into it, in the order of the plan.
-fn joined(
-    run: &Path,
-    plan: &RunPlan,
-    ours: &Header,
-    console: Console,
-) -> Result<(Writer, Vec<Row>), Failure> {
-    let path = run::calibration_path(run);
-    let (writer, found) = reopened(|| Writer::resume(&path, ours))?;
-    if found.torn {
-        console.note("the last row is incomplete and is measured again");
-    }
-    let gathered = shards::gather(run, plan).map_err(|error| of_file(&error))?;
-    if gathered.surplus > 0 {
-        let surplus = gathered.surplus;
-        flopgap_cli::warn(
-            PROGRAM,
-            format_args!("{surplus} rows were measured more often than planned and are left out"),
-        );
-    }
-    if gathered.calibration.rows == found.rows {
-        return Ok((writer, found.rows));
-    }
-    gathered.calibration.write(&path).map_err(|error| of_file(&error))?;
-    // The file is a new one, and so is its lock.
-    drop(writer);
-    let (writer, found) = reopened(|| Writer::resume(&path, ours))?;
-    Ok((writer, found.rows))
-}
-
-/// Opens a file again. A process that was just killed may hold its lock for a moment longer.
-fn reopened<T>(open: impl Fn() -> Result<T, FileError>) -> Result<T, Failure> {
-    let begin = Instant::now();
-    loop {
-        match open() {
-            Err(FileError { what: FileFault::Locked, .. }) if begin.elapsed() < PATIENCE => {
-                thread::sleep(PATIENCE / 20);
-            }
-            opened => return opened.map_err(|error| of_file(&error)),
+    /// Measures what is missing of a shard, or of the whole, which brings the rows of shards
+    /// together. `opened` are the engines that the plan was made with.
+    fn measure(
+        &self,
+        arguments: &Arguments,
+        run: &Path,
+        shard: Shard,
+        opened: Option<Engines>,
+        begin: Instant,
+        console: Console,
+    ) -> Result<Filled, Failure> {
+        let plan = &self.plan;
+        let path = run::calibration_path(run);
+        let known = path.exists().then(|| run::gather(run, plan)).transpose();
+        let known = known.map_err(|error| of_file(&error))?;
+        if let Some(Gathered { calibration, files: 1.., .. }) = &known
+            && shard.is_whole()
+            && plan.outstanding(&calibration.rows).is_empty()
+        {
+            // Joining needs no device.
+            self.open(run, shard, &calibration.header, console)?
+                .finish(plan)
+                .map_err(|error| run_failure(&error))?;
+            return Ok(Filled::default());
         }
+        let mut engines = match (opened, known) {
+            (Some(engines), None) => engines,
+            (_, known) => self.engines(known.map(|known| known.calibration.header.references), console)?,
+        };
+        let header = Header {
+            references: engines.references(),
+            ..Header::new(engines.origin.clone(), ceilings(arguments, &engines.origin)?)
+        };
+        let mut session = self.open(run, shard, &header, console)?;
+        let references = &session.gathered.calibration.header.references;
+        if *references != header.references {
+            // Another process of the same run was faster: its unit of time is that of the run.
+            engines = self.engines(Some(references.clone()), console)?;
+        }
+        let filled = self.fill(&engines, &mut session, arguments, begin, console)?;
+        session.finish(plan).map_err(|error| run_failure(&error))?;
+        Ok(filled)
     }
-}
 
-/// What is done before the first row is measured; nothing in a new run.
-fn note_done(console: Console, done: usize, all: usize, of: &str) {
-    if done > 0 {
-        console.note(format_args!("{done} of {all} rows{of} are done"));
+    /// Opens the run for measuring, and says what is done of it.
+    fn open(&self, run: &Path, shard: Shard, header: &Header, console: Console) -> Result<Session, Failure> {
+        let plan = &self.plan;
+        let session = Session::open(run, plan, shard, header).map_err(|error| run_failure(&error))?;
+        if session.torn {
+            console.note("the last row is incomplete and is measured again");
+        }
+        let surplus = session.gathered.surplus;
+        if surplus > 0 {
+            flopgap_cli::warn(
+                PROGRAM,
+                format_args!("{surplus} rows were measured more often than planned and are left out"),
+            );
+        }
+        let all = plan.part(shard).len();
+        let done = all - session.outstanding(plan).len();
+        let of = if shard.is_whole() { String::new() } else { format!(" of shard {shard}") };
+        if done > 0 {
+            console.note(format_args!("{done} of {all} rows{of} are done"));
+        }
+        Ok(session)
     }
-}
 
-/// A run that is open for measuring.
-struct Open<'a> {
-    plan: &'a RunPlan,
-    engines: &'a Engines,
-    device: Device,
-    options: &'a Options,
-}
-
-impl Open<'_> {
-    /// Measures the rows at these places of the plan.
     fn fill(
         &self,
-        writer: Writer,
-        places: &[usize],
+        engines: &Engines,
+        session: &mut Session,
         arguments: &Arguments,
         begin: Instant,
         console: Console,
     ) -> Result<Filled, Failure> {
         let termination = Termination::catch()
             .map_err(|error| Failure::new(format!("SIGTERM cannot be handled: {error}")))?;
+        let places = session.outstanding(&self.plan);
         let mut driver = Driver {
-            engine: &|name| self.engines.get(name),
-            plan: self.plan,
-            writer,
+            engine: &|name| engines.get(name),
+            plan: &self.plan,
+            writer: &mut session.writer,
             monitor: engines::monitor(self.device, self.options.energy() > 0),
             repetition: self.options.repetition(self.device),
             console,
             until: arguments.limit.map(|limit| begin + limit),
             stop: termination.flag(),
         };
-        let filled = driver.fill(places)?;
-        driver.writer.sync().map_err(|error| of_file(&error))?;
-        Ok(filled)
+        driver.fill(&places)
     }
 }
 
-/// Reports all rows of a run, and how the sweep ended.
-fn conclude_run(filled: &Filled, run: &Path, took: Duration, console: Console) -> Result<(), Failure> {
-    let path = run::calibration_path(run);
-    let again = format!("flopgap calibrate sweep --resume --output {}", run.display());
-    let next = format!("flopgap calibrate fit {}", path.display());
-    conclude(filled, &path, &again, &next, took, console)
-}
-
-/// Reports the rows of a file, and how the sweep ended: with `again` it continues, `next` is what
-/// can be done when it is complete.
+/// Reports the rows of a run, or of a shard, and how the sweep ended.
 fn conclude(
     filled: &Filled,
-    path: &Path,
-    again: &str,
-    next: &str,
+    run: &Path,
+    shard: Shard,
     took: Duration,
     console: Console,
 ) -> Result<(), Failure> {
-    let calibration = Calibration::read(path).map_err(|error| of_file(&error))?;
+    let path = run::rows_path(run, shard);
+    let whole = format!("flopgap calibrate sweep --resume --output {}", run.display());
+    let (again, next) = if shard.is_whole() {
+        (whole, format!("flopgap calibrate fit {}", path.display()))
+    } else {
+        (format!("{whole} --shard {shard}"), format!("when all shards are measured, {whole}"))
+    };
+    let calibration = Calibration::read(&path).map_err(|error| of_file(&error))?;
     summary::of_rows(&calibration.rows)?;
-    let seconds = took.as_secs_f64();
-    console.note(format_args!("{} rows in {seconds:.1} s", filled.measured));
+    console.note(format_args!("{} rows in {:.1} s", filled.measured, took.as_secs_f64()));
     let left = filled.left;
     if filled.stopped {
         let message = format!("stopped by SIGTERM with {left} rows left");
@@ -447,10 +410,10 @@ fn folder_name(device: Device) -> PathBuf {
     PathBuf::from(format!("{}_{}", flopgap_cli::time_stamp(), device.to_string().replace(':', "")))
 }
 
-fn run_failure(error: &run::RunError) -> Failure {
-    let failure = Failure::of(error);
+fn run_failure(error: &RunError) -> Failure {
     match error {
-        run::RunError::Occupied { .. } => failure.hint("`--resume` continues a sweep"),
-        _ => failure,
+        RunError::Rows(error) => of_file(error),
+        RunError::Occupied { .. } => Failure::of(error).hint("`--resume` continues a sweep"),
+        _ => Failure::of(error),
     }
 }

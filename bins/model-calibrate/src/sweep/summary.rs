@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_calibration::Row;
 use flopgap_calibration::grid::Point;
 use flopgap_calibration::run::RunPlan;
+use flopgap_calibration::{Row, mode_name};
 use flopgap_cli::Failure;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
@@ -12,7 +12,7 @@ use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 type Kind = (String, String, String, String);
 
 fn kind(engine: &str, point: &Point) -> Kind {
-    let mode = format!("{:?}", point.mode).to_lowercase();
+    let mode = mode_name(point.mode).to_owned();
     (engine.to_owned(), point.workload.family().to_owned(), point.precision.to_string(), mode)
 }
 

@@ -39,8 +39,8 @@ fn what_is_known_of_kernels_is_said() {
     calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--batch", "32"];
     let table = done(dir.path(), &[&how[..], &MLP].concat());
-    let said = "kernels not asked, sizes alone: the calibration does not have enough rows with kernels\n";
-    assert!(table.out.contains(said), "{}", table.out);
+    let expected = "kernels not asked, sizes alone: the calibration does not have enough rows with kernels\n";
+    assert!(table.out.contains(expected), "{}", table.out);
     let json = done(dir.path(), &[&how[..], &MLP, &["--sizes-alone", "--format", "json"]].concat());
     let estimate: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(estimate["kernels_asked"], Value::Bool(false));
@@ -52,31 +52,31 @@ fn a_fit_is_kept_and_a_damaged_one_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--format", "json"];
-    let asked = [&how[..], &MLP].concat();
+    let arguments = [&how[..], &MLP].concat();
     let fits = dir.path().join(".cache/flopgap/fits");
     let files = || -> Vec<std::path::PathBuf> {
         let found = std::fs::read_dir(&fits).into_iter().flatten();
         found.map(|file| file.unwrap().path()).collect()
     };
-    let without = done(dir.path(), &[&asked[..], &["--no-cache"]].concat());
+    let without = done(dir.path(), &[&arguments[..], &["--no-cache"]].concat());
     assert!(files().is_empty(), "--no-cache keeps nothing");
-    let first = done(dir.path(), &asked);
+    let first = done(dir.path(), &arguments);
     assert_eq!(first.out, without.out);
     assert_eq!(files().len(), 2, "what the file has, and the predictor");
-    assert_eq!(done(dir.path(), &asked).out, first.out);
+    assert_eq!(done(dir.path(), &arguments).out, first.out);
     for file in files() {
         let bytes = std::fs::read(&file).unwrap();
         std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     }
-    assert_eq!(done(dir.path(), &asked).out, first.out);
-    assert_eq!(done(dir.path(), &asked).out, first.out);
+    assert_eq!(done(dir.path(), &arguments).out, first.out);
+    assert_eq!(done(dir.path(), &arguments).out, first.out);
     // Another file of the same name is another calibration, and a missing one is missing.
     calibration(2.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let time = |text: &str| serde_json::from_str::<Value>(text).unwrap()["time_ms"].as_f64().unwrap();
-    let slower = done(dir.path(), &asked);
+    let slower = done(dir.path(), &arguments);
     assert!((time(&slower.out) / time(&first.out) - 2.0).abs() < 0.2, "{} {}", slower.out, first.out);
     std::fs::remove_file(dir.path().join("h200.jsonl")).unwrap();
-    let code = crate::support::run(dir.path(), &asked).code;
+    let code = crate::support::run(dir.path(), &arguments).code;
     assert_eq!(code, 3);
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::support::{calibration, done, jetson, run};
 
-/// Runs a command three times: the answer and the files are the same. Returns what it said.
-fn said(folder: &Path, command: &[&str], file: Option<&str>) -> [String; 3] {
+/// Runs a command three times: the answer and the files are the same. Returns its messages.
+fn messages(folder: &Path, command: &[&str], file: Option<&str>) -> [String; 3] {
     let results = [None, Some("-q"), Some("--verbose")].map(|option| {
         let arguments: Vec<&str> = command.iter().copied().chain(option).collect();
         let ended = done(folder, &arguments);
@@ -14,12 +14,12 @@ fn said(folder: &Path, command: &[&str], file: Option<&str>) -> [String; 3] {
         ((ended.out, written), ended.err)
     });
     assert!(results.iter().all(|(answer, _)| *answer == results[0].0), "{command:?}");
-    results.map(|(_, said)| said)
+    results.map(|(_, messages)| messages)
 }
 
-/// The warnings of what was said, without notes.
-fn warnings(said: &str) -> Vec<&str> {
-    said.lines().filter(|line| line.contains(" warning: ")).collect()
+/// The warnings of these messages, without notes.
+fn warnings(messages: &str) -> Vec<&str> {
+    messages.lines().filter(|line| line.contains(" warning: ")).collect()
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_read() 
     let dir = tempfile::tempdir().unwrap();
     calibration(1.0).write(&dir.path().join("a.jsonl")).unwrap();
     calibration(1.04).write(&dir.path().join("b.jsonl")).unwrap();
-    let [normal, quiet, verbose] = said(dir.path(), &["compare", "a.jsonl", "b.jsonl"], None);
+    let [normal, quiet, verbose] = messages(dir.path(), &["compare", "a.jsonl", "b.jsonl"], None);
     assert!(normal.contains("116 points: median change +4.0%"), "{normal}");
     assert_eq!(quiet, "");
     for line in ["a.jsonl: calibration, 116 rows, read: ", "116 points: ", "model-calibrate: total: "] {
@@ -36,7 +36,7 @@ fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_read() 
 
     let table = jetson();
     let fit = ["fit", table.to_str().unwrap(), "-o", "fit.md", "--format", "csv"];
-    let [normal, quiet, verbose] = said(dir.path(), &fit, Some("fit.md"));
+    let [normal, quiet, verbose] = messages(dir.path(), &fit, Some("fit.md"));
     assert!(normal.contains(" rows fitted in ") && normal.contains("wrote fit.md"), "{normal}");
     assert!(!warnings(&normal).is_empty(), "{normal}");
     assert_eq!(quiet.lines().collect::<Vec<_>>(), warnings(&normal));
@@ -46,7 +46,7 @@ fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_read() 
     }
 
     let report = ["report", "--empirical", table.to_str().unwrap(), "-o", "report.md"];
-    let [normal, quiet, _] = said(dir.path(), &report, Some("report.md"));
+    let [normal, quiet, _] = messages(dir.path(), &report, Some("report.md"));
     assert!(normal.contains("wrote report.md"), "{normal}");
     assert_eq!(quiet.lines().collect::<Vec<_>>(), warnings(&normal));
     let failed = run(dir.path(), &["-q", "compare", "a.jsonl", "absent.jsonl"]);

@@ -12,13 +12,12 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 #[test]
-fn the_seeds_own_table_is_judged_as_it_is() {
+fn a_table_of_another_estimator_is_judged_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let table = jetson();
     let ended = done(dir.path(), &["report", "--empirical", table.to_str().unwrap()]);
     for part in [
         "- Total configs tested: 84.",
-        "The target of a latency MAPE below 10% is not met.",
         "## Bottleneck analysis",
         "`Precision.FP16: efficiency_factor=",
         "## Batch size effects",
@@ -66,8 +65,7 @@ fn a_calibration_is_judged_on_rows_that_were_not_fitted() {
     for part in [
         "# Calibration report: NVIDIA H200",
         "The predictor beats its baselines.",
-        "## Accuracy on rows never fitted",
-        "GEMM and MLP layers, fp32 and fp16, at most 800 fitted rows",
+        "- MAPE†: latency ",
         "**Coverage of the 90% intervals**",
         "Repeatability of cuda: not known, as no row was measured twice.",
     ] {
@@ -115,7 +113,6 @@ fn noise_is_not_recommended() {
     let ended = done(dir.path(), &["fit", "noise.jsonl"]);
     let verdict = "the predictor does not beat its baselines; this calibration is not recommended";
     assert_eq!(ended.err.contains(verdict), ended.out.contains("no: not recommended"), "{}", ended.err);
-    assert!(ended.out.contains("not met"), "{}", ended.out);
 }
 
 #[test]
@@ -141,10 +138,10 @@ fn bad_tables_are_refused() {
         write(dir.path(), "t.csv", text);
         fails(dir.path(), &["report", "--empirical", "t.csv"], code, &message);
     }
-    for (time, said) in [("0", "0"), ("-3", "-3"), ("nan", "nan"), ("", "")] {
+    for (time, cell) in [("0", "0"), ("-3", "-3"), ("nan", "nan"), ("", "")] {
         write(dir.path(), "t.csv", &format!("{HEADER}\n{good}\nmlp_1layer,256,[128],64,2,cpu,fp32,{time}\n"));
         let message = format!(
-            "t.csv:3: empirical_time_ms is `{said}`; a time is a number above 0\n  \
+            "t.csv:3: empirical_time_ms is `{cell}`; a time is a number above 0\n  \
              hint: correct the cell, or remove rows that were not measured"
         );
         fails(dir.path(), &["fit", "t.csv"], 1, &message);
@@ -183,7 +180,7 @@ fn bad_calibrations_are_refused() {
     );
     write(dir.path(), "newer.jsonl", &text.replacen("\"version\":1", "\"version\":9", 1));
     let message = "newer.jsonl: unsupported format `flopgap-calibration` version 9; supported: \
-                   flopgap-calibration up to version 1\n  hint: update flopgap, or measure again with \
+                   flopgap-calibration version 1\n  hint: update flopgap, or measure again with \
                    `flopgap calibrate sweep`";
     fails(dir.path(), &["fit", "newer.jsonl"], 1, message);
     let missing = run(dir.path(), &["fit", "missing.jsonl"]);

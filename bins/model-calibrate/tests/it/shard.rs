@@ -65,11 +65,11 @@ fn shards_are_joined_in_the_order_of_the_plan() {
         assert!(error.contains(&measured) && error.contains(&next), "{error}");
     }
     // Nobody joins the rows while a shard is measured.
-    let claim = fs::File::open(calibration_path(&run)).unwrap();
-    claim.lock_shared().unwrap();
+    let lock = OpenOptions::new().write(true).open(run.join("locks/2-of-3.lock")).unwrap();
+    lock.lock().unwrap();
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
-    assert!(error.contains("another process is writing to the file"), "{error}");
-    drop(claim);
+    assert!(error.contains("run: process ") && error.contains(" is filling it"), "{error}");
+    drop(lock);
 
     // The whole measures what is missing of the third.
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
@@ -78,6 +78,10 @@ fn shards_are_joined_in_the_order_of_the_plan() {
     assert!(error.contains(&done) && error.contains(&format!("{third} rows in ")), "{error}");
     assert_complete(&run);
     let before = fs::read(calibration_path(&run)).unwrap();
+    // A plan is shown and nothing is measured, of a shard, too.
+    let shown = sweep(&run, &[&SHORT[..], &["--dry-run", "--shard", "1/3"]].concat()).output().unwrap();
+    expect(&shown, 0);
+    assert!(String::from_utf8_lossy(&shown.stdout).starts_with("12 rows\n"));
     // A shard that comes late finds nothing to do, and joining again changes nothing.
     let error = expect(&sweep(&run, &["--resume", "--shard", "3/3"]).output().unwrap(), 0);
     assert!(error.contains(&format!("{third} of {third} rows of shard 3/3 are done")), "{error}");

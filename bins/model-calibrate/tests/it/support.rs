@@ -100,15 +100,10 @@ fn row(workload: Workload, precision: Precision, slower: f64) -> Row {
     let joules = 400e-9 * median_ns;
     let energy = Energy { joules, window_s: 2.0, watts: 400.0, source: EnergySource::Nvml };
     let measurement = Measurement {
-        time,
         memory_bytes: Some(bytes + 1024),
-        device_memory_bytes: None,
         energy: Some(energy),
         counted_flops: Some(flops),
-        algorithms: Vec::new(),
-        check: None,
-        state: None,
-        remarks: Vec::new(),
+        ..Measurement::of_time(time)
     };
     Row { workload, engine: "cuda".to_owned(), mode: Mode::Graph, precision, threads: 0, measurement }
 }

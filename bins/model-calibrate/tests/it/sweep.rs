@@ -111,10 +111,10 @@ fn two_sweeps_do_not_fill_one_run() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     expect(&sweep(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).output().unwrap(), 0);
-    let file = OpenOptions::new().append(true).open(calibration_path(&run)).unwrap();
-    file.lock().unwrap();
+    let lock = OpenOptions::new().write(true).open(run.join("locks/1-of-1.lock")).unwrap();
+    lock.lock().unwrap();
     let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
-    assert!(error.contains("another process is writing to the file"), "{error}");
+    assert!(error.contains("run: process ") && error.contains(" is filling it"), "{error}");
 }
 
 #[test]

@@ -161,7 +161,8 @@ fn try_collect(input: &Input, content: &Content, options: &Options<'_>) -> Resul
         }
     };
     let rows = staged.iter().map(|(name, written)| (name.clone(), written.rows)).collect();
-    commit::commit(layout, &encoded, &Manifest::new(&input.run, file, rows, skipped.clone()))?;
+    let manifest = Manifest { run: input.run.clone(), source: file, tables: rows, skipped: skipped.clone() };
+    commit::commit(layout, &encoded, &manifest)?;
     if let Some(old) = &input.instead_of {
         let encoded =
             name::encoded(old).map_err(|why| Failure::new(format!("the run name `{old}` {why}")))?;

@@ -60,20 +60,21 @@ impl DataSet {
         if !is_data_set(&self.layout.root) {
             return;
         }
-        let half = self.runs().into_iter().filter(|run| {
-            name::encoded(run).is_ok_and(|encoded| {
-                let layout = &self.layout;
-                let is_there = |name: &String| layout.part(name, &encoded).is_file();
-                let is_whole = |manifest: Manifest| manifest.tables.keys().all(is_there);
-                layout.ready(&encoded).exists()
-                    || Manifest::read(&layout.manifest(&encoded))
-                        .is_ok_and(|manifest| !manifest.is_some_and(is_whole))
-            })
-        });
-        flopgap_cli::warn_all(
-            PROGRAM,
-            half.map(|run| format!("run `{run}`: not completely collected; collect it again")),
-        );
+        let layout = &self.layout;
+        let problem = |run: &str| {
+            let encoded = name::encoded(run).ok()?;
+            let is_there = |name: &String| layout.part(name, &encoded).is_file();
+            match Manifest::read(&layout.manifest(&encoded)) {
+                Err(failure) => Some(failure.to_string()),
+                Ok(Some(manifest))
+                    if !layout.ready(&encoded).exists() && manifest.tables.keys().all(is_there) =>
+                {
+                    None
+                }
+                Ok(_) => Some(format!("run `{run}`: not completely collected; collect it again")),
+            }
+        };
+        flopgap_cli::warn_all(PROGRAM, self.runs().into_iter().filter_map(problem));
     }
 
     /// The columns of a table.

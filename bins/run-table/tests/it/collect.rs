@@ -388,7 +388,7 @@ fn the_end_of_an_event_is_a_column() {
 }
 
 #[test]
-fn a_run_of_an_older_version_is_collected_again() {
+fn a_run_of_another_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
     trace("small_forward", &input);
@@ -396,9 +396,14 @@ fn a_run_of_an_older_version_is_collected_again() {
     let whole = files(&output);
     let manifest = output.join("_runs/a.json");
     let written = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, written.replace("\"version\": 3", "\"version\": 2")).unwrap();
+    fs::write(&manifest, written.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    let why = "a.json: unsupported format `flopgap-dataset` version 2; supported: flopgap-dataset version 1";
     let asked = done(&["query", text(&output), "--sql", "select count(*) as rows from kernels"]);
-    assert!(asked.stderr.contains("run `a`: not completely collected"), "{asked:?}");
+    assert!(asked.stderr.contains(why), "{asked:?}");
+    let again = run(&["collect", text(&input), "-o", text(&output)]);
+    assert!(again.code == 1 && again.stderr.contains(why), "{again:?}");
+    // A damaged one is none, and the run is collected again.
+    fs::write(&manifest, &written[..written.len() / 2]).unwrap();
     let again = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
     assert!(again.stdout.contains("a,nsys,collected,"), "{again:?}");
     assert_eq!((files(&output), fs::read_to_string(&manifest).unwrap()), (whole, written));

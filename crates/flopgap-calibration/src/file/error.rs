@@ -4,6 +4,7 @@ use std::io;
 
 use flopgap_fs::{Action, WriteError};
 use flopgap_hint::{ErrorKind, Hint, InFile, Text};
+use flopgap_run::FormatFault;
 
 use super::OriginDifference;
 
@@ -41,18 +42,9 @@ pub enum FileFault {
         /// What is wrong.
         reason: String,
     },
-    /// The file was written by a newer version, or by another program.
-    #[error(
-        "unsupported format `{format}` version {version}; supported: {} up to version {}",
-        super::FORMAT,
-        super::VERSION
-    )]
-    Version {
-        /// Its `format`.
-        format: String,
-        /// Its `version`.
-        version: u32,
-    },
+    /// The file was written by another version, or by another program.
+    #[error(transparent)]
+    Format(FormatFault),
     /// A line is not a row.
     #[error("not a row: {reason}")]
     Row {
@@ -90,9 +82,6 @@ pub enum FileFault {
     /// The file to create already exists.
     #[error("already exists")]
     Exists,
-    /// Another process is writing to the file.
-    #[error("another process is writing to the file")]
-    Locked,
     /// The file could not be written.
     #[error("cannot {action}")]
     Write {
@@ -115,7 +104,7 @@ impl Hint for FileFault {
             Self::Empty | Self::NotACalibration { .. } | Self::TooLarge { .. } => {
                 "pass a file that `flopgap calibrate sweep` wrote: calibration.jsonl or calibration.jsonl.zst"
             }
-            Self::Version { .. } => "update flopgap, or measure again with `flopgap calibrate sweep`",
+            Self::Format(_) => "update flopgap, or measure again with `flopgap calibrate sweep`",
             Self::Row { .. } | Self::Number { .. } => {
                 "restore the file, or delete the line and resume the sweep to measure it again"
             }
@@ -123,7 +112,6 @@ impl Hint for FileFault {
             Self::OtherOrigin { .. } => "start a new sweep for this machine and software",
             Self::Packed => "decompress it first with `zstd -d`",
             Self::Exists => "choose another name, or resume the sweep",
-            Self::Locked => "wait for the other sweep to end, or choose another directory",
             Self::Write { hint, .. } => return hint.as_deref().map(Into::into),
             Self::Io { .. } | Self::NotWritten { .. } => return None,
         };
@@ -140,12 +128,12 @@ impl Hint for FileFault {
 
 /// The message of a JSON error. The line that serde counts is always the first of one, so only the
 /// column is kept.
-pub(super) fn in_line(error: &serde_json::Error) -> String {
-    error.to_string().replacen(" at line 1 column ", " at column ", 1)
+pub(super) fn in_line(message: &str) -> String {
+    message.replacen(" at line 1 column ", " at column ", 1)
 }
 
 /// The error of a file that could not be written.
-pub(crate) fn not_written(error: WriteError) -> FileError {
+pub(super) fn not_written(error: WriteError) -> FileError {
     let hint = error.hint().map(Text::into_owned);
     InFile::new(error.path, FileFault::Write { action: error.action, source: error.source, hint })
 }

@@ -12,24 +12,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
-use std::time::SystemTime;
 
 use flopgap_roofline::Ceilings;
+use flopgap_run::{Format, FormatFault, now};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use error::not_written;
+use error::not_written;
 pub use error::{FileError, FileFault};
 pub use origin::OriginDifference;
 pub use writer::Writer;
-pub(crate) use writer::lock_shared;
 
 use crate::row::{Origin, Row};
 
-/// The `format` of every calibration file.
-pub const FORMAT: &str = "flopgap-calibration";
-
-/// The version that this crate writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+/// The format of every calibration file: of its first line, and of the rows that follow.
+static FORMAT: Format = Format { name: "flopgap-calibration", version: 1, noun: "calibration" };
 
 /// A file that decompresses to more is refused: a million rows take less.
 const LARGEST: u64 = 1 << 30;
@@ -40,10 +37,6 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The first line of a calibration file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Always [`FORMAT`].
-    pub format: String,
-    /// The version of the lines that follow.
-    pub version: u32,
     /// When the sweep was started (RFC 3339, UTC).
     pub created: String,
     /// The machine and the software that all rows come from.
@@ -57,11 +50,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header of the version that this crate writes, created now.
+    /// A header created now.
     pub fn new(origin: Origin, ceilings: Option<Ceilings>) -> Self {
-        let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let references = BTreeMap::new();
-        Header { format: FORMAT.to_owned(), version: VERSION, created, origin, ceilings, references }
+        Header { created: now(), origin, ceilings, references: BTreeMap::new() }
     }
 
     /// Checks that rows of this origin may be added to a file with this header. `path` is for
@@ -69,7 +60,7 @@ impl Header {
     ///
     /// # Errors
     /// [`FileFault::OtherOrigin`].
-    pub fn expect_origin(&self, ours: &Origin, path: &Path) -> Result<(), FileError> {
+    pub(crate) fn expect_origin(&self, ours: &Origin, path: &Path) -> Result<(), FileError> {
         let theirs = &self.origin;
         let differences = theirs.machine_differences(ours);
         match differences.into_iter().chain(theirs.version_differences(ours)).next() {
@@ -118,7 +109,7 @@ impl Calibration {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        let mut text = line(&self.header);
+        let mut text = FORMAT.line(&self.header);
         for row in &self.rows {
             text.push_str(&line(row));
         }
@@ -134,8 +125,8 @@ impl Calibration {
     }
 }
 
-/// The JSON of a header or row as a line of the file.
-fn line(value: &impl Serialize) -> String {
+/// The JSON of a row as a line of the file.
+fn line(value: &Row) -> String {
     // Serialization of these types cannot fail: their maps have text for keys.
     let mut json = serde_json::to_string(value).unwrap_or_else(|error| unreachable!("{error}"));
     json.push('\n');
@@ -163,11 +154,10 @@ impl Contents {
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let mut lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n');
         let Some(first) = lines.next() else {
-            return Err(match bytes {
-                [] => FileError::new(path, FileFault::Empty),
-                // A header that was cut off, or another kind of file.
-                cut => header_error(cut, path),
-            });
+            // A header that was cut off, or another kind of file.
+            let fault =
+                if bytes.is_empty() { FileFault::Empty } else { header_fault(bytes, "it has no line end") };
+            return Err(FileError::new(path, fault));
         };
         let header = read_header(first, path)?;
         let mut rows = Vec::new();
@@ -189,21 +179,10 @@ fn unpack(bytes: &[u8], path: &Path) -> Result<Vec<u8>, FileError> {
     Ok(unpacked)
 }
 
-/// What says which format a file has, whatever else its first line holds.
-#[derive(Deserialize)]
-struct Kind {
-    format: String,
-    version: u32,
-}
-
 fn read_header(line: &[u8], path: &Path) -> Result<Header, FileError> {
-    // The version is read on its own first: a newer header may have any other fields.
-    let Ok(kind) = serde_json::from_slice::<Kind>(line) else { return Err(header_error(line, path)) };
-    if kind.format != FORMAT || kind.version == 0 || kind.version > VERSION {
-        return Err(FileError::new(path, FileFault::Version { format: kind.format, version: kind.version }));
-    }
-    let header: Header = serde_json::from_slice(line).map_err(|error| {
-        FileError::new(path, FileFault::NotACalibration { reason: error::in_line(&error) })
+    let header: Header = FORMAT.parse(line).map_err(|fault| match fault {
+        FormatFault::Shape { source, .. } => FileError::new(path, header_fault(line, &source.to_string())),
+        fault => FileError::new(path, FileFault::Format(fault)),
     })?;
     for (name, &nanoseconds) in &header.references {
         if !(nanoseconds.is_finite() && nanoseconds > 0.0) {
@@ -214,19 +193,25 @@ fn read_header(line: &[u8], path: &Path) -> Result<Header, FileError> {
     Ok(header)
 }
 
-fn header_error(line: &[u8], path: &Path) -> FileError {
+/// What is wrong with a first line, whose shape is not that of a header for this reason.
+fn header_fault(line: &[u8], reason: &str) -> FileFault {
     let reason = match serde_json::from_slice::<serde_json::Value>(line) {
-        Ok(_) => "the first line has no `format` and `version`".to_owned(),
         Err(_) => "the first line is not JSON".to_owned(),
+        Ok(value) if value.get("format").is_none() || value.get("version").is_none() => {
+            "the first line has no `format` and `version`".to_owned()
+        }
+        Ok(_) => error::in_line(reason),
     };
-    FileError::new(path, FileFault::NotACalibration { reason })
+    FileFault::NotACalibration { reason }
 }
 
 fn read_row(bytes: &[u8], line: u64, path: &Path) -> Result<Row, FileError> {
     let row: Row = serde_json::from_slice(bytes).map_err(|error| {
-        let is_header = serde_json::from_slice::<Kind>(bytes).is_ok();
-        let row = || FileFault::Row { reason: error::in_line(&error) };
-        FileError::in_line(path, line, if is_header { FileFault::SecondHeader } else { row() })
+        let fault = match FORMAT.parse::<IgnoredAny>(bytes) {
+            Err(FormatFault::Shape { .. }) => FileFault::Row { reason: error::in_line(&error.to_string()) },
+            _ => FileFault::SecondHeader,
+        };
+        FileError::in_line(path, line, fault)
     })?;
     match row.measurement.fault() {
         None => Ok(row),
@@ -244,7 +229,7 @@ mod tests {
     use crate::testing;
 
     fn text(rows: usize) -> String {
-        let mut text = line(&testing::header());
+        let mut text = FORMAT.line(&testing::header());
         for row in testing::rows(rows) {
             text.push_str(&line(&row));
         }
@@ -280,7 +265,9 @@ mod tests {
     fn what_is_not_a_calibration_is_named() {
         let message = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
         assert_eq!(message(b""), "a.jsonl: file is empty");
-        assert_eq!(message(b"n,d,m\n"), "a.jsonl: not a calibration: the first line is not JSON");
+        for text in ["n,d,m\n", "{\"format\":\"flopgap-cal"] {
+            assert_eq!(message(text.as_bytes()), "a.jsonl: not a calibration: the first line is not JSON");
+        }
         assert_eq!(
             message(b"{}\n"),
             "a.jsonl: not a calibration: the first line has no `format` and `version`"
@@ -288,7 +275,7 @@ mod tests {
         assert_eq!(
             message(b"{\"format\":\"flopgap-calibration\",\"version\":2}\n"),
             "a.jsonl: unsupported format `flopgap-calibration` version 2; supported: \
-             flopgap-calibration up to version 1"
+             flopgap-calibration version 1"
         );
         assert_eq!(
             message(b"{\"format\":\"flopgap-calibration\",\"version\":1}\n"),

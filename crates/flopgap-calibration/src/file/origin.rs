@@ -90,9 +90,9 @@ mod tests {
         other.device = "Xeon".to_owned();
         other.properties = map(&[("cores", "2")]);
         other.versions = map(&[("onnxruntime", "1.31.1")]);
-        let said: Vec<String> = one.machine_differences(&other).iter().map(ToString::to_string).collect();
+        let messages: Vec<String> = one.machine_differences(&other).iter().map(ToString::to_string).collect();
         assert_eq!(
-            said,
+            messages,
             ["the device is `EPYC` there and `Xeon` here", "flags is `avx2` there and not recorded here"]
         );
         assert_eq!(

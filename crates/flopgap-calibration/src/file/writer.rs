@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use flopgap_fs::WriteError;
 
-use super::{Calibration, Contents, FileError, FileFault, Header, ZSTD, line, not_written};
+use super::{Calibration, Contents, FORMAT, FileError, FileFault, Header, ZSTD, line, not_written};
 use crate::row::Row;
 
-/// A calibration file that is being filled. One process writes to a file at a time.
+/// A calibration file that is being filled. Nobody else may write to it: the lock of a
+/// [`Session`](crate::run::Session) sees to that.
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
@@ -22,11 +23,10 @@ impl Writer {
     /// # Errors
     /// When the file exists, or cannot be written.
     pub fn create(path: &Path, header: &Header) -> Result<Writer, FileError> {
-        if !flopgap_fs::write_new(path, line(header).as_bytes()).map_err(not_written)? {
+        if !flopgap_fs::write_new(path, FORMAT.line(header).as_bytes()).map_err(not_written)? {
             return Err(FileError::new(path, FileFault::Exists));
         }
         let file = OpenOptions::new().append(true).open(path).map_err(|source| write_error(path, source))?;
-        lock(&file, path)?;
         Ok(Writer { path: path.to_owned(), file })
     }
 
@@ -34,12 +34,10 @@ impl Writer {
     ///
     /// # Errors
     /// When it cannot be read or written, is damaged other than by a torn last line, is compressed,
-    /// is being written to by another process, or was measured on another machine or with other
-    /// software than `header` says.
+    /// or was measured on another machine or with other software than `header` says.
     pub fn resume(path: &Path, header: &Header) -> Result<(Writer, Calibration), FileError> {
         let io = |source| FileError::new(path, FileFault::Io { source });
         let mut file = OpenOptions::new().read(true).append(true).open(path).map_err(io)?;
-        lock(&file, path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         if bytes.starts_with(&ZSTD) {
@@ -81,23 +79,6 @@ fn write_error(path: &Path, source: io::Error) -> FileError {
     not_written(WriteError::new(path, source))
 }
 
-fn lock(file: &File, path: &Path) -> Result<(), FileError> {
-    locked(flopgap_fs::try_lock(file), path)
-}
-
-/// Keeps others from writing to a file, together with all that call this.
-pub(crate) fn lock_shared(file: &File, path: &Path) -> Result<(), FileError> {
-    locked(flopgap_fs::try_lock_shared(file), path)
-}
-
-fn locked(taken: io::Result<bool>, path: &Path) -> Result<(), FileError> {
-    match taken {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(FileError::new(path, FileFault::Locked)),
-        Err(source) => Err(FileError::new(path, FileFault::Io { source })),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -112,6 +93,8 @@ mod tests {
         let header = testing::header();
         let rows = testing::rows(5);
         let mut writer = Writer::create(&path, &header).unwrap();
+        let error = Writer::create(&path, &header).unwrap_err();
+        assert_eq!(error.to_string(), format!("{}: already exists", path.display()));
         for row in &rows[..3] {
             writer.append(row).unwrap();
         }
@@ -130,21 +113,6 @@ mod tests {
         let whole = Calibration::read(&path).unwrap();
         assert!(!whole.torn);
         assert_eq!(whole.rows, rows);
-    }
-
-    #[test]
-    fn two_sweeps_do_not_write_to_one_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("calibration.jsonl");
-        let header = testing::header();
-        let writer = Writer::create(&path, &header).unwrap();
-        let name = path.display();
-        let error = Writer::create(&path, &header).unwrap_err();
-        assert_eq!(error.to_string(), format!("{name}: already exists"));
-        let error = Writer::resume(&path, &header).unwrap_err();
-        assert_eq!(error.to_string(), format!("{name}: another process is writing to the file"));
-        drop(writer);
-        Writer::resume(&path, &header).unwrap();
     }
 
     #[test]

@@ -8,16 +8,16 @@ use super::random::Random;
 use super::samples::samples;
 
 /// Inputs of the networks on the grid.
-pub const GRID_INPUTS: [u64; 5] = [256, 512, 1024, 2048, 4096];
+const GRID_INPUTS: [u64; 5] = [256, 512, 1024, 2048, 4096];
 /// Their hidden layers: width and number.
-pub const GRID_HIDDEN: [(u64, usize); 4] = [(128, 1), (512, 2), (1024, 3), (2048, 4)];
+const GRID_HIDDEN: [(u64, usize); 4] = [(128, 1), (512, 2), (1024, 3), (2048, 4)];
 /// Their outputs.
-pub const GRID_OUTPUTS: [u64; 4] = [10, 64, 128, 256];
+const GRID_OUTPUTS: [u64; 4] = [10, 64, 128, 256];
 /// Their batches.
-pub const GRID_BATCHES: [u64; 6] = [1, 4, 16, 32, 64, 128];
+const GRID_BATCHES: [u64; 6] = [1, 4, 16, 32, 64, 128];
 
 /// Networks of all combinations: 480, or as many as there are for other batches.
-pub fn on_grid(batches: &[u64]) -> Vec<MlpSpec> {
+pub(super) fn on_grid(batches: &[u64]) -> Vec<MlpSpec> {
     let batches = if batches.is_empty() { &GRID_BATCHES } else { batches };
     let mut all = Vec::new();
     for input in GRID_INPUTS {

@@ -14,7 +14,7 @@ mod request;
 mod samples;
 mod scenario;
 
-pub use mlp::{GRID_BATCHES, GRID_HIDDEN, GRID_INPUTS, GRID_OUTPUTS, on_grid};
 pub use plan::{Plan, PlanError, Point, Refusal, choose, plan};
 pub use request::{Family, Request, SEED, Size, Target};
-pub use scenario::{Caches, NoSuchLevel, Scenario, working_set};
+pub(crate) use scenario::working_set;
+pub use scenario::{Caches, NoSuchLevel, Scenario};

@@ -1,5 +1,7 @@
 //! Numbers from a seed: the same on every machine, since a plan must not change between them.
 
+use crate::split::{fnv, mix};
+
 /// `SplitMix64` (Steele, Lea, Flood 2014). Integers only, so that no rounding of a mathematical
 /// library shows.
 #[derive(Debug, Clone)]
@@ -8,21 +10,15 @@ pub(super) struct Random(u64);
 impl Random {
     /// The sequence of a seed and of what it is for: two purposes share no numbers.
     pub(super) fn new(seed: u64, purpose: &str) -> Self {
-        // FNV-1a.
-        let hash = purpose.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        let mut random = Random(seed ^ hash);
+        let mut random = Random(seed ^ fnv(purpose.as_bytes()));
         random.next();
         random
     }
 
     fn next(&mut self) -> u64 {
+        let bits = mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        bits
     }
 
     /// Uniform below `bound`; 0 for a bound of 0.

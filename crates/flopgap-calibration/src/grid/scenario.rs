@@ -118,22 +118,6 @@ impl Caches {
         }
     }
 
-    /// The scenario of a working set. A level that the machine lacks is passed over; without any,
-    /// `None`.
-    pub fn scenario(&self, working_set: u64) -> Option<Scenario> {
-        let fits = |bytes: Option<u64>| bytes.is_some_and(|bytes| working_set <= bytes);
-        self.largest()?;
-        Some(if fits(self.l1) {
-            Scenario::L1Fit
-        } else if fits(self.l2) {
-            Scenario::L2Fit
-        } else if fits(self.l3) {
-            Scenario::L3Fit
-        } else {
-            Scenario::DramSpill
-        })
-    }
-
     fn largest(&self) -> Option<u64> {
         self.l3.or(self.l2).or(self.l1)
     }
@@ -160,7 +144,7 @@ fn bytes(text: &str) -> Option<u64> {
 ///
 /// # Errors
 /// Sizes that are no network's, or are beyond 64 bits.
-pub fn working_set(workload: &Workload, precision: Precision) -> Result<Option<u64>, GraphError> {
+pub(crate) fn working_set(workload: &Workload, precision: Precision) -> Result<Option<u64>, GraphError> {
     match workload {
         Workload::Step(step) => {
             let error = |source| GraphError::Count { place: workload.label(), source };
@@ -226,10 +210,6 @@ mod tests {
         let ranges: Vec<(u64, u64)> = Scenario::ALL.map(|scenario| XEON.range(scenario).unwrap()).to_vec();
         assert_eq!(ranges[0], (0, 48 << 10));
         assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0), "{ranges:?}");
-        for (scenario, (low, high)) in Scenario::ALL.into_iter().zip(ranges) {
-            assert_eq!(XEON.scenario(low + 1), Some(scenario));
-            assert_eq!(XEON.scenario(high), Some(scenario));
-        }
     }
 
     #[test]
@@ -240,9 +220,7 @@ mod tests {
             "L3_fit needs an L3 cache, which this machine does not have or does not report"
         );
         assert_eq!(H200.range(Scenario::DramSpill).unwrap(), (50 << 20, 200 << 20));
-        assert_eq!(H200.scenario(51 << 20), Some(Scenario::DramSpill));
         assert!(Caches::default().range(Scenario::DramSpill).is_err());
-        assert_eq!(Caches::default().scenario(1), None);
     }
 
     #[test]

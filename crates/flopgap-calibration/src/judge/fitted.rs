@@ -10,7 +10,7 @@ use crate::Calibration;
 use crate::executed::executed_by_all;
 use crate::grid::working_set;
 use crate::row::{Row, mode_name};
-use crate::split::{Part, Split, order};
+use crate::split::order;
 
 /// The inputs of a fit.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ impl Calibration {
         let rows = found.map(|(_, rows)| rows).unwrap_or_default();
         let settings = FitSettings::default().sizes_alone();
         let request = FitRequest { ceilings: self.header.ceilings.as_ref(), settings: &settings };
-        Ok(Fitted::fit(&rows, None, request)?.into_predictor())
+        Ok(Fitted::fit(&rows, request)?.into_predictor())
     }
 }
 
@@ -49,14 +49,8 @@ impl Fitted {
     /// Fits a predictor to rows of one series.
     ///
     /// # Errors
-    /// [`JudgeError::Leak`] if `split` says of a row that it validates; too few rows; rows that
-    /// describe no network.
-    pub fn fit(rows: &[&Row], split: Option<&Split>, request: FitRequest<'_>) -> Result<Fitted, JudgeError> {
-        for row in rows {
-            if split.is_some_and(|split| split.part(&row.workload) != Some(Part::Fit)) {
-                return Err(JudgeError::Leak { label: row.workload.label() });
-            }
-        }
+    /// Too few rows; rows that describe no network.
+    pub fn fit(rows: &[&Row], request: FitRequest<'_>) -> Result<Fitted, JudgeError> {
         let observations: Vec<Observation> =
             rows.iter().map(|row| observation(row)).collect::<Result<_, _>>()?;
         let predictor = Predictor::fit(request.ceilings, &observations, request.settings)?;
@@ -85,18 +79,13 @@ impl Fitted {
     /// # Errors
     /// [`JudgeError::Leak`] for a row whose workload was fitted, in whatever precision or mode.
     pub fn judge(&self, rows: &[&Row]) -> Result<Vec<Judged>, JudgeError> {
-        self.unseen(rows)?;
-        rows.iter().map(|row| self.beside(row)).collect()
-    }
-
-    fn unseen(&self, rows: &[&Row]) -> Result<(), JudgeError> {
-        match rows.iter().find(|row| self.seen.contains(&order(&row.workload))) {
-            Some(row) => Err(JudgeError::Leak { label: row.workload.label() }),
-            None => Ok(()),
+        if let Some(row) = rows.iter().find(|row| self.seen.contains(&order(&row.workload))) {
+            return Err(JudgeError::Leak { label: row.workload.label() });
         }
+        rows.iter().map(|row| self.judge_row(row)).collect()
     }
 
-    fn beside(&self, row: &Row) -> Result<Judged, JudgeError> {
+    fn judge_row(&self, row: &Row) -> Result<Judged, JudgeError> {
         let measurement = &row.measurement;
         let steps = row.workload.steps()?;
         let estimate = self.predictor.estimate(&steps, row.precision, row.mode, None)?;
@@ -175,17 +164,21 @@ pub fn cross_validated(
     folds: u64,
     request: FitRequest<'_>,
 ) -> Result<Vec<(usize, Judged)>, JudgeError> {
+    // A launch that does nothing says what a call costs, and has no size to leave out.
+    let fold = |row: &Row| match &row.workload {
+        Workload::Step(step) if step.op == Op::Empty => None,
+        workload => Some(order(workload) % folds.max(1)),
+    };
     let mut judged: Vec<(usize, Judged)> = Vec::with_capacity(rows.len());
     for index in 0..folds {
-        let split = Split::Fold { index, of: folds };
-        let validates = |row: &Row| split.part(&row.workload) == Some(Part::Validation);
-        let places: Vec<usize> = (0..rows.len()).filter(|&place| validates(rows[place])).collect();
+        let (places, others): (Vec<usize>, Vec<usize>) =
+            (0..rows.len()).partition(|&place| fold(rows[place]) == Some(index));
         if places.is_empty() {
             continue;
         }
-        let divided = split.divide(rows.iter().copied());
-        let fitted = Fitted::fit(&divided.fit, Some(&split), request)?;
-        judged.extend(places.into_iter().zip(fitted.judge(&divided.validation)?));
+        let of = |places: &[usize]| places.iter().map(|&place| rows[place]).collect::<Vec<_>>();
+        let estimates = Fitted::fit(&of(&others), request)?.judge(&of(&places))?;
+        judged.extend(places.into_iter().zip(estimates));
     }
     judged.sort_unstable_by_key(|(place, _)| *place);
     Ok(judged)

@@ -5,7 +5,7 @@ use std::fmt;
 use flopgap_roofline::predict::Bottleneck;
 
 /// A measured number and its estimate, in one unit.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Pair {
     /// The measurement, above 0.
     pub measured: f64,
@@ -66,7 +66,7 @@ pub struct WithKernels {
 
 /// One measured run next to its estimate, from any estimator. Reports and accuracies are made of
 /// these.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Judged {
     /// What was run.
     pub label: String,

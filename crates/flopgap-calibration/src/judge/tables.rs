@@ -49,18 +49,11 @@ pub fn of_sheet(sheet: &Sheet) -> Vec<Judged> {
             // Where nothing was counted, the closed form of the products stands for it.
             flops: pair(measured.flops.or(exact.map(|exact| exact.0)), estimated.flops, 1.0),
             energy: pair(measured.energy_j, estimated.energy_j, 1.0),
-            with_kernels: None,
-            baselines: None,
             work: exact.map(|exact| exact.1),
             bytes: exact.map(|exact| exact.2),
-            working_set: None,
-            launch: None,
             regime: record.bottleneck.clone().or(by_intensity.clone()),
             bottleneck: record.bottleneck.clone().or(by_intensity),
-            shares: Vec::new(),
-            extrapolated: false,
-            doubts: Vec::new(),
-            spread: None,
+            ..Judged::default()
         })
     };
     sheet.records.iter().filter_map(judged).collect()

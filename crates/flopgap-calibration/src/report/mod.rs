@@ -18,10 +18,9 @@ use flopgap_report::html::{Block, Document};
 use flopgap_roofline::Ceilings;
 
 pub use scenarios::ScenarioRange;
-pub use summary::bars;
 pub use words::{duration, megabytes};
 
-use crate::accuracy::Accuracy;
+use crate::accuracy::Coverage;
 use crate::judge::Judged;
 
 /// The contents of a report.
@@ -42,8 +41,8 @@ pub struct ReportInput<'a> {
     pub own: bool,
     /// Measured runs with their estimates.
     pub judged: &'a [Judged],
-    /// The tables of bars, by series.
-    pub accuracies: &'a [(String, Accuracy)],
+    /// Coverage of the intervals in each regime, by series.
+    pub coverage: Vec<(String, Vec<(String, Coverage)>)>,
     /// How far repeated measurements differ, by series.
     pub repeatability: Vec<(String, Option<f64>)>,
     /// Ceilings of the machine.

@@ -121,12 +121,12 @@ fn updates(judged: &[Judged]) -> Vec<Update> {
 /// The factor `f` with the least mean of `|base ÷ f − measured| ÷ measured`: 1 over the median of
 /// `measured ÷ base`, weighted by `base ÷ measured`.
 fn best_factor(pairs: &[(f64, f64)]) -> Option<f64> {
-    let mut wanted: Vec<(f64, f64)> =
+    let mut ratios: Vec<(f64, f64)> =
         pairs.iter().map(|(measured, base)| (measured / base, base / measured)).collect();
-    wanted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let half = wanted.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
+    ratios.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let half = ratios.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
     let mut passed = 0.0;
-    let median = wanted.iter().find(|(_, weight)| {
+    let median = ratios.iter().find(|(_, weight)| {
         passed += weight;
         passed >= half
     })?;

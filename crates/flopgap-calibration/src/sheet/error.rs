@@ -87,10 +87,10 @@ pub enum SheetFault {
         label: String,
     },
     /// The tables share no column that identifies a row.
-    #[error("none of the columns that identify measurements: {}", wanted.join(", "))]
+    #[error("none of the columns that identify measurements: {}", columns.join(", "))]
     NothingInCommon {
         /// The columns of the measurements.
-        wanted: Vec<String>,
+        columns: Vec<String>,
     },
     /// No measured row has an estimate.
     #[error("no estimate for any of the {rows} measured rows; the first is {first}")]

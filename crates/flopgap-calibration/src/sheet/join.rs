@@ -24,7 +24,7 @@ pub fn join(empirical: Sheet, analytical: Sheet, path: &Path) -> Result<Sheet, S
         })
         .collect();
     if common.is_empty() {
-        return Err(SheetError::new(path, SheetFault::NothingInCommon { wanted: empirical.identity }));
+        return Err(SheetError::new(path, SheetFault::NothingInCommon { columns: empirical.identity }));
     }
     let key = |record: &Record, columns: &mut dyn Iterator<Item = usize>| -> Vec<String> {
         columns.map(|column| normal(&record.identity[column])).collect()

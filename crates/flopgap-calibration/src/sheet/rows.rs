@@ -35,15 +35,8 @@ pub(super) fn of_sheet(sheet: &Sheet) -> (Origin, Vec<Row>, usize) {
             precision,
             threads: 0,
             measurement: Measurement {
-                time,
                 memory_bytes: record.measured.memory_mb.map(bytes),
-                device_memory_bytes: None,
-                energy: None,
-                counted_flops: None,
-                algorithms: Vec::new(),
-                check: None,
-                state: None,
-                remarks: Vec::new(),
+                ..Measurement::of_time(time)
             },
         })
     };

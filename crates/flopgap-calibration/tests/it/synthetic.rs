@@ -57,15 +57,9 @@ fn row(workload: Workload, precision: Precision, mode: Mode, noise: f64) -> Row 
         wall_ns: None,
     };
     let measurement = Measurement {
-        time,
         memory_bytes: Some(bytes + 4096),
-        device_memory_bytes: None,
-        energy: None,
         counted_flops: Some(counted),
-        algorithms: Vec::new(),
-        check: None,
-        state: None,
-        remarks: Vec::new(),
+        ..Measurement::of_time(time)
     };
     Row { workload, engine: "cuda".to_owned(), mode, precision, threads: 0, measurement }
 }

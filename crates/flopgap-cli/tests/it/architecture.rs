@@ -36,11 +36,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-square", &["flopgap-flops", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
-    ("flopgap-cluster", &[]),
-    (
-        "flopgap-sweep",
-        &["flopgap-cluster", "flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases"],
-    ),
+    ("flopgap-run", &["flopgap-fs"]),
+    ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases", "flopgap-run"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),
     ("flopgap-trace", &[]),
     (
@@ -59,18 +56,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flopgap-unpack",
         ],
     ),
-    ("flopgap-cli", &["flopgap-cluster", "flopgap-fs", "flopgap-report"]),
+    ("flopgap-cli", &["flopgap-fs", "flopgap-report", "flopgap-run"]),
     ("flopgap-graph", &["flopgap-flops"]),
     ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),
     (
         "flopgap-calibration",
         &[
-            "flopgap-cluster",
             "flopgap-flops",
             "flopgap-fs",
             "flopgap-graph",
             "flopgap-report",
             "flopgap-roofline",
+            "flopgap-run",
         ],
     ),
     (

@@ -1,69 +1,14 @@
 //! What distinguishes two records of one configuration.
 
-use std::fmt;
-
 use flopgap_kernels::{Sameness, compare_names};
-use flopgap_phases::Phase;
 
 use super::{Quantity, Record, RecordedLaunch};
-
-/// The first difference of two records, in words that name each number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RecordDifference {
-    /// They count different quantities.
-    Quantities {
-        /// Those of the first.
-        first: Vec<Quantity>,
-        /// Those of the second.
-        second: Vec<Quantity>,
-    },
-    /// A launch differs.
-    Launch {
-        /// Its number, from 0.
-        index: usize,
-        /// Its phase in the first record.
-        phase: Phase,
-        /// Its kernel in the first record, whole.
-        kernel: String,
-        /// Each part that differs: what it is, and both values.
-        parts: Vec<(&'static str, String, String)>,
-    },
-    /// One has more launches, of which the others are equal.
-    Launches {
-        /// How many the first has.
-        first: usize,
-        /// How many the second has.
-        second: usize,
-    },
-}
-
-impl fmt::Display for RecordDifference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |quantities: &[Quantity]| {
-            quantities.iter().map(|quantity| quantity.name()).collect::<Vec<_>>().join(", ")
-        };
-        match self {
-            RecordDifference::Quantities { first, second } => {
-                write!(f, "one counts {}, the other {}", names(first), names(second))
-            }
-            RecordDifference::Launch { index, phase, kernel, parts } => {
-                write!(f, "launch {index}, {phase} `{kernel}`: ")?;
-                for (at, (name, first, second)) in parts.iter().enumerate() {
-                    write!(f, "{}{name} {first} and {second}", if at == 0 { "" } else { "; " })?;
-                }
-                Ok(())
-            }
-            RecordDifference::Launches { first, second } => write!(f, "{first} and {second} launches"),
-        }
-    }
-}
 
 /// Two records, compared launch by launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordComparison {
-    /// Their first difference; `None` if there is none.
-    pub difference: Option<RecordDifference>,
+    /// Their first difference, in words that name each number; `None` if there is none.
+    pub difference: Option<String>,
     /// Launches whose kernels are compared by their bare names, since one record has no more.
     pub bare: u64,
 }
@@ -80,11 +25,14 @@ impl Record {
             pairs.find_map(|(index, (a, b))| launch_difference(index, a, b, &first, &mut bare)).or_else(
                 || {
                     let (first, second) = (self.launches().len(), other.launches().len());
-                    (first != second).then_some(RecordDifference::Launches { first, second })
+                    (first != second).then(|| format!("{first} and {second} launches"))
                 },
             )
         } else {
-            Some(RecordDifference::Quantities { first, second })
+            let names = |quantities: &[Quantity]| {
+                quantities.iter().map(|quantity| quantity.name()).collect::<Vec<_>>().join(", ")
+            };
+            Some(format!("one counts {}, the other {}", names(&first), names(&second)))
         };
         RecordComparison { difference, bare }
     }
@@ -104,11 +52,11 @@ fn launch_difference(
     b: RecordedLaunch<'_>,
     counts: &[Quantity],
     bare: &mut u64,
-) -> Option<RecordDifference> {
-    let mut parts = Vec::new();
-    let mut part = |name, differs: bool, first: String, second: String| {
+) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut part = |name: &str, differs: bool, first: String, second: String| {
         if differs {
-            parts.push((name, first, second));
+            parts.push(format!("{name} {first} and {second}"));
         }
     };
     let size = |[x, y, z]: [u64; 3]| format!("({x}, {y}, {z})");
@@ -123,12 +71,13 @@ fn launch_difference(
         let [first, second] = [a, b].map(|launch| launch.get(quantity).unwrap_or_default());
         part(quantity.name(), first != second, first.to_string(), second.to_string());
     }
-    let kernel = a.kernel.to_owned();
-    (!parts.is_empty()).then_some(RecordDifference::Launch { index, phase: a.phase, kernel, parts })
+    (!parts.is_empty()).then(|| format!("launch {index}, {} `{}`: {}", a.phase, a.kernel, parts.join("; ")))
 }
 
 #[cfg(test)]
 mod tests {
+    use flopgap_phases::Phase;
+
     use super::*;
     use crate::Config;
 
@@ -141,7 +90,7 @@ mod tests {
     }
 
     fn difference(a: &Record, b: &Record) -> Option<String> {
-        a.compare(b).difference.map(|difference| difference.to_string())
+        a.compare(b).difference
     }
 
     #[test]

@@ -8,22 +8,17 @@ use std::path::Path;
 
 use flopgap_fs::{WriteError, write_atomic_unsynced};
 use flopgap_phases::Phase;
+use flopgap_run::FormatFault;
 use serde::{Deserialize, Serialize};
 
 use super::error::{RecordError, RecordFault};
-use super::format::{FIXED, RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
+use super::format::{FIXED, FORMAT, RECORD_ENDING};
 use super::{Quantity, Record};
 use crate::Config;
 
 /// A file that unpacks to more than this is rejected: a configuration of a thousand layers has
 /// about a megabyte.
 const MAX_BYTES: u64 = 64 << 20;
-
-#[derive(Deserialize)]
-struct Header {
-    format: String,
-    version: u32,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Contents {
@@ -58,20 +53,17 @@ impl Record {
     /// # Errors
     /// [`RecordError`]: also for damage that leaves valid JSON, which the checksum finds.
     pub fn read(path: &Path) -> Result<Record, RecordError> {
-        let bytes = fs::read(path).map_err(|source| RecordError::Io { path: path.to_owned(), source })?;
-        let damaged = |source| RecordError::Damaged { path: path.to_owned(), source };
+        let bytes =
+            fs::read(path).map_err(|source| RecordFault::from(FormatFault::Io { source }).at(path))?;
         let bytes = match bytes.first() {
-            None => {
-                return Err(RecordError::Contents { path: path.to_owned(), fault: RecordFault::Empty });
-            }
+            None => return Err(RecordFault::Empty.at(path)),
             Some(b'{') => bytes,
-            Some(_) => unpack(&bytes).map_err(damaged)?,
+            Some(_) => unpack(&bytes).map_err(|source| RecordFault::Damaged { source }.at(path))?,
         };
         let record = Record::from_json(&bytes, path)?;
         let named = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.split('.').next());
         if let Some(named) = named.and_then(Config::from_name).filter(|&named| named != record.config) {
-            let fault = RecordFault::OtherName { named, found: record.config };
-            return Err(RecordError::Contents { path: path.to_owned(), fault });
+            return Err(RecordFault::OtherName { named, found: record.config }.at(path));
         }
         Ok(record)
     }
@@ -81,8 +73,9 @@ impl Record {
         let columns: Vec<&str> =
             FIXED.into_iter().chain(self.quantities.iter().map(|quantity| quantity.name())).collect();
         let mut text = format!(
-            "{{\"format\":{},\"version\":{RECORD_VERSION},\n\"config\":{},\n\"columns\":{},\n\"kernels\":[",
-            json(RECORD_FORMAT),
+            "{{\"format\":{},\"version\":{},\n\"config\":{},\n\"columns\":{},\n\"kernels\":[",
+            json(FORMAT.name),
+            FORMAT.version,
             json(&self.config),
             json(&columns)
         );
@@ -115,22 +108,18 @@ impl Record {
     /// Reads what [`Record::to_json`] wrote; `path` names it in messages.
     ///
     /// # Errors
-    /// All [`RecordError`]s but [`RecordError::Io`] and [`RecordError::Damaged`].
+    /// All [`RecordFault`]s of contents.
     pub fn from_json(json: &[u8], path: &Path) -> Result<Record, RecordError> {
-        let damaged =
-            |error: serde_json::Error| RecordError::Json { path: path.to_owned(), source: error.into() };
-        let wrong = |fault| RecordError::Contents { path: path.to_owned(), fault };
-        // The version first: in a newer record everything else may differ.
-        let Header { format, version } = serde_json::from_slice(json).map_err(damaged)?;
-        if format != RECORD_FORMAT || version == 0 || version > RECORD_VERSION {
-            return Err(RecordError::Version { path: path.to_owned(), format, version });
-        }
-        let contents: Contents = serde_json::from_slice(json).map_err(damaged)?;
-        let quantities = quantities(&contents.columns).map_err(wrong)?;
+        Record::parse(json).map_err(|fault| fault.at(path))
+    }
+
+    fn parse(json: &[u8]) -> Result<Record, RecordFault> {
+        let contents: Contents = FORMAT.parse(json)?;
+        let quantities = quantities(&contents.columns)?;
         let mut record = Record::new(contents.config, &quantities);
         for name in contents.launches.keys() {
             if !Phase::ALL.iter().any(|phase| phase.as_str() == name) {
-                return Err(wrong(RecordFault::UnknownPhase { name: name.clone() }));
+                return Err(RecordFault::UnknownPhase { name: name.clone() });
             }
         }
         for phase in Phase::ALL {
@@ -140,13 +129,12 @@ impl Record {
                     Some((fixed, values)) if values.len() == quantities.len() => (*fixed, values),
                     _ => {
                         let (found, expected) = (row.len(), contents.columns.len());
-                        return Err(wrong(RecordFault::Values { phase, launch, found, expected }));
+                        return Err(RecordFault::Values { phase, launch, found, expected });
                     }
                 };
                 let [kernel, gx, gy, gz, bx, by, bz] = fixed;
                 let name = usize::try_from(kernel).ok().and_then(|kernel| contents.kernels.get(kernel));
-                let name =
-                    name.ok_or_else(|| wrong(RecordFault::UnlistedKernel { phase, launch, kernel }))?;
+                let name = name.ok_or(RecordFault::UnlistedKernel { phase, launch, kernel })?;
                 record.push(phase, name, [gx, gy, gz], [bx, by, bz], values);
             }
         }
@@ -269,7 +257,7 @@ mod tests {
             (
                 "\"version\":1",
                 "\"version\":2",
-                "raw/x: format `flopgap-counts` version 2 is not supported (flopgap-counts, up to version 1)",
+                "raw/x: unsupported format `flopgap-counts` version 2; supported: flopgap-counts version 1",
             ),
             (
                 "[0,1,1,1,256,1,1,7,0,0]",

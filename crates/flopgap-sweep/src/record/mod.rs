@@ -13,10 +13,10 @@ use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Phase, Phases, Recording, Strictness};
 use rustc_hash::FxHashMap;
 
-pub use difference::{RecordComparison, RecordDifference};
+pub use difference::RecordComparison;
 pub use error::{RecordError, RecordFault};
 pub(crate) use file::file_name;
-pub use format::{RECORD_ENDING, RECORD_FORMAT, RECORD_VERSION};
+pub(crate) use format::RECORD_ENDING;
 pub use quantity::Quantity;
 
 use crate::Config;
@@ -158,7 +158,7 @@ impl Record {
     /// messages.
     ///
     /// # Errors
-    /// [`RecordError::Contents`] when the FLOPs of a launch leave `u64`, which no hardware counts.
+    /// [`RecordFault::Overflow`] when the FLOPs of a launch leave `u64`, which no hardware counts.
     pub fn recording(&self, path: &Path, classifier: &Classifier) -> Result<Recording, RecordError> {
         let mut recording = Recording::new(path);
         let tensor: Vec<&str> = self
@@ -170,13 +170,11 @@ impl Record {
         for launch in self.launches() {
             if launch.phase != Phase::Setup && tensor.contains(&launch.kernel) {
                 let (phase, kernel) = (launch.phase, launch.kernel.to_owned());
-                let fault = RecordFault::TensorCores { phase, kernel };
-                return Err(RecordError::Contents { path: path.to_owned(), fault });
+                return Err(RecordFault::TensorCores { phase, kernel }.at(path));
             }
             let (grid, block) = (Some(launch.grid), Some(launch.block));
-            let flops = launch.flops().map_err(|_| RecordError::Contents {
-                path: path.to_owned(),
-                fault: RecordFault::Overflow { phase: launch.phase, kernel: launch.kernel.to_owned() },
+            let flops = launch.flops().map_err(|_| {
+                RecordFault::Overflow { phase: launch.phase, kernel: launch.kernel.to_owned() }.at(path)
             })?;
             recording.push(classifier, launch.kernel, grid, block, flops, Some(launch.phase));
         }

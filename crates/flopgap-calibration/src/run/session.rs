@@ -1,38 +1,35 @@
 //! A sweep that several processes measure, on one machine or many.
 //!
-//! Each process appends to a file of its own, `shards/2-of-4.jsonl` of the run directory, with the
-//! header of the run's `calibration.jsonl`. Gathered, their rows are those of a single process, in
-//! the order of the plan. The files stay: gathering again gives the same.
+//! A process that measures all of it appends to `calibration.jsonl`; one that measures a shard to
+//! a file of its own, `shards/2-of-4.jsonl`, with the same header. Gathered, their rows are those
+//! of a single process, in the order of the plan. The files stay: gathering again gives the same.
 
-use std::collections::HashMap;
-use std::fs::{self, File};
+use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flopgap_cluster::Shard;
+use flopgap_run::{Lock, Opening, Shard};
 
-use crate::file::{Calibration, FileError, FileFault, Header, Writer, lock_shared, not_written};
-use crate::row::{Origin, Row};
-use crate::run::{RunPlan, calibration_path};
+use super::{RunError, RunPlan, calibration_path};
+use crate::file::{Calibration, FileError, FileFault, Header, Writer};
+use crate::row::Row;
 
 /// The directory of the shards' files in a run directory.
 const SHARDS: &str = "shards";
 
-/// A process that measures a shard of a run.
+/// A run directory that is open for measuring: no other process measures the same part of it.
 #[derive(Debug)]
-pub struct Member {
-    /// Appends to the shard's file.
+pub struct Session {
+    run: PathBuf,
+    shard: Shard,
+    /// Appends to the file of this process.
     pub writer: Writer,
-    /// Whether the shard's file had an incomplete last row, which was removed.
+    /// Whether that file had an incomplete last row, which was removed.
     pub torn: bool,
-    /// The claim on the run.
-    pub claim: Claim,
-}
-
-/// While this lives, the run's own file cannot be written.
-#[derive(Debug)]
-pub struct Claim {
-    _file: File,
+    /// What all processes had measured when this one opened the run.
+    pub gathered: Gathered,
+    _lock: Lock,
 }
 
 /// The rows of a run and of all its shards.
@@ -42,39 +39,67 @@ pub struct Gathered {
     pub calibration: Calibration,
     /// Files of shards. Without any, the rows are those of the run's own file.
     pub files: usize,
-    /// Rows that were measured more often than planned, and are left out: two processes measured
-    /// them at the same time, in different numbers of shards.
+    /// Rows that were measured more often than planned, and are left out.
     pub surplus: usize,
 }
 
-/// Where a shard's rows are appended.
-pub fn shard_path(run: &Path, shard: Shard) -> PathBuf {
-    run.join(SHARDS).join(format!("{}-of-{}.jsonl", shard.index(), shard.of()))
+impl Session {
+    /// Opens a run to measure a part of its plan. The header of the run is that of the first
+    /// process that opens it, here `header`. Who measures all brings the rows of shards into the
+    /// run's own file.
+    ///
+    /// # Errors
+    /// [`RunError::Lock`] when another process measures some of this part;
+    /// [`FileFault::OtherOrigin`] when the run was started on another machine or with other
+    /// software than `header` says; when a file cannot be read or written.
+    pub fn open(run: &Path, plan: &RunPlan, shard: Shard, header: &Header) -> Result<Session, RunError> {
+        let opening = Opening::wait(run)?;
+        let lock = opening.claim(shard)?;
+        let own = calibration_path(run);
+        if !own.exists() {
+            Writer::create(&own, header)?;
+        }
+        let of_run = Calibration::read(&own)?.header;
+        of_run.expect_origin(&header.origin, &own)?;
+        let path = rows_path(run, shard);
+        if !shard.is_whole() && !path.exists() {
+            flopgap_fs::create_folder(&run.join(SHARDS))?;
+            Writer::create(&path, &of_run)?;
+        }
+        let (mut writer, Calibration { torn, .. }) = Writer::resume(&path, &of_run)?;
+        let gathered = gather(run, plan)?;
+        if shard.is_whole() && gathered.files > 0 {
+            gathered.calibration.write(&own)?;
+            writer = Writer::resume(&own, &of_run)?.0; // the file is a new one
+        }
+        Ok(Session { run: run.to_owned(), shard, writer, torn, gathered, _lock: lock })
+    }
+
+    /// The places in the plan's rows that this process is to measure, in order.
+    pub fn outstanding(&self, plan: &RunPlan) -> Vec<usize> {
+        let missing: HashSet<usize> = plan.outstanding(&self.gathered.calibration.rows).into_iter().collect();
+        plan.part(self.shard).into_iter().filter(|place| missing.contains(place)).collect()
+    }
+
+    /// Waits until all rows are on the disk; of a whole run with shards, in the order of the plan.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn finish(self, plan: &RunPlan) -> Result<(), RunError> {
+        self.writer.sync()?;
+        if self.shard.is_whole() && self.gathered.files > 0 {
+            gather(&self.run, plan)?.calibration.write(&calibration_path(&self.run))?;
+        }
+        Ok(())
+    }
 }
 
-/// Joins a run whose `calibration.jsonl` has its header.
-///
-/// # Errors
-/// [`FileFault::OtherOrigin`] when the run was started on another machine or with other software
-/// than `origin`; [`FileFault::Locked`] when another process measures this shard or the whole run;
-/// when a file cannot be read or written.
-pub fn join(run: &Path, shard: Shard, origin: &Origin) -> Result<Member, FileError> {
-    let path = calibration_path(run);
-    let file = File::open(&path).map_err(|source| FileError::new(&path, FileFault::Io { source }))?;
-    lock_shared(&file, &path)?;
-    let header = Calibration::read(&path)?.header;
-    header.expect_origin(origin, &path)?;
-    let path = shard_path(run, shard);
-    flopgap_fs::create_folder(&run.join(SHARDS)).map_err(not_written)?;
-    let (writer, torn) = match Writer::create(&path, &header) {
-        Ok(writer) => (writer, false),
-        Err(FileError { what: FileFault::Exists, .. }) => {
-            let (writer, found) = Writer::resume(&path, &Header { origin: origin.clone(), ..header })?;
-            (writer, found.torn)
-        }
-        Err(error) => return Err(error),
-    };
-    Ok(Member { writer, torn, claim: Claim { _file: file } })
+/// Where the rows of a process are appended.
+pub fn rows_path(run: &Path, shard: Shard) -> PathBuf {
+    if shard.is_whole() {
+        return calibration_path(run);
+    }
+    run.join(SHARDS).join(format!("{}-of-{}.jsonl", shard.index(), shard.of()))
 }
 
 /// Reads the rows of a run and of all its shards, also while some are being measured.
@@ -82,8 +107,7 @@ pub fn join(run: &Path, shard: Shard, origin: &Origin) -> Result<Member, FileErr
 /// # Errors
 /// As [`Calibration::read`]; [`FileFault::OtherOrigin`] when a shard is from another machine.
 pub fn gather(run: &Path, plan: &RunPlan) -> Result<Gathered, FileError> {
-    let path = calibration_path(run);
-    let own = Calibration::read(&path)?;
+    let own = Calibration::read(&calibration_path(run))?;
     let paths = list(&run.join(SHARDS))?;
     if paths.is_empty() {
         return Ok(Gathered { calibration: own, files: 0, surplus: 0 });
@@ -175,18 +199,20 @@ mod tests {
         rows.iter().cloned().chain(again).collect()
     }
 
+    fn session(run: &Path, plan: &RunPlan, shard: &str) -> Result<Session, RunError> {
+        Session::open(run, plan, shard.parse().unwrap(), &testing::header())
+    }
+
     /// A run directory whose shards have measured so many rows of their parts.
     fn run(all: &[Row], plan: &RunPlan, of: u32, part: impl Fn(u32, usize) -> usize) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        let header = testing::header();
-        drop(Writer::create(&calibration_path(dir.path()), &header).unwrap());
         for index in 1..=of {
-            let shard = Shard::new(index, of).unwrap();
-            let mut member = join(dir.path(), shard, &header.origin).unwrap();
-            let places = plan.part(shard);
+            let mut session = session(dir.path(), plan, &format!("{index}/{of}")).unwrap();
+            let places = session.outstanding(plan);
             for &place in places.iter().take(part(index, places.len())) {
-                member.writer.append(&all[place]).unwrap();
+                session.writer.append(&all[place]).unwrap();
             }
+            session.finish(plan).unwrap();
         }
         dir
     }
@@ -206,33 +232,35 @@ mod tests {
 
             let dir = run(&all, &plan, of, |_, length| length);
             let gathered = gather(dir.path(), &plan).unwrap();
-            prop_assert_eq!((gathered.files, gathered.surplus), (of as usize, 0));
+            // One shard of one is the whole.
+            let files = if of == 1 { 0 } else { of as usize };
+            prop_assert_eq!((gathered.files, gathered.surplus), (files, 0));
             prop_assert_eq!(&gathered.calibration.rows, &all);
             prop_assert_eq!(&gathered.calibration.header, &testing::header());
 
-            // Written into the run's own file, they are there twice and count once.
-            gathered.calibration.write(&calibration_path(dir.path())).unwrap();
+            // In the run's own file, they are there twice and count once.
+            session(dir.path(), &plan, "1/1").unwrap().finish(&plan).unwrap();
+            prop_assert_eq!(Calibration::read(&calibration_path(dir.path())).unwrap(), gathered.calibration.clone());
             prop_assert_eq!(gather(dir.path(), &plan).unwrap(), gathered);
         }
     }
 
     #[test]
-    fn what_is_missing_can_be_measured_in_other_shards() {
+    fn what_is_missing_can_be_measured_by_the_whole_and_comes_in_order() {
         let all = testing::rows(20);
         let plan = plan(&all, 0);
         let dir = run(&all, &plan, 3, |index, length| if index == 2 { 2 } else { length });
-        let before = gather(dir.path(), &plan).unwrap().calibration.rows;
-        let left = plan.outstanding(&before);
-        assert_eq!((left.len(), before.len()), (5, 15));
-        let shard = Shard::new(1, 1).unwrap();
-        let mut member = join(dir.path(), shard, &testing::header().origin).unwrap();
-        for &place in &left {
-            member.writer.append(&all[place]).unwrap();
+        let mut session = session(dir.path(), &plan, "1/1").unwrap();
+        let outstanding = session.outstanding(&plan);
+        assert_eq!((outstanding.len(), session.gathered.calibration.rows.len()), (5, 15));
+        for &place in &outstanding {
+            session.writer.append(&all[place]).unwrap();
         }
-        drop(member);
+        session.finish(&plan).unwrap();
+        assert_eq!(Calibration::read(&calibration_path(dir.path())).unwrap().rows, all);
         let gathered = gather(dir.path(), &plan).unwrap();
         assert_eq!(gathered.calibration.rows, all);
-        assert_eq!((gathered.files, gathered.surplus), (4, 0));
+        assert_eq!((gathered.files, gathered.surplus), (3, 0));
     }
 
     #[test]
@@ -242,16 +270,13 @@ mod tests {
         let dir = run(&rows, &plan, 2, |_, length| length);
         let mut late = rows[0].clone();
         late.measurement.time.median_ns += 7.0;
-        let mut member = join(dir.path(), Shard::new(1, 5).unwrap(), &testing::header().origin).unwrap();
-        member.writer.append(&late).unwrap();
-        drop(member);
-        let path = shard_path(dir.path(), Shard::new(2, 2).unwrap());
+        session(dir.path(), &plan, "1/5").unwrap().writer.append(&late).unwrap();
+        let path = rows_path(dir.path(), Shard::new(2, 2).unwrap());
         OpenOptions::new().append(true).open(path).unwrap().write_all(b"{\"workload\":").unwrap();
         let gathered = gather(dir.path(), &plan).unwrap();
         assert_eq!(gathered.calibration.rows.len(), 6);
         assert_eq!(gathered.surplus, 1);
-        let member = join(dir.path(), Shard::new(2, 2).unwrap(), &testing::header().origin).unwrap();
-        assert!(member.torn);
+        assert!(session(dir.path(), &plan, "2/2").unwrap().torn);
     }
 
     #[test]
@@ -259,17 +284,16 @@ mod tests {
         let rows = testing::rows(4);
         let plan = plan(&rows, 0);
         let dir = run(&rows, &plan, 2, |_, _| 0);
-        let (header, path) = (testing::header(), calibration_path(dir.path()));
-        let shard = |index| join(dir.path(), Shard::new(index, 2).unwrap(), &header.origin);
-        let first = shard(1).unwrap();
-        let second = shard(2).unwrap();
-        assert!(matches!(shard(2), Err(FileError { what: FileFault::Locked, .. })), "one process a shard");
-        assert!(matches!(Writer::resume(&path, &header), Err(FileError { what: FileFault::Locked, .. })));
-        drop((first, second));
-        let whole = Writer::resume(&path, &header).unwrap();
-        assert!(matches!(shard(1), Err(FileError { what: FileFault::Locked, .. })));
+        let open = |shard| session(dir.path(), &plan, shard);
+        let both = [open("1/2").unwrap(), open("2/2").unwrap()];
+        for shard in ["2/2", "1/1"] {
+            assert!(matches!(open(shard), Err(RunError::Lock(_))), "{shard}");
+        }
+        drop(both);
+        let whole = open("1/1").unwrap();
+        assert!(matches!(open("1/2"), Err(RunError::Lock(_))));
         drop(whole);
-        shard(1).unwrap();
+        open("1/2").unwrap();
     }
 
     #[test]
@@ -277,10 +301,12 @@ mod tests {
         let rows = testing::rows(4);
         let plan = plan(&rows, 0);
         let dir = run(&rows, &plan, 2, |_, _| 1);
-        let other = Origin { device: "NVIDIA L40S".to_owned(), ..testing::header().origin };
-        let error = join(dir.path(), Shard::new(1, 2).unwrap(), &other).unwrap_err().to_string();
+        let mut other = testing::header();
+        other.origin.device = "NVIDIA L40S".to_owned();
+        let shard = Shard::new(2, 2).unwrap();
+        let error = Session::open(dir.path(), &plan, shard, &other).unwrap_err().to_string();
         assert!(error.contains("the device is `NVIDIA H200` there and `NVIDIA L40S` here"), "{error}");
-        let path = shard_path(dir.path(), Shard::new(2, 2).unwrap());
+        let path = rows_path(dir.path(), shard);
         let text = fs::read_to_string(&path).unwrap().replace("H200", "L40S");
         fs::write(&path, text).unwrap();
         let error = gather(dir.path(), &plan).unwrap_err().to_string();

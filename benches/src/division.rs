@@ -1,9 +1,80 @@
-//! Selects the rows of a limited fit so that they are far from each other.
+//! Which rows of a calibration a fit may see and which judge it, where more is left out than in a
+//! cross-validation: whole networks, whole sets of sizes, all but a few rows.
+//!
+//! The hash is that of [`order`], frozen with the accuracy that is stated.
 
+use flopgap_calibration::Row;
+use flopgap_calibration::split::{SEED, fnv, mix, model_name, order};
 use flopgap_graph::{Mode, Op, Workload};
 
-use crate::row::{Row, mode_name};
-use crate::split::{fnv, mix, order};
+/// The side of a division.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// A fit may see it.
+    Fit,
+    /// It judges the fit.
+    Validation,
+}
+
+/// A way to divide workloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Division {
+    /// A third of all workloads, by hash, validates.
+    Workloads,
+    /// Whole sets of values are left out: steps none of whose dimensions has a held-out value are
+    /// fitted, those whose dimensions all have one validate, and others do neither. Three of eight
+    /// values are held out, by hash. Dimensions are m, n and k of a product, and batch, channels
+    /// and image of a convolution.
+    Values,
+    /// A third of all whole networks, by the hash of their names, validates in every batch; a third
+    /// of the steps, by hash, as in [`Division::Workloads`].
+    Networks,
+}
+
+impl Division {
+    /// The side that a workload is on; `None` where it is on neither.
+    ///
+    /// A launch that does nothing is in every fit: it says what a call costs, and has no size to
+    /// leave out.
+    pub fn side(self, workload: &Workload) -> Option<Side> {
+        if matches!(workload, Workload::Step(step) if matches!(step.op, Op::Empty)) {
+            return Some(Side::Fit);
+        }
+        let third = |hash: u64| Some(if hash.is_multiple_of(3) { Side::Validation } else { Side::Fit });
+        match self {
+            Division::Workloads => third(order(workload)),
+            Division::Networks => third(match model_name(workload) {
+                Some(name) => mix(fnv(name.as_bytes()) ^ SEED),
+                None => order(workload),
+            }),
+            Division::Values => {
+                let values = dimensions(workload)?;
+                match values.iter().filter(|&&value| is_held_out(value)).count() {
+                    0 => Some(Side::Fit),
+                    all if all == values.len() => Some(Side::Validation),
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+fn is_held_out(value: u64) -> bool {
+    mix(value ^ (SEED << 32)) % 8 < 3
+}
+
+/// The sizes of a step that [`Division::Values`] goes by.
+fn dimensions(workload: &Workload) -> Option<Vec<u64>> {
+    let Workload::Step(step) = workload else { return None };
+    match &step.op {
+        Op::Gemm(gemm) => Some(vec![gemm.m, gemm.n, gemm.k]),
+        Op::Conv(conv) => {
+            let sizes = [conv.batch, conv.inputs, conv.outputs];
+            Some(sizes.into_iter().chain(conv.image.first().copied()).collect())
+        }
+        _ => None,
+    }
+}
 
 /// The distance between rows of different precisions, in octaves of a size.
 const PRECISION: f64 = 6.0;
@@ -28,7 +99,7 @@ pub fn at_most(mut rows: Vec<&Row>, most: usize) -> Vec<&Row> {
         return rows;
     }
     rows.sort_by_cached_key(|row| {
-        let how = format!("{} {}", row.precision, mode_name(row.mode));
+        let how = format!("{} {:?}", row.precision, row.mode).to_lowercase();
         mix(order(&row.workload) ^ fnv(how.as_bytes()))
     });
     let places: Vec<Place<'_>> = rows.iter().map(|row| Place::of(row)).collect();
@@ -112,19 +183,52 @@ impl<'a> Place<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use flopgap_flops::Activation;
     use flopgap_graph::op::Gemm;
-    use flopgap_graph::{Epilogue, Step};
+    use flopgap_graph::{Epilogue, ResnetSpec, Step};
 
     use super::*;
-    use crate::testing;
+    use crate::calibration::calibration;
+
+    fn gemm(m: u64, n: u64, k: u64) -> Workload {
+        let op = Op::Gemm(Gemm { batch: 1, m, n, k });
+        Workload::Step(Step {
+            op,
+            epilogue: Epilogue { activation: Activation::Relu, ..Epilogue::default() },
+        })
+    }
 
     #[test]
-    fn fewer_rows_are_a_part_of_more() {
-        let rows = testing::rows(300);
-        let of = |most| at_most(rows.iter().collect(), most);
-        assert_eq!(of(20), of(100)[..20]);
-        assert_ne!(of(20), rows.iter().take(20).collect::<Vec<_>>());
-        assert_eq!(of(1000).len(), 300);
+    fn values_are_left_out_whole() {
+        // Computed by a second implementation, in Python.
+        let held_out: Vec<u64> = (1..=40).filter(|&value| is_held_out(value)).collect();
+        assert_eq!(held_out, [1, 2, 4, 7, 10, 11, 12, 14, 19, 23, 24, 26, 31, 33, 36, 38, 39]);
+        let workloads: Vec<Workload> =
+            (0..4000).map(|i| gemm(1 + i % 37, 1 + i % 101, 1 + i % 211)).collect();
+        let on = |side| {
+            let all = workloads.iter().filter(move |one| Division::Values.side(one) == Some(side));
+            all.filter_map(dimensions).collect::<Vec<_>>()
+        };
+        let (fit, validation) = (on(Side::Fit), on(Side::Validation));
+        assert!(fit.len() > 700 && validation.len() > 120, "{} {}", fit.len(), validation.len());
+        let fitted: BTreeSet<u64> = fit.into_iter().flatten().collect();
+        assert!(validation.iter().flatten().all(|value| !fitted.contains(value)));
+    }
+
+    #[test]
+    fn networks_keep_their_batches_together_and_steps_are_divided_as_workloads() {
+        for depth in [18, 34, 50, 101, 152] {
+            let side =
+                |batch| Division::Networks.side(&Workload::Resnet(ResnetSpec { depth, batch, image: 224 }));
+            assert!([1, 8, 64].iter().all(|&batch| side(batch) == side(2)));
+        }
+        let rows = calibration(3000).rows;
+        let side = |row: &Row| Division::Workloads.side(&row.workload);
+        let validation = rows.iter().filter(|row| side(row) == Some(Side::Validation)).count();
+        assert!((900..1100).contains(&validation), "{validation}");
+        assert!(rows.iter().all(|row| Division::Networks.side(&row.workload) == side(row)));
     }
 
     #[test]
@@ -132,15 +236,13 @@ mod tests {
         // Ninety rows near each other, and ten far away.
         let row = |index: u64| {
             let m = if index < 90 { 1000 + index } else { 1 << (index - 90) };
-            let mut row = testing::rows(1).remove(0);
-            let op = Op::Gemm(Gemm { batch: 1, m, n: 64, k: 64 });
-            row.workload = Workload::Step(Step { op, epilogue: Epilogue::default() });
-            row
+            Row { workload: gemm(m, 64, 64), ..calibration(1).rows.remove(0) }
         };
         let rows: Vec<Row> = (0..100).map(row).collect();
         let chosen = at_most(rows.iter().collect(), 11);
         let far = rows[90..].iter().filter(|row| chosen.contains(row)).count();
         assert!(far >= 9, "{far}");
+        assert_eq!(at_most(rows.iter().collect(), 5), chosen[..5], "fewer rows are a part of more");
         // Other times: the same choice.
         let mut other = rows.clone();
         for (index, row) in other.iter_mut().enumerate() {

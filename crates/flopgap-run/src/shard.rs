@@ -5,28 +5,10 @@ use std::str::FromStr;
 
 use flopgap_hint::{ErrorKind, Hint};
 
-/// Why a shard is invalid.
+/// Why a shard is invalid, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ShardError {
-    /// Not of the form `I/K`.
-    #[error("invalid shard `{text}`: expected I/K, the I-th of K workers, counted from 1")]
-    NotAShard {
-        /// What was written.
-        text: String,
-    },
-    /// Not a task of a Slurm job array.
-    #[error("not a task of a Slurm job array: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set")]
-    NoSlurmTask,
-    /// A shard beyond their number.
-    #[error("invalid shard `{text}`: workers are counted from 1 to {of}")]
-    OutOfRange {
-        /// What was written.
-        text: String,
-        /// The number of workers.
-        of: u32,
-    },
-}
+#[error("{0}")]
+pub struct ShardError(String);
 
 impl Hint for ShardError {
     fn kind(&self) -> ErrorKind {
@@ -51,10 +33,11 @@ impl Shard {
     /// The `index`-th of `of` workers, counted from 1.
     ///
     /// # Errors
-    /// [`ShardError::OutOfRange`].
+    /// A number beyond theirs.
     pub fn new(index: u32, of: u32) -> Result<Shard, ShardError> {
         if index == 0 || index > of {
-            return Err(ShardError::OutOfRange { text: format!("{index}/{of}"), of });
+            let reason = format!("invalid shard `{index}/{of}`: workers are counted from 1 to {of}");
+            return Err(ShardError(reason));
         }
         Ok(Shard { index, of })
     }
@@ -63,12 +46,15 @@ impl Shard {
     /// `_COUNT`, `_MIN` and `_STEP`; without the last two, ids count from 0 upwards.
     ///
     /// # Errors
-    /// [`ShardError::NoSlurmTask`] when a value is missing or not a number,
-    /// [`ShardError::OutOfRange`].
+    /// A value that is missing or not a number, or beyond the others.
     pub fn of_slurm_task(variable: impl Fn(&str) -> Option<String>) -> Result<Shard, ShardError> {
         let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u32>().ok());
         let (id, of) = (number("SLURM_ARRAY_TASK_ID"), number("SLURM_ARRAY_TASK_COUNT"));
-        let (Some(id), Some(of)) = (id, of) else { return Err(ShardError::NoSlurmTask) };
+        let (Some(id), Some(of)) = (id, of) else {
+            let reason =
+                "not a task of a Slurm job array: SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT are not set";
+            return Err(ShardError(reason.to_owned()));
+        };
         let least = number("SLURM_ARRAY_TASK_MIN").unwrap_or(0);
         let step = number("SLURM_ARRAY_TASK_STEP").unwrap_or(1).max(1);
         let index = id.checked_sub(least).map_or(0, |offset| (offset / step).saturating_add(1));
@@ -115,8 +101,11 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Shard, ShardError> {
         let parts =
             text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
-        let (index, of) = parts.ok_or_else(|| ShardError::NotAShard { text: text.to_owned() })?;
-        Shard::new(index, of).map_err(|_| ShardError::OutOfRange { text: text.to_owned(), of })
+        let expected = || {
+            ShardError(format!("invalid shard `{text}`: expected I/K, the I-th of K workers, counted from 1"))
+        };
+        let (index, of) = parts.ok_or_else(expected)?;
+        Shard::new(index, of)
     }
 }
 

@@ -1,5 +1,12 @@
 //! Statistics of relative errors.
 
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::judge::Judged;
+use crate::row::Row;
+
 /// Relative errors of predictions: `(predicted − measured) ÷ measured`, as fractions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
@@ -88,6 +95,37 @@ impl Coverage {
     pub fn standard_error(self, level: f64) -> Option<f64> {
         (self.count > 0).then(|| (level * (1.0 - level) / self.count as f64).sqrt())
     }
+}
+
+/// The coverage of intervals in each regime.
+pub fn coverage(judged: &[Judged]) -> Vec<(String, Coverage)> {
+    let mut regimes = BTreeMap::<String, Coverage>::new();
+    for row in judged {
+        let (Some(regime), Some((low, high))) = (&row.regime, row.interval) else { continue };
+        let one = Coverage::of([(row.time.measured, low, high)]);
+        let sum = regimes.entry(regime.clone()).or_default();
+        sum.count += one.count;
+        sum.covered += one.covered;
+    }
+    regimes.into_iter().collect()
+}
+
+/// Mean relative distance of repeated measurements from their mean, over the rows that were
+/// measured more than once; `None` without any.
+pub fn repeatability(rows: &[&Row]) -> Option<f64> {
+    let mut times = FxHashMap::<_, Vec<f64>>::default();
+    for row in rows {
+        times.entry(row.key()).or_default().push(row.measurement.time.median_ns);
+    }
+    let distances: Vec<f64> = times
+        .values()
+        .filter(|times| times.len() > 1)
+        .flat_map(|times| {
+            let mean = times.iter().sum::<f64>() / times.len() as f64;
+            times.iter().map(move |time| (time - mean).abs() / mean)
+        })
+        .collect();
+    (!distances.is_empty()).then(|| distances.iter().sum::<f64>() / distances.len() as f64)
 }
 
 #[cfg(test)]

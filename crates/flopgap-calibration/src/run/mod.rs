@@ -1,28 +1,28 @@
-//! The run directory of a sweep: its plan, which never changes, and what was measured of it.
+//! The run directory of a sweep: its plan, which never changes, and what was measured of it, by one
+//! process or by several.
 //!
 //! What is outstanding is the plan without the rows that are whole in the calibration file; it is
 //! computed whenever it is requested and stored nowhere.
 
-use std::collections::{HashMap, VecDeque};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+mod session;
 
-use flopgap_cluster::Shard;
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Workload};
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_hint::{ErrorKind, Hint, InFile, Text};
+use flopgap_run::{Format, FormatError, FormatFault, LockError, Shard, now};
 use serde::{Deserialize, Serialize};
 
+pub use session::{Gathered, Session, gather, rows_path};
+
+use crate::file::FileError;
 use crate::grid::Point;
 use crate::row::Row;
 
-/// The `format` of every plan.
-pub const PLAN_FORMAT: &str = "flopgap-sweep-plan";
-
-/// The version that this crate writes, and the newest that it reads.
-pub const PLAN_VERSION: u32 = 1;
+/// The format of every plan.
+static FORMAT: Format = Format { name: "flopgap-sweep-plan", version: 1, noun: "plan" };
 
 /// The plan's name in a run directory.
 const PLAN: &str = "plan.json";
@@ -38,10 +38,6 @@ pub fn calibration_path(run: &Path) -> PathBuf {
 /// The plan of a sweep, row by row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPlan {
-    /// Always [`PLAN_FORMAT`].
-    pub format: String,
-    /// The version of what follows.
-    pub version: u32,
     /// When the sweep was planned (RFC 3339, UTC).
     pub created: String,
     /// The request as command-line options. A run can be resumed only with the same options.
@@ -73,7 +69,7 @@ impl PlannedRow {
     }
 }
 
-/// An error of the plan of a sweep.
+/// An error of the run directory of a sweep.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -90,42 +86,17 @@ pub enum RunError {
         run: PathBuf,
     },
     /// The plan cannot be read.
-    #[error("{}: cannot be read", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The underlying I/O error.
-        source: io::Error,
-    },
-    /// The plan is damaged.
-    #[error("{}: not a plan", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, with line and column.
-        source: io::Error,
-    },
-    /// The plan was written by a newer version, or by another program.
-    #[error(
-        "{}: unsupported format `{format}` version {version}; supported: {PLAN_FORMAT} up to version {PLAN_VERSION}",
-        path.display()
-    )]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its `format`.
-        format: String,
-        /// Its `version`.
-        version: u32,
-    },
+    #[error(transparent)]
+    Plan(#[from] FormatError),
     /// The plan could not be written.
     #[error(transparent)]
     Write(#[from] flopgap_fs::WriteError),
-}
-
-/// What a plan is refused with that is not the JSON of one.
-fn damaged(path: &Path) -> impl Fn(serde_json::Error) -> RunError + '_ {
-    move |error| RunError::Damaged { path: path.to_owned(), source: error.into() }
+    /// Another process measures the same part of the run.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A file of rows cannot be read or written.
+    #[error(transparent)]
+    Rows(#[from] FileError),
 }
 
 impl Hint for RunError {
@@ -133,18 +104,20 @@ impl Hint for RunError {
         match self {
             Self::NoPlan { .. } => Some("pass a directory that `flopgap calibrate sweep` created".into()),
             Self::Occupied { .. } => Some("resume it, or choose another directory".into()),
-            Self::Damaged { .. } => {
+            Self::Plan(InFile { what: FormatFault::Shape { .. }, .. }) => {
                 Some("start a new sweep in another directory; rows that were measured remain valid".into())
             }
-            Self::Version { .. } => Some("update flopgap, or start a new sweep".into()),
+            Self::Plan(error) => error.hint(),
             Self::Write(error) => error.hint(),
-            Self::Io { .. } => None,
+            Self::Lock(error) => error.hint(),
+            Self::Rows(error) => error.hint(),
         }
     }
 
     fn kind(&self) -> ErrorKind {
         match self {
             Self::NoPlan { .. } => ErrorKind::Absent,
+            Self::Rows(error) => error.kind(),
             _ => ErrorKind::Failed,
         }
     }
@@ -153,8 +126,12 @@ impl Hint for RunError {
 impl RunPlan {
     /// A plan created now.
     pub fn new(options: Vec<String>, rows: Vec<PlannedRow>) -> Self {
-        let created = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        RunPlan { format: PLAN_FORMAT.to_owned(), version: PLAN_VERSION, created, options, rows }
+        RunPlan { created: now(), options, rows }
+    }
+
+    /// Whether a run directory has a plan.
+    pub fn exists(run: &Path) -> bool {
+        run.join(PLAN).exists()
     }
 
     /// Creates a run directory with this plan.
@@ -163,12 +140,9 @@ impl RunPlan {
     /// [`RunError::Occupied`] when it has one; when the directory or file cannot be written.
     pub fn write_new(&self, run: &Path) -> Result<(), RunError> {
         flopgap_fs::create_folder(run)?;
-        let path = run.join(PLAN);
-        let mut json = serde_json::to_string(self).map_err(damaged(&path))?;
         // One line for each row, so that the file can be read and compared by eye.
-        json = json.replace("{\"engine\":", "\n{\"engine\":");
-        json.push('\n');
-        if !flopgap_fs::write_new(&path, json.as_bytes())? {
+        let json = FORMAT.line(self).replace("{\"engine\":", "\n{\"engine\":");
+        if !flopgap_fs::write_new(&run.join(PLAN), json.as_bytes())? {
             return Err(RunError::Occupied { run: run.to_owned() });
         }
         Ok(())
@@ -177,27 +151,9 @@ impl RunPlan {
     /// Reads the plan of a run directory.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read, or a newer program wrote it.
+    /// When there is none, or it cannot be read, or another version wrote it.
     pub fn read(run: &Path) -> Result<RunPlan, RunError> {
-        /// What says which format a file has.
-        #[derive(Deserialize)]
-        struct Head {
-            format: String,
-            version: u32,
-        }
-        let path = run.join(PLAN);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(RunError::NoPlan { run: run.to_owned() });
-            }
-            Err(source) => return Err(RunError::Io { path, source }),
-        };
-        let Head { format, version } = serde_json::from_slice(&bytes).map_err(damaged(&path))?;
-        if format != PLAN_FORMAT || version == 0 || version > PLAN_VERSION {
-            return Err(RunError::Version { path, format, version });
-        }
-        serde_json::from_slice(&bytes).map_err(damaged(&path))
+        FORMAT.read(&run.join(PLAN))?.ok_or_else(|| RunError::NoPlan { run: run.to_owned() })
     }
 
     /// The places in [`RunPlan::rows`] that were not measured yet, in order.
@@ -293,6 +249,8 @@ pub fn mix(engines: Vec<(String, Vec<Point>)>, repeats: usize) -> Vec<PlannedRow
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::testing;
 
@@ -329,7 +287,7 @@ mod tests {
         assert!(read().to_string().contains("version 2; supported: "));
         write("{\"format\":\"flopgap-sweep-plan\",\"version\":1,");
         let error = read();
-        assert!(matches!(error, RunError::Damaged { .. }));
+        assert!(error.to_string().ends_with("plan.json: not a plan"), "{error}");
         let source = std::error::Error::source(&error).map(ToString::to_string);
         assert!(source.is_some_and(|source| source.contains("line 1 column")), "{error:?}");
     }

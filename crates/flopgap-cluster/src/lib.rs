@@ -1,5 +1,0 @@
-#![doc = include_str!("../README.md")]
-
-mod shard;
-
-pub use shard::{Shard, ShardError};
