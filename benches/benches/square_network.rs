@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flopgap_gpu::{Context, Event, GpuError};
-use flopgap_square::cuda::{Engine, Network, Pass};
+use flopgap_square::cuda::{Engine, Network, Options, Work};
 use flopgap_square::{Backend as _, Cpu, Shape, SquareError};
 
 /// A narrow, a medium and a wide network.
@@ -31,7 +31,7 @@ fn on_gpu(criterion: &mut Criterion) {
         Ok(context) => context,
         Err(error) => return eprintln!("square_network/gpu: left out: {error}"),
     };
-    let engine = match Engine::new(&context) {
+    let engine = match Engine::new(&context, Options::default()) {
         Ok(engine) => engine,
         Err(error) => return eprintln!("square_network/gpu: left out: {error}"),
     };
@@ -46,10 +46,10 @@ fn graphs(criterion: &mut Criterion, engine: &Engine, shape: Shape) -> Result<()
     let mut network = engine.network(shape)?;
     network.initialize(1)?;
     let mut group = criterion.benchmark_group(format!("square_network/gpu {shape}"));
-    for (name, pass) in [("forward", Pass::Forward), ("both", Pass::Both)] {
+    for (name, work) in [("forward", Work::Forward), ("both", Work::Both)] {
         group.bench_function(name, |bencher| {
             bencher.iter_custom(|launches| {
-                time(engine, &mut network, pass, launches).unwrap_or_else(|error| panic!("{error}"))
+                time(engine, &mut network, work, launches).unwrap_or_else(|error| panic!("{error}"))
             });
         });
     }
@@ -61,10 +61,10 @@ fn graphs(criterion: &mut Criterion, engine: &Engine, shape: Shape) -> Result<()
 fn time(
     engine: &Engine,
     network: &mut Network<'_>,
-    pass: Pass,
+    work: Work,
     launches: u64,
 ) -> Result<Duration, Box<dyn std::error::Error + Send + Sync>> {
-    let mut graph = network.record(pass, 1)?;
+    let mut graph = network.record(work, 1)?;
     graph.launch()?;
     let start = Event::new(engine.context())?;
     start.record(engine.stream())?;

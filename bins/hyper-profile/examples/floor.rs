@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 use flopgap_gpu::{Context, Event};
-use flopgap_square::cuda::{Engine, Pass};
+use flopgap_square::cuda::{Engine, Options, Work};
 use flopgap_square::{Backend as _, Shape};
 use flopgap_sweep::Grid;
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let context = Context::new(0)?;
-    let engine = Engine::new(&context)?;
+    let engine = Engine::new(&context, Options::default())?;
     let opened = start.elapsed();
     let (begin, end) = (Event::new(&context)?, Event::new(&context)?);
     let (mut made, mut ran, mut graph_ns, mut configs) = (Duration::ZERO, Duration::ZERO, 0, 0);
@@ -47,7 +47,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         network.synchronize()?;
         ran += start.elapsed();
 
-        let mut graph = network.record(Pass::Both, 1)?;
+        let mut graph = network.record(Work::Both, 1)?;
         begin.record(engine.stream())?;
         graph.launch()?;
         end.record(engine.stream())?;

@@ -9,11 +9,12 @@ use cudarc::nvrtc::Ptx;
 use crate::capture::is_any_open;
 use crate::compile::Binary;
 use crate::device::{Device, start_driver};
-use crate::error::{During as _, GpuError};
+use crate::error::GpuError;
 
 /// A GPU opened for work: a context of the driver. Cloning shares it; the last clone closes it.
 ///
-/// It is the primary context of the device, which CUDA's runtime and PyTorch use, too.
+/// [`Context::new`] takes the primary context of a device, [`Context::from_cudarc`] a context that
+/// the program has already, [`Context::from_raw`] a handle of the driver.
 ///
 /// ```no_run
 /// let gpu = flopgap_gpu::Context::new(0)?;
@@ -49,10 +50,16 @@ impl Context {
     pub fn new(device: usize) -> Result<Self, GpuError> {
         start_driver()?;
         let device = Device::get(device)?;
-        let cuda = CudaContext::new(device.index).during("open the GPU")?;
+        let cuda = CudaContext::new(device.index).map_err(|error| GpuError::driver("open the GPU", error))?;
+        Self::of(device, cuda)
+    }
+
+    /// This context of a device.
+    pub(crate) fn of(device: Device, cuda: Arc<CudaContext>) -> Result<Self, GpuError> {
         let attribute =
             sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
-        let host_page_tables = cuda.attribute(attribute).during("query the GPU")? != 0;
+        let host_page_tables =
+            cuda.attribute(attribute).map_err(|error| GpuError::driver("query the GPU", error))? != 0;
         Ok(Context { cuda, device: Arc::new(device), host_page_tables })
     }
 
@@ -78,13 +85,16 @@ impl Context {
     /// When the code is for another architecture or needs a newer driver.
     pub fn load(&self, binary: &Binary) -> Result<Module, GpuError> {
         let image = Ptx::from_binary(binary.image().to_vec());
-        let cuda = self.cuda.load_module(image).during("load a kernel")?;
+        let cuda = self.cuda.load_module(image).map_err(|error| GpuError::driver("load a kernel", error))?;
         Ok(Module { code: Arc::new(Code { cuda, context: self.clone() }) })
     }
 
     /// Loads code that the driver compiles.
     pub(crate) fn load_ptx(&self, source: &str) -> Result<Module, GpuError> {
-        let cuda = self.cuda.load_module(Ptx::from_src(source)).during("load a kernel")?;
+        let cuda = self
+            .cuda
+            .load_module(Ptx::from_src(source))
+            .map_err(|error| GpuError::driver("load a kernel", error))?;
         Ok(Module { code: Arc::new(Code { cuda, context: self.clone() }) })
     }
 
@@ -93,7 +103,7 @@ impl Context {
     /// # Errors
     /// The error of a kernel that failed.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.cuda.synchronize().during("wait for the GPU")
+        self.cuda.synchronize().map_err(|error| GpuError::driver("wait for the GPU", error))
     }
 
     /// Memory that is free now.
@@ -101,7 +111,8 @@ impl Context {
     /// # Errors
     /// When the driver refuses.
     pub fn memory(&self) -> Result<Memory, GpuError> {
-        let (free, total) = self.cuda.mem_get_info().during("ask for free memory")?;
+        let (free, total) =
+            self.cuda.mem_get_info().map_err(|error| GpuError::driver("ask for free memory", error))?;
         Ok(Memory { free: free as u64, total: total as u64 })
     }
 
@@ -143,7 +154,8 @@ impl Module {
     pub fn kernel(&self, name: &str) -> Result<Kernel, GpuError> {
         // A name with a zero byte would panic below; no kernel has one.
         let name = name.split('\0').next().unwrap_or_default();
-        let function = self.code.cuda.load_function(name).during("find a kernel")?;
+        let function =
+            self.code.cuda.load_function(name).map_err(|error| GpuError::driver("find a kernel", error))?;
         Ok(Kernel { function, _code: self.code.clone() })
     }
 
@@ -158,7 +170,7 @@ impl Module {
             .map_err(|_| GpuError::TooLarge { what: "shared memory of a kernel", value: bytes })?;
         kernel
             .set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
-            .during("allow a kernel shared memory")?;
+            .map_err(|error| GpuError::driver("allow a kernel shared memory", error))?;
         Ok(kernel)
     }
 }

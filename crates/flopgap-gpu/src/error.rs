@@ -73,6 +73,9 @@ pub enum GpuError {
     /// Memory of one context was passed to work in another.
     #[error("memory and stream belong to different contexts")]
     OtherDevice,
+    /// The default stream of each thread: another one wherever it is used.
+    #[error("the per-thread default stream cannot be shared between threads")]
+    PerThreadStream,
     /// An operation that is not possible while a stream is captured.
     #[error("cannot {action}")]
     Capturing {
@@ -138,6 +141,7 @@ impl Hint for GpuError {
                 "list the GPUs with nvidia-smi -L; CUDA_VISIBLE_DEVICES renumbers them"
             }
             GpuError::Capturing { .. } => "do it before the capture begins, or after it has ended",
+            GpuError::PerThreadStream => "create a stream, or use the default stream of the context",
             GpuError::OtherDevice => "copy the memory first (Stream::copy copies between GPUs)",
             GpuError::OutOfMemory { .. } => {
                 "choose a smaller size, or end other programs on this GPU (nvidia-smi lists them)"
@@ -173,30 +177,10 @@ impl GpuError {
             GpuError::Driver { action, code, message }
         }
     }
-}
 
-/// Says what was attempted where a library refused a call.
-pub(crate) trait During<T> {
-    /// The result, or the library's error with the operation.
-    fn during(self, action: &'static str) -> Result<T, GpuError>;
-}
-
-impl<T> During<T> for Result<T, DriverError> {
-    fn during(self, action: &'static str) -> Result<T, GpuError> {
-        self.map_err(|error| GpuError::driver(action, error))
-    }
-}
-
-impl<T> During<T> for Result<T, CublasError> {
-    fn during(self, action: &'static str) -> Result<T, GpuError> {
-        self.map_err(|error| GpuError::Cublas { action, status: format!("{:?}", error.0) })
-    }
-}
-
-/// The errors of cuBLASLt have the names of those of cuBLAS.
-impl<T> During<T> for Result<T, cudarc::cublaslt::result::CublasError> {
-    fn during(self, action: &'static str) -> Result<T, GpuError> {
-        self.map_err(|error| GpuError::Cublas { action, status: format!("{:?}", error.0) })
+    /// An error of cuBLAS. `action` says what was attempted.
+    pub(crate) fn cublas(action: &'static str, error: CublasError) -> Self {
+        GpuError::Cublas { action, status: format!("{:?}", error.0) }
     }
 }
 

@@ -18,6 +18,7 @@ mod device;
 mod digest;
 mod error;
 mod event;
+mod foreign;
 mod graph;
 mod marks;
 mod memory;

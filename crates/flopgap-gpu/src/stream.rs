@@ -10,7 +10,7 @@ use cudarc::driver::{CudaStream, DeviceRepr, DriverError, ValidAsZeroBits, sys};
 
 use crate::captured::{self, Kept};
 use crate::context::Context;
-use crate::error::{During as _, GpuError};
+use crate::error::GpuError;
 use crate::memory::{Access, Allocation, AnyBits, Buffer, DeviceSlice, DeviceSliceMut, Queue};
 
 /// A queue of work for a device.
@@ -97,13 +97,16 @@ impl Context {
     /// # Errors
     /// When the driver refuses.
     pub fn stream(&self) -> Result<Stream, GpuError> {
-        let cuda = self.cuda().new_stream().during("create a stream")?;
-        let queue = Queue::new(cuda);
-        Ok(Stream { order: queue.clone(), queue, context: self.clone() })
+        let cuda = self.cuda().new_stream().map_err(|error| GpuError::driver("create a stream", error))?;
+        Ok(Stream::on(Queue::new(cuda), self.clone()))
     }
 }
 
 impl Stream {
+    pub(crate) fn on(queue: Queue, context: Context) -> Self {
+        Stream { order: queue.clone(), queue, context }
+    }
+
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue
     }
@@ -228,9 +231,9 @@ impl Stream {
         if size_of_val(data) == 0 {
             return Ok(());
         }
-        let action = "copy to the GPU";
+        let failed = |error| GpuError::driver("copy to the GPU", error);
         let submission = self.submission();
-        self.context.cuda().bind_to_thread().during(action)?;
+        self.context.cuda().bind_to_thread().map_err(failed)?;
         let target = submission.write(buffer)?;
         // SAFETY: as many bytes as `data` has, whose values are irrelevant.
         let bytes: &[MaybeUninit<u8>] =
@@ -244,7 +247,7 @@ impl Stream {
         // SAFETY: the buffer has room for so many bytes, checked above. They are `data`, or in a
         // capture the copy of it that the graph keeps.
         unsafe { memcpy_htod_async(target, std::slice::from_raw_parts(source, bytes.len()), self.handle()) }
-            .during(action)?;
+            .map_err(failed)?;
         if source == bytes.as_ptr() && self.context.reads_host_memory(source.cast()) {
             // The driver has no copy: it reads `data` when the stream comes to it.
             self.synchronize()?;
@@ -268,9 +271,9 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let action = "copy on the GPU";
+        let failed = |error| GpuError::driver("copy on the GPU", error);
         let submission = self.submission();
-        self.context.cuda().bind_to_thread().during(action)?;
+        self.context.cuda().bind_to_thread().map_err(failed)?;
         submission.enter_any(from.allocation(), Access::Read)?;
         submission.enter_any(to.allocation(), Access::Write)?;
         let (source, target) = (from.address(), to.address());
@@ -284,7 +287,7 @@ impl Stream {
                 memcpy_peer_async(to, target, from, source, bytes, self.handle())
             }
         }
-        .during(action)
+        .map_err(failed)
     }
 
     /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a
@@ -309,12 +312,12 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let action = "fill GPU memory";
+        let failed = |error| GpuError::driver("fill GPU memory", error);
         let submission = self.submission();
-        self.context.cuda().bind_to_thread().during(action)?;
+        self.context.cuda().bind_to_thread().map_err(failed)?;
         let address = submission.write(buffer)?;
         // SAFETY: the buffer has so many bytes.
-        unsafe { memset_d8_async(address, byte, bytes, self.handle()) }.during(action)
+        unsafe { memset_d8_async(address, byte, bytes, self.handle()) }.map_err(failed)
     }
 
     /// Waits for the work queued so far and returns a copy of `buffer` (or of a view of one).
@@ -322,11 +325,11 @@ impl Stream {
     /// # Errors
     /// The error of a kernel that failed before; [`GpuError::Capturing`] in a capture.
     pub fn download<T: DeviceRepr>(&self, buffer: &impl DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
-        let action = "copy from the GPU";
+        let failed = |error| GpuError::driver("copy from the GPU", error);
         let mut data: Vec<T> = Vec::with_capacity(buffer.len());
         let submission = self.submission();
         submission.refuse_capture("copy from the GPU")?;
-        self.context.cuda().bind_to_thread().during(action)?;
+        self.context.cuda().bind_to_thread().map_err(failed)?;
         let source = submission.read(buffer)?;
         let room = &mut data.spare_capacity_mut()[..buffer.len()];
         let copied = if size_of_val(room) == 0 {
@@ -338,7 +341,7 @@ impl Stream {
         // Also after an error: nothing may write to `data` once it is dropped. The driver's manual
         // does not promise that the copy is done when the call returns.
         self.synchronize()?;
-        copied.during(action)?;
+        copied.map_err(failed)?;
         // SAFETY: the copy, which is done, wrote them.
         unsafe { data.set_len(buffer.len()) };
         Ok(data)
@@ -349,7 +352,7 @@ impl Stream {
     /// # Errors
     /// The error of a kernel that failed.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.queue.cuda().synchronize().during("wait for the stream")
+        self.queue.cuda().synchronize().map_err(|error| GpuError::driver("wait for the stream", error))
     }
 
     /// An allocation failed: says how much was free where that was the reason.

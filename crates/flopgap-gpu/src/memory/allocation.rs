@@ -25,6 +25,8 @@ struct Memory {
     address: u64,
     bytes: usize,
     home: Queue,
+    /// Whether it is freed here. Otherwise its owner frees it.
+    owned: bool,
 }
 
 /// Memory that could not be freed because a queue that uses it was being captured.
@@ -45,11 +47,18 @@ impl Allocation {
             // SAFETY: as above.
             unsafe { result::malloc_sync(bytes) }?
         };
-        Ok(Allocation {
-            sole: AtomicUsize::new(home.key()),
-            order: Mutex::new(Order::new(Some(home.clone()))),
-            memory: Memory { address, bytes, home: home.clone() },
-        })
+        Ok(Self::at(Memory { address, bytes, home: home.clone(), owned: true }))
+    }
+
+    /// Memory that was allocated elsewhere, last used on `home`. `owned`: it is freed here, in the
+    /// order of `home`, by the function that suits how [`Allocation::new`] allocates.
+    pub(crate) fn foreign(home: &Queue, address: u64, bytes: usize, owned: bool) -> Self {
+        Self::at(Memory { address, bytes, home: home.clone(), owned })
+    }
+
+    fn at(memory: Memory) -> Self {
+        let home = memory.home.clone();
+        Allocation { sole: AtomicUsize::new(home.key()), order: Mutex::new(Order::new(Some(home))), memory }
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -94,7 +103,7 @@ pub(crate) fn wait_for_all(others: &[Queue], queue: &Queue, runs_on: &Queue) -> 
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.memory.address != 0 {
+        if self.memory.owned && self.memory.address != 0 {
             let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
             let users = order.others(&self.memory.home);
             free(&self.memory, users);

@@ -59,7 +59,7 @@ mod sealed {
     use super::Allocation;
 
     /// Where memory lies.
-    pub trait Located {
+    pub trait Place {
         #[doc(hidden)]
         fn allocation(&self) -> &Arc<Allocation>;
         #[doc(hidden)]
@@ -67,10 +67,10 @@ mod sealed {
     }
 }
 
-use sealed::Located;
+use sealed::Place;
 
 /// Memory on a device that can be read: a [`Buffer`], a [`View`] or a [`ViewMut`].
-pub trait DeviceSlice<T>: Located {
+pub trait DeviceSlice<T>: Place {
     /// Elements.
     fn len(&self) -> usize;
 
@@ -207,7 +207,7 @@ fn bounds(range: impl RangeBounds<usize>, len: usize) -> Range<usize> {
 
 macro_rules! device_slice {
     ($memory:ty, $self:ident => $allocation:expr, $address:expr, $len:expr) => {
-        impl<T> Located for $memory {
+        impl<T> Place for $memory {
             fn allocation(&$self) -> &Arc<Allocation> {
                 $allocation
             }

@@ -1,17 +1,45 @@
 //! A stream of the driver, and who is queuing work on it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use cudarc::driver::{CudaStream, sys};
 
 use crate::capture;
-use crate::error::{During as _, GpuError};
+use crate::error::GpuError;
 
 /// A stream of the driver, shared by its clones and by the memory that it uses.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     cuda: Arc<CudaStream>,
     gate: Arc<Gate>,
+    /// Whether others hold the stream, too, and may capture it by means that are not counted here.
+    foreign: bool,
+}
+
+/// The gates of the streams of this process, by [`Queue::key`]: all queues of one stream share one.
+static GATES: LazyLock<Mutex<HashMap<usize, Weak<Gate>>>> = LazyLock::new(Mutex::default);
+
+fn gate(key: usize) -> Arc<Gate> {
+    let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(gate) = gates.get(&key).and_then(Weak::upgrade) {
+        return gate;
+    }
+    gates.retain(|_, gate| gate.strong_count() > 0);
+    let gate = Arc::<Gate>::default();
+    gates.insert(key, Arc::downgrade(&gate));
+    gate
+}
+
+/// A number that no other living stream has. The default stream has the same handle in every
+/// context.
+fn key(stream: &CudaStream) -> usize {
+    match stream.cu_stream() as usize {
+        // Handles are addresses of the driver, so no stream has an odd one, and none that of a
+        // context.
+        0 | 1 => stream.context().cu_ctx() as usize + 1,
+        handle => handle,
+    }
 }
 
 /// Two queues are one if the driver has one stream for both. A stream lives as long as memory that
@@ -23,14 +51,19 @@ impl PartialEq for Queue {
 }
 
 impl Queue {
-    /// A new stream, which is not the default one.
+    /// A stream of which only this crate has the handle.
     pub(crate) fn new(cuda: Arc<CudaStream>) -> Self {
-        Queue { cuda, gate: Arc::default() }
+        Queue { gate: gate(key(&cuda)), cuda, foreign: false }
+    }
+
+    /// A stream of others.
+    pub(crate) fn foreign(cuda: Arc<CudaStream>) -> Self {
+        Queue { foreign: true, ..Queue::new(cuda) }
     }
 
     /// The capture that what is queued goes to, if any.
     pub(crate) fn capture(&self) -> Result<Option<u64>, GpuError> {
-        if capture::is_any_open() { capture::of(self.handle()) } else { Ok(None) }
+        if self.foreign || capture::is_any_open() { capture::of(self.handle()) } else { Ok(None) }
     }
 
     pub(crate) fn cuda(&self) -> &Arc<CudaStream> {
@@ -41,9 +74,9 @@ impl Queue {
         self.cuda.cu_stream()
     }
 
-    /// A number that no queue of another living stream has; not 0: the driver's handle.
+    /// A number that no queue of another living stream has; not 0.
     pub(crate) fn key(&self) -> usize {
-        self.handle() as usize
+        key(&self.cuda)
     }
 
     /// Held while work is queued: whether it is captured does not change meanwhile.
@@ -68,7 +101,9 @@ impl Queue {
                 action: "use memory whose last use is on a stream that is being captured",
             });
         }
-        self.cuda.join(&other.cuda).during("wait for the last use of memory")
+        self.cuda
+            .join(&other.cuda)
+            .map_err(|error| GpuError::driver("wait for the last use of memory", error))
     }
 }
 

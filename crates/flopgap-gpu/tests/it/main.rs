@@ -8,6 +8,7 @@ mod compiler;
 mod convolutions;
 mod counting;
 mod fake;
+mod foreign;
 mod lifetimes;
 mod products;
 mod tracing;

@@ -1,6 +1,6 @@
 //! Resources that networks of all sizes share on a GPU: streams, cuBLAS, compiled kernels.
 
-use flopgap_gpu::blas::Blas;
+use flopgap_gpu::blas::{Blas, Fp32};
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Context, Event, Stream};
 
@@ -8,13 +8,23 @@ use super::pointwise::{PARTIALS, Pointwise};
 use crate::Shape;
 use crate::SquareError;
 
+/// Options of a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The arithmetic of cuBLAS. All choices are 32-bit multiply-add without TF32.
+    pub math: Fp32,
+    /// Bytes of workspace for each of the two handles of cuBLAS; `None` is what NVIDIA recommends
+    /// for the device. cuBLAS chooses its kernels by it, too.
+    pub workspace: Option<usize>,
+}
+
 /// A GPU made ready for networks: two streams, each with a handle of cuBLAS, and compiled kernels.
 /// Making one takes longer than running most networks, so make it once.
 ///
 /// ```no_run
-/// use flopgap_square::{Backend as _, Shape, cuda::Engine};
+/// use flopgap_square::{Backend as _, Shape, cuda::{Engine, Options}};
 ///
-/// let engine = Engine::new(&flopgap_gpu::Context::new(0)?)?;
+/// let engine = Engine::new(&flopgap_gpu::Context::new(0)?, Options::default())?;
 /// let mut network = engine.network(Shape::new(10, 1024, 128)?)?;
 /// network.initialize(0)?;
 /// network.forward()?;
@@ -41,8 +51,10 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    fn new(stream: Stream) -> Result<Self, SquareError> {
-        Ok(Lane { blas: Blas::new(&stream)?, event: Event::new(stream.context())?, stream })
+    fn new(stream: Stream, options: Options) -> Result<Self, SquareError> {
+        let workspace = options.workspace.unwrap_or_else(|| Blas::recommended_workspace(&stream));
+        let event = Event::new(stream.context())?;
+        Ok(Lane { blas: Blas::new(&stream, options.math, workspace)?, event, stream })
     }
 
     /// Makes this lane wait for what is queued on the other.
@@ -57,8 +69,8 @@ impl Engine {
     ///
     /// # Errors
     /// When cuBLAS or NVRTC is missing, or there is not enough memory for the workspace.
-    pub fn new(context: &Context) -> Result<Self, SquareError> {
-        let chain = Lane::new(context.stream()?)?;
+    pub fn new(context: &Context, options: Options) -> Result<Self, SquareError> {
+        let chain = Lane::new(context.stream()?, options)?;
         // SAFETY: a pass begins its work on this lane by waiting for the chain, and ends by making
         // the chain wait for it, also after an error. Concurrently, they write different
         // arrays, and read what neither writes.
@@ -66,7 +78,7 @@ impl Engine {
         let engine = Engine {
             pointwise: Pointwise::new(&Compiler::new()?, context)?,
             chain,
-            beside: Lane::new(beside)?,
+            beside: Lane::new(beside, options)?,
             context: context.clone(),
         };
         // The workspaces were zeroed on streams of their own; nothing may be captured before.

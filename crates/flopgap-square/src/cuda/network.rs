@@ -28,9 +28,9 @@ pub struct Network<'e> {
     progress: Progress,
 }
 
-/// The passes of a graph.
+/// The work of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
+pub enum Work {
     /// Forward.
     Forward,
     /// Backward, of the last forward.
@@ -89,21 +89,21 @@ impl<'e> Network<'e> {
     ///
     /// # Errors
     /// [`SquareError::Order`] before setup, or of backward before forward; the driver's.
-    pub fn record(&mut self, pass: Pass, repetitions: usize) -> Result<Recorded<'_, 'e>, SquareError> {
+    pub fn record(&mut self, work: Work, repetitions: usize) -> Result<Recorded<'_, 'e>, SquareError> {
         // What is loaded at first use must be loaded before the capture.
-        self.enqueue(pass)?;
+        self.enqueue(work)?;
         self.synchronize()?;
         let stream = self.engine.chain.stream.clone();
-        let graph = stream.capture(|| (0..repetitions).try_for_each(|_| self.enqueue(pass)))?;
+        let graph = stream.capture(|| (0..repetitions).try_for_each(|_| self.enqueue(work)))?;
         graph.upload()?;
-        Ok(Recorded { graph, pass, network: self })
+        Ok(Recorded { graph, work, network: self })
     }
 
-    fn enqueue(&mut self, pass: Pass) -> Result<(), SquareError> {
-        if pass != Pass::Backward {
+    fn enqueue(&mut self, work: Work) -> Result<(), SquareError> {
+        if work != Work::Backward {
             self.enqueue_forward()?;
         }
-        if pass != Pass::Forward {
+        if work != Work::Forward {
             self.enqueue_backward(Order::Beside)?;
         }
         Ok(())
@@ -294,7 +294,7 @@ impl Backend for Network<'_> {
 #[derive(Debug)]
 pub struct Recorded<'n, 'e> {
     graph: Graph,
-    pass: Pass,
+    work: Work,
     network: &'n mut Network<'e>,
 }
 
@@ -304,10 +304,10 @@ impl<'e> Recorded<'_, 'e> {
     /// # Errors
     /// [`SquareError::Order`] for a backward pass after new weights; the driver's.
     pub fn launch(&mut self) -> Result<(), SquareError> {
-        let (least, after) = match self.pass {
-            Pass::Forward => (Progress::Loaded, Progress::Forward),
-            Pass::Backward => (Progress::Forward, Progress::Backward),
-            Pass::Both => (Progress::Loaded, Progress::Backward),
+        let (least, after) = match self.work {
+            Work::Forward => (Progress::Loaded, Progress::Forward),
+            Work::Backward => (Progress::Forward, Progress::Backward),
+            Work::Both => (Progress::Loaded, Progress::Backward),
         };
         self.network.progress.require(least, "a launch of the graph")?;
         self.graph.launch()?;

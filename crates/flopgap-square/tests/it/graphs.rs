@@ -1,6 +1,6 @@
 //! CUDA graphs compute what stream launches compute.
 
-use flopgap_square::cuda::Pass;
+use flopgap_square::cuda::Work;
 use flopgap_square::{Backend as _, SquareError, init, reference};
 
 use crate::{edge_shapes, engine};
@@ -11,7 +11,7 @@ fn a_graph_computes_the_network_for_new_numbers() {
     for shape in edge_shapes() {
         let mut network = engine.network(shape).unwrap();
         network.initialize(1).unwrap();
-        let mut both = network.record(Pass::Both, 2).unwrap();
+        let mut both = network.record(Work::Both, 2).unwrap();
         assert!(both.nodes() > 2 * shape.layers());
         // Other numbers than those that were there while it was recorded.
         both.initialize(2).unwrap();
@@ -31,11 +31,11 @@ fn passes_are_recorded_one_by_one_in_their_order() {
     let Some(engine) = engine() else { return };
     let shape = crate::shape(3, 40, 9);
     let mut network = engine.network(shape).unwrap();
-    assert!(matches!(network.record(Pass::Forward, 1).unwrap_err(), SquareError::Order { .. }));
+    assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), SquareError::Order { .. }));
     network.initialize(1).unwrap();
-    assert!(matches!(network.record(Pass::Backward, 1).unwrap_err(), SquareError::Order { .. }));
-    network.record(Pass::Forward, 1).unwrap().launch().unwrap();
-    let mut backward = network.record(Pass::Backward, 1).unwrap();
+    assert!(matches!(network.record(Work::Backward, 1).unwrap_err(), SquareError::Order { .. }));
+    network.record(Work::Forward, 1).unwrap().launch().unwrap();
+    let mut backward = network.record(Work::Backward, 1).unwrap();
     backward.launch().unwrap();
     let found = backward.network().gradients().unwrap();
     let expected = reference::run(shape, &init::weights(shape, 1), &init::input(shape, 1)).unwrap();

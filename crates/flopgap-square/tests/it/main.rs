@@ -11,7 +11,7 @@ use std::sync::MutexGuard;
 
 use flopgap_gpu::Context;
 use flopgap_hint::Hint as _;
-use flopgap_square::cuda::Engine;
+use flopgap_square::cuda::{Engine, Options};
 use flopgap_square::{Backend, Cpu, Shape};
 
 /// A GPU made ready, for one test at a time.
@@ -38,7 +38,7 @@ fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
 /// The first GPU made ready.
 fn engine() -> Option<Turn> {
     let (context, guard) = gpu()?;
-    match Engine::new(&context) {
+    match Engine::new(&context, Options::default()) {
         Ok(engine) => Some(Turn { engine, _guard: guard }),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
