@@ -103,13 +103,15 @@ fn columns() -> [Column; 5] {
 
 /// The cells of those columns.
 fn cells(macs: Option<u64>, work: Option<Work>) -> Result<[Cell; 5], Failure> {
-    let intensity = work.map(|work| work.intensity()).transpose()?;
+    let bytes = work.map(|work| work.bytes()).transpose()?;
+    let moved = work.zip(bytes).filter(|(_, bytes)| *bytes > 0);
+    let intensity = moved.map(|(work, bytes)| work.flops as f64 / bytes as f64);
     Ok([
         macs.into(),
         work.map(|work| work.flops).into(),
         work.map(|work| work.bytes_read).into(),
         work.map(|work| work.bytes_written).into(),
-        Cell::optional(intensity.flatten(), |ratio| Cell::float(ratio.to_f64(), 2)),
+        Cell::optional(intensity, |intensity| Cell::float(intensity, 2)),
     ])
 }
 
