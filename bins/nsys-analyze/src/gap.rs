@@ -16,8 +16,8 @@ Examples:
   flopgap gap fixtures/kineto/layer.json.gz
   flopgap gap fixtures/nsys/small_training_step.sqlite.zst --format json")]
 pub(crate) struct Arguments {
-    /// A trace: an export of `nsys export --type sqlite` or a trace of `torch.profiler`; or those of
-    /// all ranks of one job, or a directory with them.
+    /// An export of `nsys export --type sqlite` or a trace of `torch.profiler`; or those of all
+    /// ranks of one job, or a directory with them.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Take these ranges apart, such as `forward` or `step_*`, instead of those that are steps by

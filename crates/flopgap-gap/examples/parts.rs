@@ -1,4 +1,5 @@
-//! Prints what the steps of a trace consist of: `cargo run -p flopgap-gap --example parts -- TRACE`.
+//! Prints what the steps of a trace consist of:
+//! `cargo run -p flopgap-gap --example parts -- TRACE`.
 
 use std::error::Error;
 

@@ -92,7 +92,7 @@ causes! {
     Softmax = "softmax", Busy, Gpu;
     /// Reductions.
     Reduction = "reduction", Busy, Gpu;
-    /// Kernels that copy, cast, or order memory anew.
+    /// Kernels that copy, cast, or change the order of elements in memory.
     Layout = "layout", Busy, Gpu;
     /// Gathering, scattering, sorting, embeddings.
     Index = "index", Busy, Gpu;

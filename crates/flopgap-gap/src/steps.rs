@@ -292,8 +292,8 @@ pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, 
 /// such as a check or a checkpoint.
 const PAUSE: i64 = 5;
 
-/// Leaves out the time between two steps where it is far longer than steps and than the time between
-/// others.
+/// Leaves out the time between two steps where it is far longer than steps and than the time
+/// between others.
 fn leave_pauses(windows: &mut [Window]) {
     let median = |is_step: bool, windows: &[Window]| {
         let of_kind = windows.iter().filter(|window| window.step.is_some() == is_step && !window.warm_up);

@@ -56,8 +56,8 @@ pub(crate) fn exact(value: f64) -> String {
     float(value, decimals)
 }
 
-/// A measured value in a few digits: four significant ones, of large numbers six or an SI prefix, of
-/// percentages two after the point.
+/// A measured value in a few digits: four significant ones, of large numbers six or an SI prefix,
+/// of percentages two after the point.
 pub(crate) fn significant(value: f64, format: ValueFormat) -> String {
     let size = value.abs();
     let digits = match size {

@@ -128,8 +128,8 @@ fn every_help_begins_with_what_the_command_does() {
     for (command, about) in &found {
         assert_eq!(expected.get(command.as_str()), Some(&about.as_str()), "{command}");
     }
-    // Besides them there are `flopgap`, `flopgap completions` and `flopgap man`.
-    assert_eq!(found.len() + 3, HEADS.len());
+    // Besides them there are `flopgap`, `flopgap gap`, `flopgap completions` and `flopgap man`.
+    assert_eq!(found.len() + 4, HEADS.len());
 }
 
 #[test]

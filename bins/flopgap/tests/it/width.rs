@@ -83,7 +83,7 @@ const COMMANDS: [(&str, &[&str]); 26] = [
     ("calibrate estimate fixtures/models/resnet50.pt2 --machine h200", &["layer", "time (µs)", "share"]),
     (
         "calibrate fit bins/model-calibrate/tests/it/data/branes_jetson_mlp.csv",
-        &["series", "MAPE", "beats baselines", "verdict", "update to"],
+        &["series", "MAPE", "beats baselines", "update to"],
     ),
     (
         "calibrate compare fixtures/calibration/xeon-native.jsonl.zst fixtures/calibration/xeon-native.jsonl.zst",

@@ -96,7 +96,7 @@ pub(crate) fn verdict(found: &Gap) -> String {
         ),
         Limit::Skew => format!("A late rank is the limit: the others wait for it {own} of the time."),
         Limit::Unknown => format!(
-            "What limits the step cannot be told: for {own} of the time the recording does not say what the GPU waits for."
+            "What limits the step is unknown: for {own} of the time the recording does not say what the GPU waits for."
         ),
     }
 }

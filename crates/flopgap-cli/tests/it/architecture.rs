@@ -10,6 +10,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "flopgap-answers",
         &[
             "flopgap-flops",
+            "flopgap-gap",
             "flopgap-kernels",
             "flopgap-kineto",
             "flopgap-nsys",
@@ -39,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-run", &["flopgap-fs"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases", "flopgap-run"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),
+    ("flopgap-gap", &["flopgap-kernels", "flopgap-timings", "flopgap-trace"]),
     ("flopgap-trace", &[]),
     (
         "flopgap-table",

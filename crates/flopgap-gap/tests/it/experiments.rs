@@ -1,5 +1,6 @@
-//! Programs with one planted cause, recorded on an H100 before and after the change that removes it:
-//! what is found against the cause, and bounds against the gain that was measured without a profiler.
+//! Programs with one planted cause, recorded on an H100 before and after the change that removes
+//! it: what is found against the cause, and bounds against the gain that was measured without a
+//! profiler.
 
 use std::collections::BTreeMap;
 
