@@ -21,10 +21,10 @@ What a function makes the GPU execute is counted where it runs:
 
 from . import answers, errors, found
 from ._flopgap import Field, Schema, Source, Table, __version__, read
-from .answers import compare, diff, kernels, passes, summary
+from .answers import compare, diff, gap, kernels, passes, summary
 from .counter import Counter, count, counting, presets, region
 from .errors import AbsentError, CountError, FlopgapError, InputError, InputNotFoundError
-from .gap import Gap
+from .overhead import Gap
 from .peaks import Peaks, peaks_of
 from .result import Counts
 from .theory import Theory
@@ -52,6 +52,7 @@ __all__ = [
     "diff",
     "errors",
     "found",
+    "gap",
     "kernels",
     "passes",
     "peaks_of",

@@ -19,9 +19,9 @@ from typing import Literal, Union
 
 from . import _flopgap
 from ._flopgap import Source
-from .found import Comparison, Diff, Kernels, Passes, Summary, answered
+from .found import Comparison, Diff, Kernels, Passes, StepGap, Summary, answered
 
-__all__ = ["compare", "diff", "kernels", "passes", "summary"]
+__all__ = ["compare", "diff", "gap", "kernels", "passes", "summary"]
 
 Input = Union[str, "os.PathLike[str]", Source]
 Ranges = Union[str, Iterable[str], None]
@@ -83,6 +83,22 @@ def passes(
     """
     look = _look(range, warmup, skip_warmup, with_warmup, attribute, pool)
     return typing.cast(Passes, answered(Passes, _flopgap.passes(path, look, _nanoseconds(measured))))
+
+
+def gap(path: Input, *, range: Ranges = None) -> StepGap:
+    """What a step consists of, in nanoseconds that add up, why the GPU does nothing, and what to change first.
+
+    >>> import flopgap
+    >>> found = flopgap.gap("fixtures/advice/layer-timers.before.json.gz")
+    >>> found.limit, found.advice[0].kind
+    ('sync', 'blocking-call')
+    >>> step = found.steps[-1]
+    >>> sum(part.ns for part in step.parts) == step.wall_ns
+    True
+
+    :param range: ranges, such as ``"forward"``, instead of those that are steps by their names
+    """
+    return typing.cast(StepGap, answered(StepGap, _flopgap.gap(path, _texts(range))))
 
 
 def kernels(

@@ -13,10 +13,10 @@ from typing import Any, Union
 from ._flopgap import Table
 
 __all__ = [
-    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange",
-    "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier", "Pass", "PassGpu", "PassSpread", "Passes",
-    "Period", "Place", "PlaceDiff", "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Sample", "Selection", "Share", "Shares", "Shift",
-    "Side", "Spread", "Summary", "Times", "Unlaunched", "WorkDifference", "WorkRow",
+    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapLimit", "GapPart", "GapPauses", "GapStep", "GpuTimes",
+    "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
+    "Pass", "PassGpu", "PassSpread", "Passes", "Period", "Place", "PlaceDiff", "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Sample",
+    "Selection", "Share", "Shares", "Shift", "Side", "Spread", "StepGap", "Summary", "Times", "Unlaunched", "WorkDifference", "WorkRow",
 ]
 
 
@@ -366,6 +366,106 @@ class Passes(_Answer):
 
     def _tables(self) -> list[Table]:
         return [self.table]
+
+
+@dataclass(frozen=True)
+class GapDetail:
+    """What a part of a step consists of."""
+
+    #: The kernel, copy or call; None where none was recorded.
+    what: str | None
+    #: The operator, module or range around its launch, with numbers folded.
+    by: str | None
+    ns: int
+    pieces: int
+
+
+@dataclass(frozen=True)
+class GapPart:
+    """A part of a step, or of several, by its cause."""
+
+    #: ``busy``, ``exposed`` or ``idle``.
+    part: str
+    cause: str
+    #: The group of the cause: what would have to change.
+    limit: str
+    ns: int
+    pieces: int
+    #: Largest first; None for the parts of one step.
+    details: list[GapDetail] | None
+
+
+@dataclass(frozen=True)
+class GapStep:
+    """A step of one process on one GPU: its parts add up to ``wall_ns``."""
+
+    name: str
+    rank: int | None
+    process: int | None
+    gpu: int | None
+    start_ns: int
+    wall_ns: int
+    #: By which clock it begins and ends: ``host`` or ``gpu``.
+    clock: str
+    #: Whether it is left out of sums.
+    warm_up: bool
+    parts: list[GapPart]
+
+
+@dataclass(frozen=True)
+class GapAdvice:
+    """What to change, and by how much a step becomes shorter at most."""
+
+    kind: str
+    bound_ns: int
+    #: The bound as a fraction of the step.
+    share: float
+    evidence: list[GapDetail]
+
+
+@dataclass(frozen=True)
+class GapLimit:
+    """The measured time that a change of one kind could save."""
+
+    limit: str
+    ns: int
+
+
+@dataclass(frozen=True)
+class GapPauses:
+    """The time between steps that is left out, since it is far longer than a step."""
+
+    count: int
+    ns: int
+
+
+@dataclass(frozen=True)
+class StepGap(_Answer):
+    """The steps of a trace taken apart."""
+
+    version: int
+    #: What limits a step: ``launch``, ``host``, ``sync``, ``input``, ``allocation``, ``copies``, ``communication``, ``gpu`` or ``unknown``.
+    limit: str
+    #: How the steps were found, and what they are called.
+    found_by: str
+    step: str
+    gpus: list[str]
+    #: Whether CUDA graphs are captured meanwhile.
+    captures: bool
+    #: How many steps are measured, on how many GPUs of processes.
+    measured: int
+    places: int
+    pauses: GapPauses
+    #: The mean length of a step with the time until the next.
+    step_ns: int
+    limits: list[GapLimit]
+    #: The measured time by cause.
+    parts: list[GapPart]
+    #: Largest bound first.
+    advice: list[GapAdvice]
+    steps: list[GapStep]
+    #: The time between steps.
+    between: list[GapStep]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _flopgap
 from .errors import CountError
-from .gap import Gap, gap_of
+from .overhead import Gap, gap_of
 from .names import Kernel, kernel, may_use
 from .metrics import Part, part_of, traffic_of
 from .modules import Label

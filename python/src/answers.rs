@@ -108,6 +108,15 @@ pub(crate) fn kernels(py: Python<'_>, input: Input<'_>, look: Look) -> PyResult<
     Ok((json(&found)?, tables, sentences::kernels(&found), warnings(&[&trace])))
 }
 
+/// Steps taken apart.
+#[pyfunction]
+pub(crate) fn gap(py: Python<'_>, input: Input<'_>, ranges: Vec<String>) -> PyResult<Answer> {
+    let (trace, part) =
+        (opened(py, input, "steps taken apart")?, part((ranges, vec![], None, false, false, false))?);
+    let found = py.detach(|| ask::gap(&trace, &part)).map_err(|error| of_hint(&error))?;
+    Ok((json(&found.data)?, Vec::new(), found.sentences, warnings(&[&trace])))
+}
+
 /// Two traces by kind of work.
 #[pyfunction]
 pub(crate) fn compare(py: Python<'_>, a: Input<'_>, b: Input<'_>, look: Look, all: bool) -> PyResult<Answer> {

@@ -19,7 +19,7 @@ mod _flopgap {
     use pyo3::types::PyModule;
 
     #[pymodule_export]
-    use super::answers::{compare, diff, kernels, passes, summary};
+    use super::answers::{compare, diff, gap, kernels, passes, summary};
     #[pymodule_export]
     use super::columns::table_of_columns;
     #[pymodule_export]

@@ -30,6 +30,18 @@ def has_its_types(value, kind):
     return type(value) is kind
 
 
+def test_parts_of_a_step_add_up():
+    for path in (TRAINING, RANKS, "fixtures/advice/empty-cache.before.json.gz"):
+        found = flopgap.gap(path)
+        assert has_its_types(found, records.StepGap)
+        for step in found.steps + found.between:
+            assert sum(part.ns for part in step.parts) == step.wall_ns
+        for part in found.parts:
+            assert sum(detail.ns for detail in part.details) == part.ns
+    assert (found.limit, found.advice[0].kind) == ("allocation", "allocations")
+    assert flopgap.gap(TRAINING, range="forward").step == "forward"
+
+
 def test_kernels_are_those_that_nsys_prints(fixtures):
     found = flopgap.kernels(TRAINING)
     with open(fixtures / "nsys/golden/small_training_step/cuda_gpu_kern_sum.csv") as file:

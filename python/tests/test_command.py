@@ -13,8 +13,8 @@ def run(*arguments, **options):
 @pytest.mark.parametrize(
     "path, command, words",
     [
-        ("fixtures/nsys/small_forward.sqlite.zst", "flopgap nsys summary", ["small_forward\n═", "Matrix products take"]),
-        ("fixtures/kineto/plain.json.gz", "flopgap nsys summary", ["plain\n═"]),
+        ("fixtures/nsys/small_forward.sqlite.zst", "flopgap nsys gap", ["small_forward on NVIDIA H200\n", "matrix products on CUDA cores"]),
+        ("fixtures/kineto/plain.json.gz", "flopgap nsys gap", ["plain on NVIDIA H200\n"]),
         ("fixtures/ncu/n4_d512_m64_forward.csv", "flopgap ncu kernels", ["split-k-reduce"]),
         ("fixtures/runs/h200-small", "flopgap profile analyze --no-files", ["epsilon"]),
         ("fixtures/models/mlp.onnx", "flopgap calibrate flops", ["34,267,136", "NVIDIA H200"]),
