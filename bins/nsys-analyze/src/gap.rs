@@ -13,15 +13,15 @@ use crate::opening::{Opener, warn_all};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  flopgap gap fixtures/kineto/layer.json.gz
-  flopgap gap fixtures/nsys/small_training_step.sqlite.zst --format json")]
+  flopgap nsys gap fixtures/kineto/layer.json.gz
+  flopgap nsys gap fixtures/nsys/small_training_step.sqlite.zst --format json")]
 pub(crate) struct Arguments {
     /// An export of `nsys export --type sqlite` or a trace of `torch.profiler`; or those of all
     /// ranks of one job, or a directory with them.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Take these ranges apart, such as `forward` or `step_*`, instead of those that are steps by
-    /// their names. Can be repeated; `flopgap nsys --help` says how ranges are written.
+    /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps by their
+    /// names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
     #[command(flatten)]
