@@ -1,6 +1,8 @@
 //! Prints what the steps of a trace consist of:
 //! `cargo run -p flopgap-gap --example parts -- TRACE`.
 
+#![allow(clippy::print_stdout, reason = "an example prints its result")]
+
 use std::error::Error;
 
 use flopgap_gap::{Options, gap};

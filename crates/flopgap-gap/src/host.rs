@@ -51,6 +51,7 @@ pub(crate) enum Activity {
 
 /// What a range says of the work and the waiting in it, itself or one around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one range")]
 pub(crate) struct Meaning {
     /// It fetches the next batch.
     pub(crate) is_input: bool,
@@ -161,10 +162,11 @@ impl Host {
         self.responsible = vec![NONE; ranges.ranges.len()];
         let mut by_thread: FxHashMap<u16, Vec<u32>> = FxHashMap::default();
         for (at, range) in (0_u32..).zip(&ranges.ranges) {
-            if !range.crosses_threads && range.end.is_none_or(|end| end > range.start) {
-                if let Some(thread) = self.thread(range.thread) {
-                    by_thread.entry(thread).or_default().push(at);
-                }
+            if !range.crosses_threads
+                && range.end.is_none_or(|end| end > range.start)
+                && let Some(thread) = self.thread(range.thread)
+            {
+                by_thread.entry(thread).or_default().push(at);
             }
         }
         let end_of = |at: u32| ranges.ranges[at as usize].end.unwrap_or(i64::MAX);
@@ -330,6 +332,7 @@ pub(crate) fn without_version(name: &str) -> &str {
 
 /// What a name says.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one name")]
 struct Said {
     input: bool,
     optimizer: bool,

@@ -28,7 +28,7 @@ use advice::Facts;
 use host::Host;
 use partition::{Context, Folded, Total};
 use patterns::Patterns;
-use steps::{HostStep, Steps};
+use steps::{HostStep, HostSteps};
 use timeline::Timeline;
 
 /// The version of what serde writes of a [`Gap`].
@@ -108,7 +108,7 @@ pub struct Group {
 pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let host = Host::read(trace)?;
     let timeline = Timeline::read(trace, &host)?;
-    let found = Steps::read(trace, &options.steps, &host, &timeline.lanes)?;
+    let found = HostSteps::read(trace, &options.steps, &host, &timeline.lanes)?;
     let processes = timeline.lanes.iter().map(|lane| lane.process);
     let gpus = Gpus::read(trace)?.with_processes(processes);
     let context = Context { timeline: &timeline, host: &host };

@@ -182,8 +182,8 @@ impl Context<'_> {
     pub(crate) fn apart(&self, lane: &Lane, place: Place, steps: &[&HostStep], folded: &mut Folded) -> Apart {
         let (clock, windows) = windows(steps, self.host, lane);
         let mut sums: Vec<FxHashMap<Key, Sum>> = vec![FxHashMap::default(); windows.len()];
-        let mut late = vec![Late::default(); windows.len()];
-        self.sum(lane, steps, &windows, &mut sums, &mut late, folded);
+        let mut extras = vec![Late::default(); windows.len()];
+        self.sum(lane, steps, &windows, &mut sums, &mut extras, folded);
         let mut apart = Apart {
             steps: Vec::new(),
             between: Vec::new(),
@@ -197,8 +197,8 @@ impl Context<'_> {
                 let total = &mut apart.total;
                 total.wall_ns += wall_ns;
                 total.steps += u64::from(window.step.is_some());
-                total.after_sync_ns += late[at].after_sync;
-                total.optimizer_idle_ns += late[at].optimizer;
+                total.after_sync_ns += extras[at].after_sync;
+                total.optimizer_idle_ns += extras[at].optimizer;
                 let blocked = |by: fn(Blocking) -> bool| {
                     let own = launching
                         .iter()
@@ -221,13 +221,12 @@ impl Context<'_> {
                 apart.pauses.ns += wall_ns;
             }
             let name = |step: usize| steps[step].name.clone();
-            let (name, list) = match window.step {
-                Some(step) => (name(step), &mut apart.steps),
-                None => {
-                    let before = steps.iter().rposition(|step| step.end <= window.start);
-                    let before = before.map_or("steps".to_owned(), name);
-                    (format!("after {before}"), &mut apart.between)
-                }
+            let (name, list) = if let Some(step) = window.step {
+                (name(step), &mut apart.steps)
+            } else {
+                let before = steps.iter().rposition(|step| step.end <= window.start);
+                let before = before.map_or("steps".to_owned(), name);
+                (format!("after {before}"), &mut apart.between)
             };
             list.push(Step {
                 name,
@@ -263,7 +262,7 @@ impl Context<'_> {
         steps: &[&HostStep],
         windows: &[Window],
         sums: &mut [FxHashMap<Key, Sum>],
-        late: &mut [Late],
+        extras: &mut [Late],
         folded: &mut Folded,
     ) {
         let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return };
@@ -281,8 +280,8 @@ impl Context<'_> {
                     let sum = sums[at + next].entry(key).or_default();
                     sum.ns += ns;
                     sum.pieces += 1;
-                    late[at + next].after_sync += ns * own.after_sync;
-                    late[at + next].optimizer += ns * own.optimizer;
+                    extras[at + next].after_sync += ns * own.after_sync;
+                    extras[at + next].optimizer += ns * own.optimizer;
                 }
             }
         };

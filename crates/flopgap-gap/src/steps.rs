@@ -53,7 +53,7 @@ pub(crate) struct HostStep {
 
 /// All steps.
 #[derive(Clone, Debug)]
-pub(crate) struct Steps {
+pub(crate) struct HostSteps {
     pub(crate) found: FoundBy,
     /// The folded name of the steps.
     pub(crate) name: String,
@@ -61,13 +61,13 @@ pub(crate) struct Steps {
     pub(crate) steps: Vec<HostStep>,
 }
 
-impl Steps {
+impl HostSteps {
     pub(crate) fn read(
         trace: &dyn Recording,
         which: &Which,
         host: &Host,
         lanes: &[Lane],
-    ) -> Result<Steps, Error> {
+    ) -> Result<HostSteps, Error> {
         if let Some(marked) = marked(trace, which, host)? {
             return Ok(marked);
         }
@@ -75,12 +75,12 @@ impl Steps {
             .or_else(|| optimized(host))
             .or_else(|| replayed(host, lanes))
             .or_else(|| repeated(lanes))
-            .unwrap_or(Steps { found: FoundBy::None, name: "recording".to_owned(), steps: Vec::new() }))
+            .unwrap_or(HostSteps { found: FoundBy::None, name: "recording".to_owned(), steps: Vec::new() }))
     }
 }
 
 /// The steps that ranges mark; the first of each process, and marked ones, warm up.
-fn marked(trace: &dyn Recording, which: &Which, host: &Host) -> Result<Option<Steps>, Error> {
+fn marked(trace: &dyn Recording, which: &Which, host: &Host) -> Result<Option<HostSteps>, Error> {
     let Some(ranges) = &host.ranges else { return Ok(None) };
     let chosen =
         |keep| Scope { ranges: which.clone(), warm_up: WarmUp { keep, ..WarmUp::default() }, ..Scope::all() };
@@ -107,7 +107,7 @@ fn marked(trace: &dyn Recording, which: &Which, host: &Host) -> Result<Option<St
             warm_up: !measured.contains(&at),
         }
     });
-    Ok(Some(Steps { found: FoundBy::Marked, name: all.name, steps: steps.collect() }))
+    Ok(Some(HostSteps { found: FoundBy::Marked, name: all.name, steps: steps.collect() }))
 }
 
 /// Ranges of a name on the thread that has the most of them, by time.
@@ -125,7 +125,7 @@ fn instances(host: &Host, is: impl Fn(&str) -> bool) -> Option<(ThreadId, Vec<(i
 }
 
 /// Steps from one time to the next.
-fn between(found: FoundBy, name: &str, thread: ThreadId, times: &[i64]) -> Steps {
+fn between(found: FoundBy, name: &str, thread: ThreadId, times: &[i64]) -> HostSteps {
     let steps = times.windows(2).enumerate().map(|(at, pair)| HostStep {
         name: format!("{name} {at}"),
         process: Some(thread.process()),
@@ -134,17 +134,17 @@ fn between(found: FoundBy, name: &str, thread: ThreadId, times: &[i64]) -> Steps
         end: pair[1],
         warm_up: at == 0 && times.len() > 2,
     });
-    Steps { found, name: fold_range(&format!("{name} 0")), steps: steps.collect() }
+    HostSteps { found, name: fold_range(&format!("{name} 0")), steps: steps.collect() }
 }
 
-fn loaded(host: &Host) -> Option<Steps> {
+fn loaded(host: &Host) -> Option<HostSteps> {
     let is_next = |name: &str| name.starts_with("enumerate(DataLoader)#");
     let (thread, all) = instances(host, is_next)?;
     let starts: Vec<i64> = all.iter().map(|(start, _)| *start).collect();
     Some(between(FoundBy::DataLoader, "batch", thread, &starts))
 }
 
-fn optimized(host: &Host) -> Option<Steps> {
+fn optimized(host: &Host) -> Option<HostSteps> {
     let (thread, all) = instances(host, |name| name.starts_with("Optimizer.step#"))?;
     let ends: Vec<i64> = all.iter().map(|(_, end)| *end).collect();
     Some(between(FoundBy::Optimizer, "update", thread, &ends))
@@ -157,7 +157,7 @@ fn launch(host: &Host, op: &Op) -> Option<(u16, i64)> {
 }
 
 /// Replays of the graph that takes the most launches.
-fn replayed(host: &Host, lanes: &[Lane]) -> Option<Steps> {
+fn replayed(host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
     let lane = lanes.iter().max_by_key(|lane| lane.operations.len())?;
     let mut starts: Vec<i64> = Vec::new();
     let mut last = NONE;
@@ -189,7 +189,7 @@ fn replayed(host: &Host, lanes: &[Lane]) -> Option<Steps> {
 }
 
 /// The shortest sequence of kernels, of at least four, that is repeated to the end.
-fn repeated(lanes: &[Lane]) -> Option<Steps> {
+fn repeated(lanes: &[Lane]) -> Option<HostSteps> {
     const LONGEST: usize = 1 << 16;
     let lane = lanes.iter().max_by_key(|lane| lane.operations.len())?;
     let all = &lane.operations[lane.operations.len().saturating_sub(LONGEST)..];
@@ -214,7 +214,7 @@ fn repeated(lanes: &[Lane]) -> Option<Steps> {
         warm_up: at == 0 && whole > 2,
     });
     let steps = steps.collect();
-    Some(Steps { found: FoundBy::RepeatedKernels, name: "repetition *".to_owned(), steps })
+    Some(HostSteps { found: FoundBy::RepeatedKernels, name: "repetition *".to_owned(), steps })
 }
 
 /// For each place the length of the longest common prefix of all and of what begins there.

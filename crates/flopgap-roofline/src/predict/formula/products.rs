@@ -227,16 +227,16 @@ fn nanoseconds(product: &Product, factors: &Factors, slopes: Option<&mut Factors
         let square = |part: f64, whole: f64| if whole > 0.0 { (part / whole).powi(2) } else { 0.0 };
         let of_tiles = square(tiles, body);
         let [arithmetic, shared, loads, waiting] = steps.map(|step| of_tiles * square(step, inner));
-        let mut shares = [1.0; COUNT];
-        shares[Term::Arithmetic as usize] = arithmetic;
-        shares[Term::SharedLoads as usize] = shared;
-        shares[LOADS].fill(loads);
-        shares[WAITING].fill(waiting);
-        shares[TILES].fill(of_tiles);
-        shares[BYTES].fill(square(bytes, body));
-        shares[Term::TileLoads as usize] = square(part(Term::TileLoads), body);
-        for ((slope, share), part) in slopes.iter_mut().zip(shares).zip(parts) {
-            *slope = share * part / total;
+        let mut weights = [1.0; COUNT];
+        weights[Term::Arithmetic as usize] = arithmetic;
+        weights[Term::SharedLoads as usize] = shared;
+        weights[LOADS].fill(loads);
+        weights[WAITING].fill(waiting);
+        weights[TILES].fill(of_tiles);
+        weights[BYTES].fill(square(bytes, body));
+        weights[Term::TileLoads as usize] = square(part(Term::TileLoads), body);
+        for ((slope, weight), part) in slopes.iter_mut().zip(weights).zip(parts) {
+            *slope = weight * part / total;
         }
     }
     total
