@@ -75,7 +75,7 @@ pub(crate) fn verdict(found: &Gap) -> String {
             most(&of(Limit::Host))
         ),
         Limit::Sync => format!(
-            "Waiting for the GPU is the limit: the host waits in blocking calls, and the GPU then for the host, {own} of the time{}.",
+            "Waiting for the GPU is the limit: the host waits in blocking calls, and then the GPU for the host until its queue is full again, {own} of the time{}.",
             most(&|cause| cause == Cause::BlockingCall)
         ),
         Limit::Input => format!(
