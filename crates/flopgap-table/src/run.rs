@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use flopgap_flops::Pass;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Step, Strictness};
-use flopgap_sweep::{
-    Config, MetricsRow, Problem, Quantity, RawFiles, Record, RunAnalysis, RunError, Stage, is_record,
-};
+use flopgap_sweep::{Config, MetricsRow, Problem, Quantity, RawFiles, Record, RunAnalysis, Stage, is_record};
 
 use crate::column::{Column, count, float, looked_up, maybe_count, maybe_int, text};
 use crate::held::{Held, table};
@@ -79,7 +77,7 @@ impl Run {
     /// What its manifest says; nothing where it has none.
     #[cfg(feature = "parquet")]
     pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
-        let manifest = flopgap_sweep::Manifest::read(&self.path).map_err(RunError::from)?;
+        let manifest = flopgap_sweep::Manifest::read(&self.path).map_err(flopgap_sweep::RunError::from)?;
         let recorded = manifest.as_ref().and_then(|manifest| crate::parquet::spelled(&manifest.created));
         let origin = manifest.map(|manifest| manifest.origin).unwrap_or_default();
         Ok(crate::parquet::Provenance {
