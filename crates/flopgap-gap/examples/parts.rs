@@ -24,21 +24,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         found.step_ns as f64 / 1e6,
         found.limit.as_str()
     );
-    let all: i64 = found.parts.iter().map(|part| part.ns).sum();
     for part in &found.parts {
-        let share = part.ns as f64 / all.max(1) as f64 * 100.0;
+        let share = found.share(part.ns) * 100.0;
         println!("{share:6.2} % {:?} {} ({})", part.part, part.cause.as_str(), part.pieces);
         for detail in part.details.iter().take(3) {
             let what = detail.what.as_deref().unwrap_or("-");
             let by = detail.by.as_deref().unwrap_or("-");
-            println!(
-                "         {:6.2} % {what:.50} by {by:.50}",
-                detail.ns as f64 / all.max(1) as f64 * 100.0
-            );
+            println!("         {:6.2} % {what:.50} by {by:.50}", found.share(detail.ns) * 100.0);
         }
     }
     for group in &found.limits {
-        println!("{:6.2} % {}", group.ns as f64 / all.max(1) as f64 * 100.0, group.limit.as_str());
+        println!("{:6.2} % {}", found.share(group.ns) * 100.0, group.limit.as_str());
     }
     for advice in &found.advice {
         println!(

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::{Cause, Limit, Part};
 use crate::partition::{Context, Detail, Folded, Key, Sum, Thing, Total};
 use crate::patterns::Patterns;
+use crate::timeline;
 
 /// What to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,7 +97,7 @@ const WORTH: f64 = 0.05;
 const WORTH_A_GRAPH: f64 = 0.10;
 /// No tensor core multiplies faster than this many times 32-bit products on CUDA cores.
 const TENSOR_CORES_AT_MOST: i64 = 16;
-/// What happens less often is no habit of the program.
+/// What happens less often than this is not a pattern of the loop.
 const OFTEN: u64 = 3;
 /// Fewer launches are not worth a graph.
 const LAUNCHES: u64 = 50;
@@ -131,14 +132,14 @@ impl Facts<'_> {
     }
 
     /// All time in which the GPU did nothing.
-    pub(crate) fn idle(&self) -> i64 {
+    fn idle(&self) -> i64 {
         self.sum(|(cause, _, _)| cause.part() == Part::Idle)
     }
 
     /// The time lost to waiting for the GPU: in the calls and after them, until the queue is full
     /// again. Without the calls the host would be earlier by the time that it is blocked, and the
     /// GPU cannot gain more than it idles.
-    pub(crate) fn lost_to_sync(&self) -> i64 {
+    fn lost_to_sync(&self) -> i64 {
         let direct = self.cause(Cause::BlockingCall);
         if direct == 0 { 0 } else { (direct + self.total.after_sync_ns).min(self.blocked_or_idle()) }
     }
@@ -148,7 +149,7 @@ impl Facts<'_> {
     }
 
     /// The time lost because launches are slow.
-    pub(crate) fn lost_to_launches(&self) -> i64 {
+    fn lost_to_launches(&self) -> i64 {
         let late = self.of(Limit::Launch) + self.cause(Cause::BlockingCall);
         late - self.lost_to_sync().min(late)
     }
@@ -176,9 +177,7 @@ impl Facts<'_> {
     fn evidence(&self, is: impl Fn(&Key) -> bool) -> Vec<Detail> {
         let mut sums: FxHashMap<(Thing, u32), Sum> = FxHashMap::default();
         for ((_, thing, by), own) in self.total.sums.iter().filter(|(key, _)| is(key)) {
-            let sum = sums.entry((*thing, *by)).or_default();
-            sum.ns += own.ns;
-            sum.pieces += own.pieces;
+            *sums.entry((*thing, *by)).or_default() += *own;
         }
         let mut sums: Vec<((Thing, u32), Sum)> = sums.into_iter().collect();
         sums.sort_by_key(|(key, sum)| (Reverse(sum.ns), *key));
@@ -192,7 +191,7 @@ impl Facts<'_> {
     }
 
     /// Whether a thing is a kernel, copy or memset that satisfies a condition.
-    fn is_kind(&self, thing: Thing, is: impl Fn(&crate::timeline::Kind) -> bool) -> bool {
+    fn is_kind(&self, thing: Thing, is: impl Fn(&timeline::Kind) -> bool) -> bool {
         matches!(thing, Thing::Kind(kind) if is(&self.context.timeline.kinds[kind as usize]))
     }
 
@@ -218,7 +217,7 @@ impl Facts<'_> {
         // A graph of the whole step needs no operators of the host, and cannot wait within it.
         let operators = self.cause(Cause::HostOperators);
         let bound = launches + between + operators + self.lost_to_sync();
-        // What is captured runs later, and what is launched a few times is no step to be replayed.
+        // What is captured runs later, and a few launches are not worth replaying.
         if !self.captures && self.patterns.launched >= LAUNCHES {
             add(Kind::CudaGraphs, WORTH_A_GRAPH, launches, bound, self.evidence(is_launch));
         }
@@ -244,7 +243,7 @@ impl Facts<'_> {
         add(Kind::Allocations, WORTH / 2.0, self.sum(is_memory), bound, self.evidence(is_memory));
 
         let crosses = |cause: Cause| matches!(cause, Cause::HostToDevice | Cause::DeviceToHost);
-        let is_pageable = |kind: &crate::timeline::Kind| {
+        let is_pageable = |kind: &timeline::Kind| {
             kind.memories.is_some_and(|memories| memories.contains(&Memory::Pageable))
         };
         let pageable = |key: &Key| crosses(key.0) && self.is_kind(key.1, is_pageable);
@@ -254,7 +253,7 @@ impl Facts<'_> {
         let ns = self.sum(other);
         add(Kind::UnoverlappedCopies, WORTH, ns, ns, self.evidence(other));
 
-        let is_single = |kind: &crate::timeline::Kind| {
+        let is_single = |kind: &timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| {
                 info.precision == Some(NumberType::Fp32) && info.tensor_cores == Some(false)
             })
@@ -263,7 +262,7 @@ impl Facts<'_> {
         let ns = self.sum(single);
         add(Kind::TensorCores, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(single));
 
-        let is_unfused = |kind: &crate::timeline::Kind| {
+        let is_unfused = |kind: &timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| info.class != KernelClass::Optimizer)
         };
         let unfused = |key: &Key| key.0 == Cause::Optimizer && self.is_kind(key.1, is_unfused);
@@ -286,13 +285,13 @@ impl Facts<'_> {
         // Without the waits, what lies between the kernels goes, too.
         add(Kind::SerializedStreams, WORTH, ns, ns + between.min(ns), Vec::new());
 
-        let is_conversion = |kind: &crate::timeline::Kind| {
+        let is_conversion = |kind: &timeline::Kind| {
             let name = kind.name.to_ascii_lowercase();
             kind.cause == Cause::Layout && (name.contains("nchwtonhwc") || name.contains("nhwctonchw"))
         };
         let conversion = |key: &Key| self.is_kind(key.1, is_conversion);
         // Normalization by channels reads memory in the other order, too.
-        let is_norm = |kind: &crate::timeline::Kind| {
+        let is_norm = |kind: &timeline::Kind| {
             kind.cause == Cause::Norm
                 && kind.name.contains("batch_norm")
                 && !kind.name.contains("channels_last")
@@ -301,7 +300,7 @@ impl Facts<'_> {
         let bound = ns + self.sum(|key| self.is_kind(key.1, is_norm));
         add(Kind::ChannelsLast, WORTH, ns, bound, self.evidence(conversion));
 
-        let is_unaligned = |kind: &crate::timeline::Kind| {
+        let is_unaligned = |kind: &timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| {
                 let half = matches!(info.precision, Some(NumberType::Fp16 | NumberType::Bf16));
                 let narrow = ["align1", "align2"]

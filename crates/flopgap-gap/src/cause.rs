@@ -14,6 +14,17 @@ pub enum Part {
     Idle,
 }
 
+impl Part {
+    /// As serde writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Part::Busy => "busy",
+            Part::Exposed => "exposed",
+            Part::Idle => "idle",
+        }
+    }
+}
+
 /// What is to be changed first: the group that a cause belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -102,7 +113,7 @@ causes! {
     Optimizer = "optimizer", Busy, Gpu;
     /// CUDA graphs that were recorded as a whole: what they do inside is not known.
     WholeGraph = "whole-graph", Busy, Gpu;
-    /// Kernels of which no rule says what they do.
+    /// Kernels that no rule classifies.
     Other = "other", Busy, Gpu;
 
     /// Collectives and messages between GPUs.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use flopgap_hint::Hint as _;
-use flopgap_timings::{Blocking, BlockingCalls, PassKind};
+use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
-    CorrelationId, Correlations, Names, ProcessId, RangeStyle, Ranges, ReadError, Recording, ThreadId,
+    CorrelationId, Correlations, Name, Names, ProcessId, RangeStyle, Ranges, ReadError, Recording, ThreadId,
 };
 use rustc_hash::FxHashMap;
 
@@ -17,8 +17,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) struct Call {
     pub(crate) start: i64,
     pub(crate) end: i64,
-    /// Its place among [`Host::call_names`].
-    pub(crate) name: u32,
+    /// Among [`Host::call_names`].
+    pub(crate) name: Name,
     /// Its thread's place.
     pub(crate) thread: u16,
     pub(crate) blocks: Option<Blocking>,
@@ -104,7 +104,7 @@ impl Host {
         let mut collected: Vec<Collected> = Vec::new();
         let read = trace.each_call(&|_| true, &mut |call| {
             let Some(thread) = self.thread(call.thread) else { return };
-            let name = u32::try_from(self.call_names.intern(call.name).index()).unwrap_or(NONE);
+            let name = self.call_names.intern(call.name);
             let blocks = blocking.blocks(call);
             let end = call.end.max(call.start);
             collected.push(Collected {
@@ -207,13 +207,16 @@ impl Host {
         self.ranges = Some(ranges);
     }
 
+    /// Which names of calls satisfy a condition, by [`Name::index`]: many calls have few names.
+    pub(crate) fn calls_named(&self, is: impl Fn(&str) -> bool) -> Vec<bool> {
+        self.call_names.iter().map(|(_, text)| is(text)).collect()
+    }
+
     /// Whether a call of a name with this end begins within an interval.
     pub(crate) fn calls_within(&self, end_of_name: &str, start: i64, end: i64) -> bool {
-        let wanted = |call: &Call| {
-            let name = self.call_names.text(flopgap_trace::Name::at(call.name as usize));
-            (start..end).contains(&call.start) && without_version(name).ends_with(end_of_name)
-        };
-        self.calls.iter().any(wanted)
+        let wanted = self.calls_named(|name| without_version(name).ends_with(end_of_name));
+        wanted.contains(&true)
+            && self.calls.iter().any(|call| wanted[call.name.index()] && (start..end).contains(&call.start))
     }
 
     /// Whether anything of the host is recorded.
@@ -319,14 +322,6 @@ fn mark(marks: &mut Vec<Mark>, start: i64, range: u32) {
     match marks.last_mut() {
         Some(last) if last.start == start => last.range = range,
         _ => marks.push(Mark { start, range }),
-    }
-}
-
-/// The name of a call without the version that some profilers append.
-pub(crate) fn without_version(name: &str) -> &str {
-    match name.rsplit_once("_v") {
-        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
-        _ => name,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a GPU did nothing: from what ended the gap, its launch, and what the host did until then.
 
 use flopgap_timings::Blocking;
+use flopgap_trace::Name;
 
 use crate::cause::Cause;
 use crate::host::{Activity, Host, NONE};
@@ -12,14 +13,14 @@ pub(crate) const DEPENDENT_NS: i64 = 10_000;
 const LATENCY_NS: i64 = 20_000;
 /// A host that launches as fast as it can makes a call within this time; without any for longer,
 /// it does something else.
-pub(crate) const PACE_NS: i64 = 250_000;
+const PACE_NS: i64 = 250_000;
 
 /// What the host did while a GPU did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum What {
     Nothing,
-    /// A place among [`Host::call_names`].
-    Call(u32),
+    /// Among [`Host::call_names`].
+    Call(Name),
     /// A range.
     Range(u32),
 }
@@ -61,7 +62,8 @@ impl Explain<'_> {
             return false;
         }
         if let Some(before) = before.filter(|before| before.call == after.call) {
-            let is_graph = self.host.call_names.text(name_of(self.host, before.call)).contains("Graph");
+            let name = self.host.calls[before.call as usize].name;
+            let is_graph = self.host.call_names.text(name).contains("Graph");
             visit(whole(if is_graph { Cause::GraphNodes } else { Cause::DependentKernels }));
             return false;
         }
@@ -156,8 +158,4 @@ impl Explain<'_> {
             visit(Piece { start, end, cause, what, range });
         }
     }
-}
-
-fn name_of(host: &Host, call: u32) -> flopgap_trace::Name {
-    flopgap_trace::Name::at(host.calls[call as usize].name as usize)
 }

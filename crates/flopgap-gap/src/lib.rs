@@ -83,6 +83,23 @@ pub struct Gap {
     pub between: Vec<Step>,
 }
 
+impl Gap {
+    /// All measured time: the sum of [`parts`](Self::parts), in nanoseconds.
+    pub fn total_ns(&self) -> i64 {
+        self.parts.iter().map(|part| part.ns).sum()
+    }
+
+    /// The fraction of the measured time that some nanoseconds of it are.
+    pub fn share(&self, ns: i64) -> f64 {
+        ns as f64 / self.total_ns().max(1) as f64
+    }
+
+    /// A sum over all measured steps, as that of one.
+    pub fn each(&self, sum: i64) -> f64 {
+        sum as f64 / self.measured.max(1) as f64
+    }
+}
+
 /// Time between steps that is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pauses {
@@ -117,13 +134,13 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let (mut steps, mut between) = (Vec::new(), Vec::new());
     let (mut places, mut pauses) = (0, Pauses::default());
     for lane in &timeline.lanes {
-        let whole = whole(lane);
+        let whole = if found.found == FoundBy::None { whole(lane) } else { None };
         let mut threads: BTreeMap<Option<ThreadId>, Vec<&HostStep>> = BTreeMap::new();
         let own = found
             .steps
             .iter()
             .filter(|step| lane.process.is_none() || step.process.is_none() || step.process == lane.process);
-        for step in own.chain(whole.iter().filter(|_| found.found == FoundBy::None)) {
+        for step in own.chain(&whole) {
             let list = threads.entry(step.thread).or_default();
             // Steps of one thread that overlap cannot both be all of its time.
             if list.last().is_none_or(|last| last.end <= step.start) {

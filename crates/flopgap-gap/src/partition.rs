@@ -2,14 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
-use flopgap_timings::{Blocking, fold_range};
+use flopgap_timings::{Blocking, fold_range, without_version};
 use flopgap_trace::{GpuId, Name};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Limit, Part};
-use crate::host::{Host, NONE, without_version};
+use crate::host::{Host, NONE};
 use crate::late::{Explain, What};
 use crate::steps::{HostStep, Window, windows};
 use crate::sweep::{Found, sweep};
@@ -72,8 +73,7 @@ pub struct Detail {
     pub pieces: u64,
 }
 
-/// Of the time in which a GPU did nothing, what is of interest beside its cause: nanoseconds, or
-/// whether a piece counts.
+/// Of the time in which a GPU did nothing, what is of interest beside its cause, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Late {
     /// Launched late at the host's own pace, before the queue was full again after a call that
@@ -100,6 +100,13 @@ pub(crate) struct Sum {
     pub(crate) pieces: u64,
 }
 
+impl AddAssign for Sum {
+    fn add_assign(&mut self, other: Sum) {
+        self.ns += other.ns;
+        self.pieces += other.pieces;
+    }
+}
+
 /// The measured windows of one lane together.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
@@ -120,9 +127,7 @@ pub(crate) struct Total {
 impl Total {
     pub(crate) fn add(&mut self, other: Total) {
         for (key, sum) in other.sums {
-            let all = self.sums.entry(key).or_default();
-            all.ns += sum.ns;
-            all.pieces += sum.pieces;
+            *self.sums.entry(key).or_default() += sum;
         }
         self.wall_ns += other.wall_ns;
         self.steps += other.steps;
@@ -208,9 +213,7 @@ impl Context<'_> {
                 total.blocked_ns += blocked(|by| by != Blocking::Memory);
                 total.allocated_ns += blocked(|by| by == Blocking::Memory);
                 for (key, sum) in &sums[at] {
-                    let all = total.sums.entry(*key).or_default();
-                    all.ns += sum.ns;
-                    all.pieces += sum.pieces;
+                    *total.sums.entry(*key).or_default() += *sum;
                 }
             }
             // Beside steps that are measured, only a pause is left out.
@@ -269,7 +272,7 @@ impl Context<'_> {
         let main = steps.iter().find_map(|step| self.host.place(step.thread?));
         let explain = Explain { host: self.host, main };
         let mut at = 0;
-        let mut add = |start: i64, end: i64, key: Key, own: Late| {
+        let mut add = |start: i64, end: i64, key: Key, [after_sync, optimizer]: [bool; 2]| {
             while windows.get(at).is_some_and(|window| window.end <= start) {
                 at += 1;
             }
@@ -277,11 +280,9 @@ impl Context<'_> {
             for (next, window) in within {
                 let ns = end.min(window.end) - start.max(window.start);
                 if ns > 0 {
-                    let sum = sums[at + next].entry(key).or_default();
-                    sum.ns += ns;
-                    sum.pieces += 1;
-                    extras[at + next].after_sync += ns * own.after_sync;
-                    extras[at + next].optimizer += ns * own.optimizer;
+                    *sums[at + next].entry(key).or_default() += Sum { ns, pieces: 1 };
+                    extras[at + next].after_sync += if after_sync { ns } else { 0 };
+                    extras[at + next].optimizer += if optimizer { ns } else { 0 };
                 }
             }
         };
@@ -295,16 +296,14 @@ impl Context<'_> {
                 let is_optimizer = kind.rank() == 0 && self.host.meaning(range).is_optimizer;
                 let cause = if is_optimizer { Cause::Optimizer } else { kind.cause };
                 let by = folded.of(self.host, self.host.responsible(range));
-                add(start, end, (cause, Thing::Kind(op.kind), by), Late::default());
+                add(start, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
             }
             Found::Idle(idle) => {
                 let mut waited = false;
                 let is_late = explain.idle(&idle, |piece| {
                     waited |= matches!(piece.cause, Cause::BlockingCall | Cause::Allocation);
-                    let own = Late {
-                        after_sync: i64::from(behind && piece.cause.limit() == Limit::Launch),
-                        optimizer: i64::from(self.host.meaning(piece.range).is_optimizer),
-                    };
+                    let after_sync = behind && piece.cause.limit() == Limit::Launch;
+                    let in_optimizer = self.host.meaning(piece.range).is_optimizer;
                     let range = match piece.what {
                         What::Range(range) => range,
                         _ => self.host.responsible(piece.range),
@@ -314,7 +313,12 @@ impl Context<'_> {
                         What::Range(_) => What::Nothing,
                         other => other,
                     };
-                    add(piece.start, piece.end, (piece.cause, Thing::Host(what), by), own);
+                    add(
+                        piece.start,
+                        piece.end,
+                        (piece.cause, Thing::Host(what), by),
+                        [after_sync, in_optimizer],
+                    );
                 });
                 behind = waited || (behind && is_late);
             }
@@ -326,7 +330,7 @@ impl Context<'_> {
         match thing {
             Thing::Kind(kind) => Some(self.timeline.kinds[kind as usize].name.to_string()),
             Thing::Host(What::Call(name)) => {
-                Some(without_version(self.host.call_names.text(Name::at(name as usize))).to_owned())
+                Some(without_version(self.host.call_names.text(name)).to_owned())
             }
             Thing::Host(_) => None,
         }
@@ -338,9 +342,7 @@ impl Context<'_> {
             let mut details: BTreeMap<(Option<String>, Option<String>), Sum> = BTreeMap::new();
             for ((_, thing, by), own) in sums.iter().filter(|((own, _, _), _)| *own == cause) {
                 let by = (*by != NONE).then(|| folded.names[*by as usize].clone());
-                let sum = details.entry((self.name(*thing), by)).or_default();
-                sum.ns += own.ns;
-                sum.pieces += own.pieces;
+                *details.entry((self.name(*thing), by)).or_default() += *own;
             }
             let detail = |((what, by), sum): ((Option<String>, Option<String>), Sum)| Detail {
                 what,
@@ -359,9 +361,7 @@ impl Context<'_> {
 fn shares(sums: &FxHashMap<Key, Sum>, details: impl Fn(Cause) -> Vec<Detail>) -> Vec<Share> {
     let mut causes: BTreeMap<Cause, Sum> = BTreeMap::new();
     for ((cause, _, _), own) in sums {
-        let sum = causes.entry(*cause).or_default();
-        sum.ns += own.ns;
-        sum.pieces += own.pieces;
+        *causes.entry(*cause).or_default() += *own;
     }
     let share = |(cause, sum): (Cause, Sum)| Share {
         part: cause.part(),

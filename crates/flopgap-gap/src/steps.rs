@@ -159,6 +159,7 @@ fn launch(host: &Host, op: &Op) -> Option<(u16, i64)> {
 /// Replays of the graph that takes the most launches.
 fn replayed(host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
     let lane = lanes.iter().max_by_key(|lane| lane.operations.len())?;
+    let launches_graph = host.calls_named(|name| name.contains("GraphLaunch"));
     let mut starts: Vec<i64> = Vec::new();
     let mut last = NONE;
     let mut nodes = 0_usize;
@@ -166,9 +167,7 @@ fn replayed(host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
         if op.call == NONE {
             continue;
         }
-        let call = host.calls[op.call as usize];
-        let name = flopgap_trace::Name::at(call.name as usize);
-        if host.call_names.text(name).contains("GraphLaunch") {
+        if launches_graph[host.calls[op.call as usize].name.index()] {
             nodes += 1;
             if op.call != last {
                 last = op.call;
@@ -198,7 +197,7 @@ fn repeated(lanes: &[Lane]) -> Option<HostSteps> {
     let again = z_function(&kinds);
     let period = (4..=kinds.len() / 3).find(|period| again[*period] >= 2 * period)?;
     let whole = (again[period] + period) / period;
-    // A period of equal kernels is no step.
+    // Equal kernels in a row are not a step.
     if kinds[..period].iter().collect::<FxHashSet<_>>().len() < 3 {
         return None;
     }
@@ -288,8 +287,8 @@ pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, 
     (Clock::Host, windows)
 }
 
-/// So many times the median step is no part of the loop: the program did something else meanwhile,
-/// such as a check or a checkpoint.
+/// Time between steps that is longer than this many median steps is not part of the loop: the
+/// program did something else, such as a validation or a checkpoint.
 const PAUSE: i64 = 5;
 
 /// Leaves out the time between two steps where it is far longer than steps and than the time

@@ -38,4 +38,4 @@ pub use selection::{ChosenSteps, LeftOutFirst, OtherSteps, Owner, Selection};
 pub use statistics::{OUTSIDE, Shift, Test};
 pub use times::Times;
 pub use unlaunched::Unlaunched;
-pub use waits::{BlockedThread, Blocking, BlockingCalls, WaitingFor, blocked_longest};
+pub use waits::{BlockedThread, Blocking, BlockingCalls, WaitingFor, blocked_longest, without_version};

@@ -90,16 +90,26 @@ const MEMORY: [&str; 18] = [
     "ExtMallocWithFlags",
 ];
 
+/// The name of a call without the version that some profilers append.
+///
+/// ```
+/// assert_eq!(flopgap_timings::without_version("cudaMemcpy_v3020"), "cudaMemcpy");
+/// assert_eq!(flopgap_timings::without_version("cudaGraphLaunch"), "cudaGraphLaunch");
+/// ```
+pub fn without_version(name: &str) -> &str {
+    match name.rsplit_once("_v") {
+        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
+        _ => name,
+    }
+}
+
 /// A name without the marks of versions and of streams by thread, and without its library.
 fn bare(name: &str) -> &str {
     let by_thread = |name: &str| -> usize {
         name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name).len()
     };
     let name = &name[..by_thread(name)];
-    let name = match name.rsplit_once("_v") {
-        Some((base, version)) if version.bytes().all(|byte| byte.is_ascii_digit()) => base,
-        _ => name,
-    };
+    let name = without_version(name);
     let name = &name[..by_thread(name)];
     ["cuda", "cu", "hip"].iter().find_map(|library| name.strip_prefix(library)).unwrap_or(name)
 }

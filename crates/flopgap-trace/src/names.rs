@@ -51,6 +51,11 @@ impl Names {
         self.by_text.get(text).copied()
     }
 
+    /// All names, in the order in which they were kept.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Name, &Arc<str>)> {
+        self.texts.iter().enumerate().map(|(at, text)| (Name::at(at), text))
+    }
+
     /// The text of a name of this collection.
     pub fn text(&self, name: Name) -> &Arc<str> {
         &self.texts[name.0 as usize]
