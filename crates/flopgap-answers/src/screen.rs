@@ -23,28 +23,24 @@ pub fn screen(name: &str, found: &Gap) -> String {
     wrapped(&mut text, &verdict(found), "", "");
     wrapped(&mut text, &steps(found), "", "");
     text.push('\n');
-    let all: i64 = found.parts.iter().map(|part| part.ns).sum();
-    let each = |ns: i64| ns as f64 / found.measured.max(1) as f64;
     let row = |text: &mut String, name: &str, ns: i64, mark: char| {
-        let share = ns as f64 / all.max(1) as f64;
+        let share = found.share(ns);
         let bar: String = std::iter::repeat_n(mark, filled(share)).collect();
         let _ = writeln!(
             text,
             "{:<38}{:>12} {:>6}  {bar}",
             shortened(name, 37),
-            time(each(ns)),
+            time(found.each(ns)),
             numbers::percent(share, 1)
         );
     };
-    for (part, title, mark) in
-        [(Part::Busy, "busy", '█'), (Part::Exposed, "exposed", '▒'), (Part::Idle, "idle", '░')]
-    {
+    for (part, mark) in [(Part::Busy, '█'), (Part::Exposed, '▒'), (Part::Idle, '░')] {
         let mut own: Vec<&Share> = found.parts.iter().filter(|share| share.part == part).collect();
         if own.is_empty() {
             continue;
         }
         own.sort_by_key(|share| std::cmp::Reverse(share.ns));
-        row(&mut text, title, own.iter().map(|share| share.ns).sum(), mark);
+        row(&mut text, part.as_str(), own.iter().map(|share| share.ns).sum(), mark);
         let shown = if own.len() > CAUSES + 1 { CAUSES } else { own.len() };
         for share in &own[..shown] {
             row(&mut text, &format!("  {}", share.cause.in_words()), share.ns, mark);

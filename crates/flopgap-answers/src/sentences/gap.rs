@@ -25,9 +25,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
 
 /// The share of a group of the measured time.
 fn share(found: &Gap, limit: Limit) -> f64 {
-    let all: i64 = found.limits.iter().map(|group| group.ns).sum();
-    let own = found.limits.iter().find(|group| group.limit == limit).map_or(0, |group| group.ns);
-    own as f64 / all.max(1) as f64
+    found.share(found.limits.iter().find(|group| group.limit == limit).map_or(0, |group| group.ns))
 }
 
 /// The largest detail of a cause.
@@ -58,8 +56,7 @@ pub(crate) fn verdict(found: &Gap) -> String {
             let busy = found.parts.iter().filter(|part| part.part == Part::Busy);
             let most = busy.max_by_key(|part| part.ns);
             let most = most.map(|part| {
-                let all: i64 = found.parts.iter().map(|part| part.ns).sum();
-                let own = percent(part.ns as f64 / all.max(1) as f64);
+                let own = percent(found.share(part.ns));
                 format!(", {own} of it with {}", part.cause.in_words())
             });
             format!(
@@ -157,12 +154,11 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let all: i64 = found.parts.iter().map(|part| part.ns).sum();
     let whole = found.parts.iter().find(|part| part.cause == Cause::WholeGraph);
-    if let Some(whole) = whole.filter(|whole| 20 * whole.ns > all) {
+    if let Some(whole) = whole.filter(|whole| 20 * whole.ns > found.total_ns()) {
         said.push(format!(
             "{} of the time are CUDA graphs that were recorded as a whole: what they do inside, idle time too, is not known.",
-            percent(whole.ns as f64 / all.max(1) as f64)
+            percent(found.share(whole.ns))
         ));
     }
     said

@@ -1,6 +1,6 @@
 //! A step taken apart.
 
-use flopgap_gap::{Gap, Part};
+use flopgap_gap::Gap;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 
@@ -10,19 +10,6 @@ use crate::sentences::gap::what;
 /// The parts of a step, what they consist of, and what to change.
 pub fn gap(name: &str, found: &Gap) -> Result<Vec<Table>, ReportError> {
     Ok(vec![parts(name, found)?, details(found)?, advice(found)?])
-}
-
-/// Nanoseconds of all measured steps, as those of one.
-fn each(found: &Gap, ns: i64) -> f64 {
-    ns as f64 / found.measured.max(1) as f64
-}
-
-fn part_name(part: Part) -> &'static str {
-    match part {
-        Part::Busy => "busy",
-        Part::Exposed => "exposed",
-        Part::Idle => "idle",
-    }
 }
 
 fn parts(name: &str, found: &Gap) -> Result<Table, ReportError> {
@@ -37,14 +24,13 @@ fn parts(name: &str, found: &Gap) -> Result<Table, ReportError> {
             Column::number("pieces", "pieces").rank(2),
         ],
     )?;
-    let all: i64 = found.parts.iter().map(|part| part.ns).sum();
     for part in &found.parts {
         table.push([
-            Cell::text(part_name(part.part)),
+            Cell::text(part.part.as_str()),
             Cell::text(part.cause.in_words()),
             Cell::text(part.limit.as_str()),
-            ms(each(found, part.ns)),
-            Cell::percent(part.ns as f64 / all.max(1) as f64, 2),
+            ms(found.each(part.ns)),
+            Cell::percent(found.share(part.ns), 2),
             Cell::float(part.pieces as f64 / found.measured.max(1) as f64, 1),
         ])?;
     }
@@ -62,7 +48,6 @@ fn details(found: &Gap) -> Result<Table, ReportError> {
             Column::number("share", "share"),
         ],
     )?;
-    let all: i64 = found.parts.iter().map(|part| part.ns).sum();
     let mut rows: Vec<_> =
         found.parts.iter().flat_map(|part| part.details.iter().map(move |detail| (part, detail))).collect();
     rows.sort_by_key(|(_, detail)| std::cmp::Reverse(detail.ns));
@@ -72,8 +57,8 @@ fn details(found: &Gap) -> Result<Table, ReportError> {
             Cell::text(part.cause.in_words()),
             text(&detail.what),
             text(&detail.by),
-            ms(each(found, detail.ns)),
-            Cell::percent(detail.ns as f64 / all.max(1) as f64, 2),
+            ms(found.each(detail.ns)),
+            Cell::percent(found.share(detail.ns), 2),
         ])?;
     }
     Ok(table)
