@@ -107,7 +107,7 @@ impl Profile {
     }
 
     /// Like [`Profile::open`], from a reader that was opened with other options or on something
-    /// that is no file (`path` names it in messages), of those launches that `takes` says yes to
+    /// other than a file (`path` names it in messages), of those launches that `takes` says yes to
     /// and that lie within ranges, where some are requested. `takes` is asked for every launch, in
     /// the report's order.
     ///

@@ -31,8 +31,8 @@ impl Recording {
         Recording::read(Reader::open(path)?, path, classifier)
     }
 
-    /// Like [`Recording::load`], from a reader that was opened with other options or on something
-    /// that is no file; `path` names it in messages.
+    /// Like [`Recording::load`], from a reader that was opened with other options or on
+    /// something other than a file; `path` names it in messages.
     ///
     /// # Errors
     /// As [`Recording::load`].
