@@ -77,10 +77,10 @@ def generate(setup, after):
     return step
 
 
-def observed(setup, attach):
-    """Training of a network to whose layers `attach` may add hooks."""
-    width, samples = setup.size(2048, 16), setup.size(32768, 8)
-    model = Perceptron(width, 6).to(setup.device, torch.bfloat16)
+def perceptron(setup, width, depth, samples, attach=lambda _: None):
+    """Training of a network in bfloat16 on one batch; `attach` may add hooks to its layers."""
+    width, samples = setup.size(width, 16), setup.size(samples, 8)
+    model = Perceptron(width, depth).to(setup.device, torch.bfloat16)
     for layer in model.layers:
         attach(layer)
     x, y = setup.randn(samples, width, dtype=torch.bfloat16), setup.classes(samples)
@@ -102,7 +102,7 @@ def item_per_layer(setup, after):
         statistics = [output.amin(), output.amax(), output.mean(), output.norm()]
         kept[layer] = statistics if after else [number.item() for number in statistics]
 
-    return observed(setup, lambda layer: layer.register_forward_hook(observe))
+    return perceptron(setup, 2048, 6, 32768, lambda layer: layer.register_forward_hook(observe))
 
 
 @experiment(
@@ -119,7 +119,7 @@ def layer_timers(setup, after):
             layer.register_forward_hook(lambda *_: setup.synchronize())
             layer.register_full_backward_hook(lambda *_: setup.synchronize())
 
-    return observed(setup, attach)
+    return perceptron(setup, 2048, 6, 32768, attach)
 
 
 @experiment(
@@ -160,10 +160,7 @@ def stream_synchronize(setup, after):
     advice="host-code",
 )
 def python_metric(setup, after):
-    width, samples = setup.size(1024, 16), setup.size(8192, 8)
-    model = Perceptron(width, 4).to(setup.device, torch.bfloat16)
-    x, y = setup.randn(samples, width, dtype=torch.bfloat16), setup.classes(samples)
-    step = training(model, adam(model.parameters(), fused=True), lambda: (x, y))
+    step = perceptron(setup, 1024, 4, 8192)
     words = [number * 7919 % 251 for number in range(setup.size(30_000, 300))]
 
     def loop():
@@ -187,10 +184,7 @@ def python_metric(setup, after):
     also=("blocking-call",),
 )
 def empty_cache(setup, after):
-    width, samples = setup.size(2048, 16), setup.size(4096, 8)
-    model = Perceptron(width, setup.size(24, 2)).to(setup.device, torch.bfloat16)
-    x, y = setup.randn(samples, width, dtype=torch.bfloat16), setup.classes(samples)
-    step = training(model, adam(model.parameters(), fused=True), lambda: (x, y))
+    step = perceptron(setup, 2048, setup.size(24, 2), 4096)
 
     def loop():
         loss = step()
