@@ -11,6 +11,7 @@ mod pass;
 mod plausibility;
 mod precision;
 mod square;
+pub mod torch;
 mod work;
 
 pub use activation::Activation;
