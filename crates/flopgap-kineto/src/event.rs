@@ -1,5 +1,7 @@
 //! One event of a trace, where it lies in the file: nothing of it is copied.
 
+use flopgap_flops::torch::{Operand, OperatorWork, Stored, work};
+
 use crate::json::{Cursor, Raw, Scalar, Stop};
 
 /// What kind of event it is, by its category.
@@ -23,8 +25,9 @@ pub(crate) enum Category {
     Copy,
     /// A set.
     Set,
-    /// What is known and holds nothing that is asked for: arrows to GPUs, waits as a GPU sees them,
-    /// the profiler's own work.
+    /// The profiler's own work.
+    Overhead,
+    /// What is known and holds nothing that is asked for: arrows to GPUs, waits as a GPU sees them.
     Known,
     #[default]
     Other,
@@ -48,12 +51,12 @@ impl Category {
             b"kernel" | b"Kernel" => Category::Kernel,
             b"gpu_memcpy" | b"Memcpy" => Category::Copy,
             b"gpu_memset" | b"Memset" => Category::Set,
+            b"overhead" => Category::Overhead,
             b""
             | b"ac2g"
             | b"async_gpu"
             | b"async_cpu_to_gpu"
             | b"cuda_sync"
-            | b"overhead"
             | b"Trace"
             | b"cpu_instant_event"
             | b"cuda_profiler_range"
@@ -164,6 +167,8 @@ pub(crate) struct Called<'a> {
     /// Whether its shapes are there at all.
     pub(crate) has_shapes: bool,
     pub(crate) shapes: Vec<Option<Vec<u64>>>,
+    pub(crate) strides: Vec<Option<Vec<u64>>>,
+    pub(crate) types: Vec<Option<Stored>>,
     pub(crate) concrete: Vec<String>,
     /// Above 0 for what the autograd engine runs for an operator of that thread.
     pub(crate) forward_thread: Scalar<'a>,
@@ -173,13 +178,12 @@ pub(crate) struct Called<'a> {
 }
 
 impl<'a> Called<'a> {
-    /// Reads the arguments of an operator; shapes of those that have a formula, and values besides
-    /// of those that need them.
-    pub(crate) fn read(event: &Event<'a>, shapes: bool, values: bool) -> Result<Called<'a>, Stop> {
+    /// Reads the arguments of an operator; of one with a formula, with what it was called.
+    pub(crate) fn read(event: &Event<'a>, inputs: bool) -> Result<Called<'a>, Stop> {
         let mut called = Called::default();
         event.each_argument(|key, cursor| {
             match key {
-                b"Input Dims" | b"Input dims" if shapes => {
+                b"Input Dims" | b"Input dims" if inputs => {
                     list(cursor, |cursor| {
                         called.shapes.push(shape(cursor)?);
                         Ok(())
@@ -191,7 +195,18 @@ impl<'a> Called<'a> {
                     called.has_shapes =
                         written.starts_with(b"[") && !written[1..].trim_ascii().starts_with(b"]");
                 }
-                b"Concrete Inputs" if values => list(cursor, |cursor| {
+                b"Input Strides" if inputs => list(cursor, |cursor| {
+                    called.strides.push(shape(cursor)?);
+                    Ok(())
+                })?,
+                b"Input type" | b"Input types" if inputs => list(cursor, |cursor| {
+                    called.types.push(match cursor.scalar()? {
+                        Scalar::Text(text) => Stored::by_name(&text.text()),
+                        _ => None,
+                    });
+                    Ok(())
+                })?,
+                b"Concrete Inputs" if inputs => list(cursor, |cursor| {
                     called.concrete.push(match cursor.scalar()? {
                         Scalar::Text(text) => text.text().into_owned(),
                         Scalar::Number(digits) => String::from_utf8_lossy(digits).into_owned(),
@@ -208,6 +223,17 @@ impl<'a> Called<'a> {
             Ok(())
         })?;
         Ok(called)
+    }
+
+    /// What the operator needs, where that is known.
+    pub(crate) fn work(&self, name: &str) -> Option<OperatorWork> {
+        let operand = |(at, sizes): (usize, &Option<Vec<u64>>)| {
+            let strides = self.strides.get(at).cloned().flatten().unwrap_or_default();
+            let stored = self.types.get(at).copied().flatten();
+            Some(Operand { sizes: sizes.clone()?, strides, stored })
+        };
+        let operands: Vec<Option<Operand>> = self.shapes.iter().enumerate().map(operand).collect();
+        work(name, &operands, &self.concrete)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use flopgap_flops::torch;
 use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, RankGroup, StreamId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -39,6 +40,7 @@ pub(crate) struct Recorded {
     gpu_work: Vec<GpuWork>,
     calls: Vec<Call>,
     annotations: Vec<Annotation>,
+    overheads: Vec<(Arc<str>, i64, i64)>,
     /// Where arrows from forward operators end: thread and time.
     backward_starts: FxHashSet<(u32, i64)>,
     with_shapes: bool,
@@ -169,6 +171,7 @@ impl Recorded {
             Category::Kernel => self.push_work(event, GpuKind::Kernel),
             Category::Copy => self.push_work(event, GpuKind::Copy),
             Category::Set => self.push_work(event, GpuKind::Memset),
+            Category::Overhead => self.push_overhead(event),
             Category::Other => match self.unread.get_mut(event.label.bytes) {
                 Some(events) => *events += 1,
                 None => {
@@ -241,6 +244,18 @@ impl Recorded {
         self.calls.push(Call { name, start, duration, thread, correlation });
     }
 
+    /// Loading functions and waiting for a place in a GPU's queue are not the profiler's work.
+    fn push_overhead(&mut self, event: &Event<'_>) {
+        const OWN: [&[u8]; 4] =
+            [b"Activity Buffer Request", b"Activity Buffer Flush", b"Buffer Flush", b"Instrumentation"];
+        if OWN.contains(&event.name.bytes)
+            && let Some((start, end)) = event.times()
+        {
+            let name = self.name(event.name);
+            self.overheads.push((name, start, end));
+        }
+    }
+
     fn push_annotation(&mut self, event: &Event<'_>, kind: AnnotationKind) {
         let Some((start, duration)) = self.times(event) else { return };
         let thread = self.threads.place(event.process, event.thread);
@@ -253,9 +268,11 @@ impl Recorded {
         let Some((start, duration)) = self.times(event) else { return };
         let thread = self.threads.place(event.process, event.thread);
         let name = self.name(event.name);
-        let called = Called::read(event, Kind::of(&name).is_some(), &*name == "aten::conv2d");
+        let has_work = torch::is_known(&name);
+        let called = Called::read(event, has_work || Kind::of(&name).is_some());
         let called = self.arguments(called);
         let flops = self.flops(&name, &called);
+        let work = if has_work { called.work(&name) } else { None };
         let forward_thread = called.forward_thread.integer().filter(|thread| *thread > 0);
         let opens = Part::opened_by(&name).or(forward_thread.map(|_| Part::Backward));
         let sequence = called.sequence.integer();
@@ -266,7 +283,7 @@ impl Recorded {
         }
         let external = called.external.integer().map(ExternalId);
         let part = Part::Forward;
-        self.operators.push(Operator { name, part, start, duration, thread, external, flops });
+        self.operators.push(Operator { name, part, start, duration, thread, external, flops, work });
         self.opens.push(opens);
     }
 
@@ -356,6 +373,7 @@ impl Recorded {
             gpu_work: self.gpu_work,
             calls: self.calls,
             annotations: self.annotations,
+            overheads: self.overheads,
             warnings: self.warnings,
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphNodeId, RankGroup, StreamId};
 
 use crate::formula::{FormulaError, Kind};
@@ -37,6 +38,9 @@ pub struct Operator {
     /// The FLOPs that the framework assigns to it, and where they come from. `None` where it has no
     /// formula, and where the formula lacks a shape (there is a warning then).
     pub flops: Option<(u64, Source)>,
+    /// What it needs by its definition; absent where that, or what it was called with, is not
+    /// known, and for an operator that leaves the work to others.
+    pub work: Option<OperatorWork>,
 }
 
 /// A kind of GPU work.
@@ -389,6 +393,8 @@ pub struct Trace {
     pub calls: Vec<Call>,
     /// The ranges that were marked on the host, in the order of the file.
     pub annotations: Vec<Annotation>,
+    /// When the profiler itself held up a call: what it says that it did, from when to when.
+    pub(crate) overheads: Vec<(Arc<str>, i64, i64)>,
     /// Problems found. A warning about an operator's FLOPs means that sums that include it are too
     /// small.
     pub warnings: Vec<Warning>,

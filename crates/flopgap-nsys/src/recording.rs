@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use flopgap_hint::Hint as _;
 use flopgap_trace::{
-    ApiCall, Copied, GpuId, GpuNumber, Memory, Operation, ProcessId, ReadError, Recording, Work, WorkKind,
+    ApiCall, Copied, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId, ReadError, Recording, Work,
+    WorkKind,
 };
 use rustc_hash::FxHashMap;
 
@@ -15,7 +16,7 @@ use crate::gpu_work::{graph_name, recorded};
 use crate::tables::gpu::{Kind, kernel_places};
 use crate::{
     Attribution, CopyKind, Error, GpuActivity, Launched, MemoryCopy, MemoryKind, NvtxRanges, OperationTimes,
-    Placement, StringId, Trace,
+    Placement, ProfilerOverhead, StringId, Trace,
 };
 
 impl Recording for Trace {
@@ -63,6 +64,10 @@ impl Recording for Trace {
         self.visit_copies(visit).map_err(ReadError::new)
     }
 
+    fn overheads(&self) -> Result<Vec<Overhead>, ReadError> {
+        self.own_overheads().map_err(ReadError::new)
+    }
+
     fn span(&self) -> Result<Option<(i64, i64)>, ReadError> {
         Ok(self.session().map_err(ReadError::new)?.span)
     }
@@ -98,6 +103,30 @@ impl Recording for Trace {
 }
 
 impl Trace {
+    /// The rows of `PROFILER_OVERHEAD` that are the profiler's: loading a library is the program's.
+    fn own_overheads(&self) -> Result<Vec<Overhead>, Error> {
+        const OWN: [&str; 4] = ["CUDA profiling", "CUPTI", "NVTX profiling", "Chunk Allocation"];
+        let rows = match self.profiler_overheads() {
+            Ok(rows) => rows,
+            Err(error) if error.is_absence() => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut own = Vec::new();
+        for row in rows {
+            let ProfilerOverhead { start, end, thread, name } = row?;
+            let name = self.string_or_id(name)?;
+            if let Some(thread) = thread
+                && start < end
+                && OWN.iter().any(|own| name.starts_with(own))
+            {
+                let name = Arc::from(&*name);
+                own.push(Overhead { start, end, process: thread.process(), thread: Some(thread), name });
+            }
+        }
+        own.sort_by_key(|own| own.start);
+        Ok(own)
+    }
+
     fn visit_operations(
         &self,
         whole_graphs: bool,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use flopgap_flops::torch::OperatorWork;
 use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::{
@@ -77,6 +78,14 @@ pub trait Recording: Send + Sync {
     /// What keeps them from being read.
     fn each_copy(&self, visit: &mut dyn FnMut(&Copied)) -> Result<(), ReadError>;
 
+    /// When the profiler itself held threads up, by start; empty where that was not recorded.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn overheads(&self) -> Result<Vec<Overhead>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// From when to when it was recorded, where that is known.
     ///
     /// # Errors
@@ -95,6 +104,16 @@ pub trait Recording: Send + Sync {
     /// # Errors
     /// What keeps them from being read.
     fn gpu_names(&self) -> Result<Vec<String>, ReadError>;
+
+    /// What operators need by their definitions, by their places in [`Recording::ranges`]; empty
+    /// where nothing was recorded of what they were called with. None of them is a part of another
+    /// one's name alone: operators that only call others have no work themselves.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn operator_work(&self) -> Result<Arc<[(usize, OperatorWork)]>, ReadError> {
+        Ok(Arc::default())
+    }
 
     /// The ranks of the processes of a job; empty where there is one process or the recording does
     /// not say it.
@@ -121,6 +140,21 @@ pub struct ApiCall<'a> {
     pub name: &'a str,
     /// Ties it to the GPU work that it launched, within its process.
     pub correlation: Option<CorrelationId>,
+}
+
+/// Time that a profiler took for its own work: to request and flush buffers, to instrument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overhead {
+    /// When it began, in nanoseconds since the recording began.
+    pub start: i64,
+    /// When it ended.
+    pub end: i64,
+    /// The process.
+    pub process: ProcessId,
+    /// The thread that it held up; absent where it is only known that one was in a call meanwhile.
+    pub thread: Option<ThreadId>,
+    /// What the profiler calls it.
+    pub name: Arc<str>,
 }
 
 /// A copy, and between which memories it moved data.

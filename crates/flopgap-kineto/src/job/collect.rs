@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
+use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
-    CorrelationId, DeviceId, ExternalId, Interval, Name, ProcessId, Range, RangeId, RangeName, RangeNames,
-    RangeStyle, Ranges, RankGroup, StreamId, ThreadId, Work, WorkKind,
+    CorrelationId, DeviceId, ExternalId, Interval, Name, Overhead, ProcessId, Range, RangeId, RangeName,
+    RangeNames, RangeStyle, Ranges, RankGroup, StreamId, ThreadId, Work, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -91,6 +92,8 @@ struct Together {
     work_names: Texts,
     groups: Vec<Arc<RankGroup>>,
     group_places: BTreeMap<Arc<RankGroup>, u32>,
+    operator_work: Vec<(usize, OperatorWork)>,
+    overheads: Vec<Overhead>,
     span: Option<(i64, i64)>,
 }
 
@@ -121,8 +124,10 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
         last_range,
         last_push_pop: last_range,
     };
+    together.overheads.sort_by_key(|own| own.start);
     Job {
         processes,
+        overheads: together.overheads,
         ranges: Arc::new(ranges),
         backward: together.backward,
         framed: together.framed,
@@ -131,6 +136,7 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
         work: together.work,
         work_names: together.work_names.all,
         groups: together.groups,
+        operator_work: together.operator_work.into(),
         span: together.span,
         launched: Mutex::default(),
     }
@@ -180,6 +186,10 @@ impl Together {
         clock: Clock,
     ) -> FxHashMap<ExternalId, (ThreadId, Interval)> {
         let mut external: FxHashMap<ExternalId, (ThreadId, Interval)> = FxHashMap::default();
+        let first_operator = self.ranges.len() + trace.annotations.len();
+        let with_work = trace.operators.iter().enumerate();
+        let with_work = with_work.filter_map(|(at, operator)| Some((first_operator + at, operator.work?)));
+        self.operator_work.extend(with_work);
         let marked = trace.annotations.iter().map(|range| {
             (&range.name, range.thread, clock.interval(range.start, range.duration), range.external)
         });
@@ -239,6 +249,10 @@ impl Together {
                 name: Some(self.call_names.place(&call.name)),
             });
         }
+        self.overheads.extend(trace.overheads.iter().map(|(name, start, end)| {
+            let (start, end) = (clock.time(*start), clock.time(*end));
+            Overhead { start, end, process: id, thread: None, name: name.clone() }
+        }));
         // What has no correlation gets one that no call has.
         let mut substitute = called.iter().min().map_or(0, |least| least.0.min(0));
         let mut by_time = (0, 0);

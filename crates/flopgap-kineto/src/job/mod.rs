@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
     Activities, ApiCall, AttributeBy, Attribution, Copied, CorrelationId, GpuActivity, GpuNumber, Interval,
-    Kinds, LaunchCalls, Launched, Memory, Nesting, Operation, OperationSums, OperationTimes, Owners,
-    OwnersByThread, ProcessId, Ranges, RankGroup, ReadError, Recording, StreamId, Summary, ThreadId, Values,
-    Work, WorkKind,
+    Kinds, LaunchCalls, Launched, Memory, Nesting, Operation, OperationSums, OperationTimes, Overhead,
+    Owners, OwnersByThread, ProcessId, Ranges, RankGroup, ReadError, Recording, StreamId, Summary, ThreadId,
+    Values, Work, WorkKind,
 };
 
 use crate::{Device, Distributed, Error, Profiler, Trace, Warning, WarningKind};
@@ -66,6 +67,9 @@ pub struct Job {
     work_names: Vec<Arc<str>>,
     /// In which collectives communicate.
     groups: Vec<Arc<RankGroup>>,
+    /// What operators need, by the places of their ranges.
+    operator_work: Arc<[(usize, OperatorWork)]>,
+    overheads: Vec<Overhead>,
     span: Option<(i64, i64)>,
     launched: Mutex<Vec<(AttributeBy, Arc<Launched>)>>,
 }
@@ -243,6 +247,14 @@ impl Job {
 impl Recording for Job {
     fn path(&self) -> &Path {
         self.processes.first().map_or(Path::new(""), |process| &process.path)
+    }
+
+    fn overheads(&self) -> Result<Vec<Overhead>, ReadError> {
+        Ok(self.overheads.clone())
+    }
+
+    fn operator_work(&self) -> Result<Arc<[(usize, OperatorWork)]>, ReadError> {
+        Ok(self.operator_work.clone())
     }
 
     fn ranges(&self) -> Result<Arc<Ranges>, ReadError> {
