@@ -113,6 +113,15 @@ def timed(setup, step, seconds, agree=lambda steps: steps):
     }
 
 
+def framework_flops(step):
+    """The FLOPs of one step by `torch.utils.flop_counter`; 0 where it sees no operators, as in a graph's replay."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return counter.get_total_flops()
+
+
 def recorded(setup, step, path, steps, marks=True, clean=True):
     """Records `steps` steps with `torch.profiler` and writes the Chrome trace to `path`, compressed.
 

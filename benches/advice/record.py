@@ -106,7 +106,7 @@ def machine(device, path):
 def single(planned, variant, device, seconds, folder):
     """Measures and records one variant, in this process."""
     import torch
-    from measure import Setup, recorded, timed, warm
+    from measure import Setup, framework_flops, recorded, timed, warm
 
     setup = Setup(device)
     if not setup.gpu:
@@ -125,7 +125,9 @@ def single(planned, variant, device, seconds, folder):
     # Kept also if the profiler fails.
     write(os.path.join(folder, f"{base}.json"), result)
     recorded(setup, step, os.path.join(folder, f"{base}.json.gz"), planned.steps, planned.marks, planned.clean)
-    write(os.path.join(folder, f"{base}.json"), {**result, "traces": [f"{base}.json.gz"]})
+    result = {**result, "traces": [f"{base}.json.gz"]}
+    write(os.path.join(folder, f"{base}.json"), result)
+    write(os.path.join(folder, f"{base}.json"), {**result, "framework_flops": framework_flops(step)})
 
 
 def job(planned, variant, device, seconds, folder, limit):

@@ -151,6 +151,8 @@ causes! {
     HostCode = "host-code", Idle, Host;
     /// Launched late: the host was outside everything recorded for long.
     Outside = "outside", Idle, Host;
+    /// Launched late: the profiler did its own work on the thread that launches.
+    Profiler = "profiler", Idle, Unknown;
     /// Launched in time, behind work of the same stream that had just ended.
     DependentKernels = "dependent-kernels", Idle, Gpu;
     /// Launched in time, behind work of another stream that had just ended.
@@ -203,6 +205,7 @@ impl Cause {
             Cause::HostOperators => "the host in long operators",
             Cause::HostCode => "the host in its own code",
             Cause::Outside => "the host outside what is recorded",
+            Cause::Profiler => "the profiler itself",
             Cause::DependentKernels => "between dependent kernels",
             Cause::OtherStream => "behind another stream",
             Cause::GraphNodes => "between nodes of a graph",

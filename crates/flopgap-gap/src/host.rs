@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use flopgap_flops::torch::OperatorWork;
 use flopgap_hint::Hint as _;
 use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
-    CorrelationId, Correlations, Name, Names, ProcessId, RangeStyle, Ranges, ReadError, Recording, ThreadId,
+    CorrelationId, Correlations, Name, Names, Overhead, ProcessId, RangeStyle, Ranges, ReadError, Recording,
+    ThreadId,
 };
 use rustc_hash::FxHashMap;
 
@@ -73,10 +75,20 @@ pub(crate) struct Host {
     launches: Correlations,
     threads: Vec<Thread>,
     places: FxHashMap<ThreadId, u16>,
+    /// Of each thread.
+    processes: Vec<ProcessId>,
     pub(crate) ranges: Option<Arc<Ranges>>,
     meanings: Vec<Meaning>,
     /// Of each range, the outermost operator around it, or else the innermost range.
     responsible: Vec<u32>,
+    /// Of each range, the outermost operator around it whose work is known: its place among
+    /// [`Host::works`].
+    operators: Vec<u32>,
+    /// What operators need, with the places of their ranges.
+    pub(crate) works: Arc<[(usize, OperatorWork)]>,
+    overheads: Vec<Overhead>,
+    /// The longest of them.
+    longest_overhead: i64,
     has_calls: bool,
 }
 
@@ -91,8 +103,14 @@ impl Host {
     pub(crate) fn read(trace: &dyn Recording) -> Result<Host, ReadError> {
         let mut host = Host::default();
         host.read_calls(trace)?;
+        host.overheads = trace.overheads()?;
+        let lengths = host.overheads.iter().map(|own| own.end - own.start);
+        host.longest_overhead = lengths.max().unwrap_or_default();
         match trace.ranges() {
-            Ok(ranges) => host.add_ranges(ranges),
+            Ok(ranges) => {
+                host.works = trace.operator_work()?;
+                host.add_ranges(ranges);
+            }
             Err(error) if error.is_absence() => {}
             Err(error) => return Err(error),
         }
@@ -147,6 +165,7 @@ impl Host {
         }
         let place = u16::try_from(self.threads.len()).ok()?;
         self.threads.push(Thread::default());
+        self.processes.push(id.process());
         self.places.insert(id, place);
         Some(place)
     }
@@ -160,6 +179,10 @@ impl Host {
         let kinds: Vec<Said> = ranges.names.iter().map(|(_, name)| Said::by(&name.text)).collect();
         self.meanings = vec![Meaning::default(); ranges.ranges.len()];
         self.responsible = vec![NONE; ranges.ranges.len()];
+        self.operators = vec![NONE; if self.works.is_empty() { 0 } else { ranges.ranges.len() }];
+        for (work, (range, _)) in (0_u32..).zip(&*self.works) {
+            self.operators[*range] = work;
+        }
         let mut by_thread: FxHashMap<u16, Vec<u32>> = FxHashMap::default();
         for (at, range) in (0_u32..).zip(&ranges.ranges) {
             if !range.crosses_threads
@@ -199,6 +222,11 @@ impl Host {
                     }
                     _ => at,
                 };
+                if let Some(outer) = outer.and_then(|outer| self.operators.get(outer as usize).copied())
+                    && outer != NONE
+                {
+                    self.operators[at as usize] = outer;
+                }
                 mark(marks, range.start, at);
                 open.push(at);
             }
@@ -238,6 +266,11 @@ impl Host {
         self.responsible.get(range as usize).copied().unwrap_or(NONE)
     }
 
+    /// The outermost operator around a range and itself whose work is known.
+    pub(crate) fn operator_of(&self, range: u32) -> u32 {
+        self.operators.get(range as usize).copied().unwrap_or(NONE)
+    }
+
     /// The innermost range around a call: on its thread, or where that has none, on the main one.
     pub(crate) fn range_of(&self, call: u32, main: Option<u16>) -> u32 {
         let Some(call) = self.calls.get(call as usize) else { return NONE };
@@ -253,6 +286,26 @@ impl Host {
         let marks = &self.threads[usize::from(thread)].marks;
         let next = marks.partition_point(|mark| mark.start <= time);
         next.checked_sub(1).map_or(NONE, |at| marks[at].range)
+    }
+
+    /// When the profiler held up a thread within an interval, by start. Where it is not recorded
+    /// which thread, those in calls are meant.
+    pub(crate) fn held_up(
+        &self,
+        thread: u16,
+        in_call: bool,
+        start: i64,
+        end: i64,
+    ) -> impl Iterator<Item = &Overhead> {
+        let first = self.overheads.partition_point(|own| own.start <= start - self.longest_overhead);
+        let near = self.overheads[first..].iter().take_while(move |own| own.start < end);
+        near.filter(move |own| {
+            own.end > start
+                && match own.thread {
+                    Some(own) => self.place(own) == Some(thread),
+                    None => in_call && self.processes.get(usize::from(thread)) == Some(&own.process),
+                }
+        })
     }
 
     /// For how long a thread was in calls that block it by some means within an interval.

@@ -155,7 +155,26 @@ impl Explain<'_> {
                 Activity::Nothing(quiet) if quiet > PACE_NS => (Cause::Outside, What::Nothing, NONE),
                 Activity::Nothing(_) => refill(Cause::LaunchCode, What::Nothing, NONE),
             };
-            visit(Piece { start, end, cause, what, range });
+            self.without_profiler(Piece { start, end, cause, what, range }, activity, thread, visit);
+        }
+    }
+
+    /// Cuts out of a piece what the profiler did meanwhile on its thread.
+    fn without_profiler(&self, piece: Piece, activity: Activity, thread: u16, visit: &mut impl FnMut(Piece)) {
+        let Piece { mut start, end, .. } = piece;
+        let in_call = matches!(activity, Activity::Call(call) if call.blocks.is_none());
+        for own in self.host.held_up(thread, in_call, start, end) {
+            let (from, to) = (own.start.max(start), own.end.min(end));
+            if from < to {
+                if start < from {
+                    visit(Piece { start, end: from, ..piece });
+                }
+                visit(Piece { start: from, end: to, cause: Cause::Profiler, what: What::Nothing, ..piece });
+                start = to;
+            }
+        }
+        if start < end {
+            visit(Piece { start, ..piece });
         }
     }
 }

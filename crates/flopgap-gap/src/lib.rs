@@ -3,10 +3,12 @@
 mod advice;
 mod cause;
 mod error;
+mod floor;
 mod host;
 mod late;
 mod partition;
 mod patterns;
+mod peaks;
 mod steps;
 mod sweep;
 mod timeline;
@@ -21,10 +23,13 @@ use serde::{Deserialize, Serialize};
 pub use advice::{Advice, Kind};
 pub use cause::{Cause, Limit, Part};
 pub use error::Error;
+pub use floor::{Bar, Floor, FloorPart, TypeFlops};
 pub use partition::{Detail, Share, Step};
+pub use peaks::{Peak, Peaks};
 pub use steps::{Clock, FoundBy};
 
 use advice::Facts;
+use floor::Floors;
 use host::Host;
 use partition::{Context, Folded, Total};
 use patterns::Patterns;
@@ -75,6 +80,10 @@ pub struct Gap {
     pub limits: Vec<Group>,
     /// The measured time by cause, with details.
     pub parts: Vec<Share>,
+    /// What the work needs at least; absent where nothing is recorded of what operators were called
+    /// with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
     /// What to change, largest bound first.
     pub advice: Vec<Advice>,
     /// Each step on each GPU.
@@ -92,6 +101,12 @@ impl Gap {
     /// The fraction of the measured time that some nanoseconds of it are.
     pub fn share(&self, ns: i64) -> f64 {
         ns as f64 / self.total_ns().max(1) as f64
+    }
+
+    /// The measured time from what it needs to what is wasted; the bars add up to
+    /// [`total_ns`](Self::total_ns).
+    pub fn waterfall(&self) -> Vec<(Bar, i64)> {
+        floor::waterfall(&self.parts, self.floor.as_ref())
     }
 
     /// A sum over all measured steps, as that of one.
@@ -130,6 +145,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let gpus = Gpus::read(trace)?.with_processes(processes);
     let context = Context { timeline: &timeline, host: &host };
     let mut folded = Folded::new();
+    let mut floors = Floors::new(host.works.len());
     let (mut total, mut patterns) = (Total::default(), Patterns::default());
     let (mut steps, mut between) = (Vec::new(), Vec::new());
     let (mut places, mut pauses) = (0, Pauses::default());
@@ -149,7 +165,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         }
         for list in threads.values() {
             let place = gpus.place(lane.process, lane.device);
-            let apart = context.apart(lane, place, list, &mut folded);
+            let apart = context.apart(lane, place, list, &mut folded, &mut floors);
             let measured = apart.steps.iter().chain(&apart.between).filter(|step| !step.warm_up);
             let mut measured: Vec<(i64, i64)> =
                 measured.map(|step| (step.start_ns, step.start_ns + step.wall_ns)).collect();
@@ -166,19 +182,22 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let captures = captures(&host, &steps, &between);
     let facts = Facts { context: &context, total: &total, folded: &folded, patterns: &patterns, captures };
     let limits = facts.limits();
+    let parts = context.details(&total.sums, &folded);
+    let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();
     Ok(Gap {
         version: VERSION,
         limit: advice::limit(&limits),
         found_by: found.found,
         step: found.name,
-        gpus: trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect(),
+        floor: floors.floor(&host.works, &gpu_names, &parts),
+        gpus: gpu_names,
         captures,
         measured: total.steps,
         places,
         pauses,
         step_ns: total.wall_ns / i64::try_from(total.steps.max(1)).unwrap_or(i64::MAX),
         advice: facts.advice(),
-        parts: context.details(&total.sums, &folded),
+        parts,
         limits: limits.into_iter().map(|(limit, ns)| Group { limit, ns }).collect(),
         steps,
         between,

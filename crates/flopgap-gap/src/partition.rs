@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Limit, Part};
+use crate::floor::Floors;
 use crate::host::{Host, NONE};
 use crate::late::{Explain, What};
 use crate::steps::{HostStep, Window, windows};
@@ -73,9 +74,11 @@ pub struct Detail {
     pub pieces: u64,
 }
 
-/// Of the time in which a GPU did nothing, what is of interest beside its cause, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Late {
+/// What is collected of a window. Beside the causes of idle time, what else is of interest in it,
+/// in nanoseconds.
+#[derive(Clone, Debug, Default)]
+struct Collected {
+    sums: FxHashMap<Key, Sum>,
     /// Launched late at the host's own pace, before the queue was full again after a call that
     /// blocked.
     after_sync: i64,
@@ -184,11 +187,18 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     /// Takes the steps of one thread apart on one GPU.
-    pub(crate) fn apart(&self, lane: &Lane, place: Place, steps: &[&HostStep], folded: &mut Folded) -> Apart {
+    pub(crate) fn apart(
+        &self,
+        lane: &Lane,
+        place: Place,
+        steps: &[&HostStep],
+        folded: &mut Folded,
+        floors: &mut Floors,
+    ) -> Apart {
         let (clock, windows) = windows(steps, self.host, lane);
-        let mut sums: Vec<FxHashMap<Key, Sum>> = vec![FxHashMap::default(); windows.len()];
-        let mut extras = vec![Late::default(); windows.len()];
-        self.sum(lane, steps, &windows, &mut sums, &mut extras, folded);
+        let main = steps.iter().find_map(|step| self.host.place(step.thread?));
+        self.launched(lane, main, &windows, floors);
+        let collected = self.sum(lane, main, &windows, folded, floors);
         let mut apart = Apart {
             steps: Vec::new(),
             between: Vec::new(),
@@ -202,8 +212,8 @@ impl Context<'_> {
                 let total = &mut apart.total;
                 total.wall_ns += wall_ns;
                 total.steps += u64::from(window.step.is_some());
-                total.after_sync_ns += extras[at].after_sync;
-                total.optimizer_idle_ns += extras[at].optimizer;
+                total.after_sync_ns += collected[at].after_sync;
+                total.optimizer_idle_ns += collected[at].optimizer;
                 let blocked = |by: fn(Blocking) -> bool| {
                     let own = launching
                         .iter()
@@ -212,7 +222,7 @@ impl Context<'_> {
                 };
                 total.blocked_ns += blocked(|by| by != Blocking::Memory);
                 total.allocated_ns += blocked(|by| by == Blocking::Memory);
-                for (key, sum) in &sums[at] {
+                for (key, sum) in &collected[at].sums {
                     *total.sums.entry(*key).or_default() += *sum;
                 }
             }
@@ -240,7 +250,7 @@ impl Context<'_> {
                 wall_ns,
                 clock,
                 warm_up: window.warm_up,
-                parts: shares(&sums[at], |_| Vec::new()),
+                parts: shares(&collected[at].sums, |_| Vec::new()),
             });
         }
         apart
@@ -259,32 +269,54 @@ impl Context<'_> {
         (0_u16..).zip(is_one).filter(|(_, is)| *is).map(|(thread, _)| thread).collect()
     }
 
+    /// Notes the operators whose kernels begin in measured windows.
+    fn launched(&self, lane: &Lane, main: Option<u16>, windows: &[Window], floors: &mut Floors) {
+        let mut at = 0;
+        for op in &lane.operations {
+            while windows.get(at).is_some_and(|window| window.end <= op.start) {
+                at += 1;
+            }
+            let is_measured =
+                windows.get(at).is_some_and(|window| window.start <= op.start && !window.warm_up);
+            let kind = self.timeline.kind(op);
+            if is_measured && kind.rank() == 0 {
+                let range = self.host.range_of(op.call, main);
+                let is_repeated = self.host.meaning(range).is_recomputed;
+                floors.launched(self.host.operator_of(range), kind.info.as_deref(), is_repeated);
+            }
+        }
+    }
+
     fn sum(
         &self,
         lane: &Lane,
-        steps: &[&HostStep],
+        main: Option<u16>,
         windows: &[Window],
-        sums: &mut [FxHashMap<Key, Sum>],
-        extras: &mut [Late],
         folded: &mut Folded,
-    ) {
-        let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return };
-        let main = steps.iter().find_map(|step| self.host.place(step.thread?));
+        floors: &mut Floors,
+    ) -> Vec<Collected> {
+        let mut collected = vec![Collected::default(); windows.len()];
+        let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return collected };
         let explain = Explain { host: self.host, main };
         let mut at = 0;
+        // Adds to the windows that an interval lies in, and says how much of it is measured.
         let mut add = |start: i64, end: i64, key: Key, [after_sync, optimizer]: [bool; 2]| {
             while windows.get(at).is_some_and(|window| window.end <= start) {
                 at += 1;
             }
             let within = windows[at..].iter().enumerate().take_while(|(_, window)| window.start < end);
+            let mut measured = 0;
             for (next, window) in within {
                 let ns = end.min(window.end) - start.max(window.start);
                 if ns > 0 {
-                    *sums[at + next].entry(key).or_default() += Sum { ns, pieces: 1 };
-                    extras[at + next].after_sync += if after_sync { ns } else { 0 };
-                    extras[at + next].optimizer += if optimizer { ns } else { 0 };
+                    let own = &mut collected[at + next];
+                    *own.sums.entry(key).or_default() += Sum { ns, pieces: 1 };
+                    own.after_sync += if after_sync { ns } else { 0 };
+                    own.optimizer += if optimizer { ns } else { 0 };
+                    measured += if window.warm_up { 0 } else { ns };
                 }
             }
+            measured
         };
         // Whether the host has not been ahead of the GPU since it waited for it.
         let mut behind = false;
@@ -296,7 +328,11 @@ impl Context<'_> {
                 let is_optimizer = kind.rank() == 0 && self.host.meaning(range).is_optimizer;
                 let cause = if is_optimizer { Cause::Optimizer } else { kind.cause };
                 let by = folded.of(self.host, self.host.responsible(range));
-                add(start, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
+                let measured = add(start, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
+                let owner = self.host.operator_of(range);
+                if owner != NONE && kind.rank() == 0 && measured > 0 {
+                    floors.ran(owner, cause, measured);
+                }
             }
             Found::Idle(idle) => {
                 let mut waited = false;
@@ -323,6 +359,7 @@ impl Context<'_> {
                 behind = waited || (behind && is_late);
             }
         });
+        collected
     }
 
     /// What a detail is called.

@@ -34,8 +34,8 @@ pub enum FoundBy {
 pub enum Clock {
     /// Of the host: from the beginning to the end of the range, or of what stands for it.
     Host,
-    /// Of the GPU: from the first work that the step launched to the first of the next. The host is
-    /// so far ahead that most work runs after the range that launched it.
+    /// Of the GPU: from the end of the last work of the step before to the end of its own. The host
+    /// is so far ahead that more than a tenth of the work runs after the range that launched it.
     Gpu,
 }
 
@@ -247,15 +247,14 @@ pub(crate) struct Window {
 /// The steps of one thread on one GPU, and the time between them, without a gap.
 pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, Vec<Window>) {
     let spans: Vec<(i64, i64)> = steps.iter().map(|step| (step.start, step.end)).collect();
-    let mut first: Vec<Option<i64>> = vec![None; steps.len()];
-    let mut last: Vec<i64> = spans.iter().map(|(_, end)| *end).collect();
+    // When the last work ended that each launched.
+    let mut ends: Vec<Option<i64>> = vec![None; steps.len()];
     let (mut launched, mut inside) = (0_i128, 0_i128);
     for op in &lane.operations {
         let Some((_, at)) = launch(host, op) else { continue };
         let next = spans.partition_point(|(start, _)| *start <= at);
         let Some(step) = next.checked_sub(1).filter(|step| at < spans[*step].1) else { continue };
-        first[step] = Some(first[step].map_or(op.start, |first| first.min(op.start)));
-        last[step] = last[step].max(op.end);
+        ends[step] = ends[step].max(Some(op.end));
         if !steps[step].warm_up {
             launched += i128::from(op.end - op.start);
             let (start, end) = spans[step];
@@ -268,24 +267,31 @@ pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, 
             windows.push(Window { start, end, step, warm_up });
         }
     };
-    let first: Vec<i64> = first.into_iter().flatten().collect();
-    // Each step has work, and they run in their order.
-    if 2 * inside < launched && first.len() == steps.len() && first.is_sorted() {
+    let known: Vec<i64> = ends.iter().copied().flatten().collect();
+    // Each step has work, and they end in their order. By the host's clock, measured time would
+    // hold work of the step before it.
+    if inside < launched - launched / AHEAD && known.len() == steps.len() && known.is_sorted() {
+        let mut start = steps[0].start;
         for (at, step) in steps.iter().enumerate() {
-            let end = first.get(at + 1).copied().unwrap_or(last[at]);
-            push(first[at], end.max(first[at]), Some(at), step.warm_up);
+            push(start, known[at], Some(at), step.warm_up);
+            start = known[at];
         }
         return (Clock::Gpu, windows);
     }
+    let last = |at: usize| ends[at].unwrap_or(spans[at].1).max(spans[at].1);
     for (at, step) in steps.iter().enumerate() {
         push(step.start, step.end, Some(at), step.warm_up);
         let next = steps.get(at + 1);
-        let until = next.map_or(last[at], |next| next.start);
+        let until = next.map_or_else(|| last(at), |next| next.start);
         push(step.end, until, None, step.warm_up || next.is_some_and(|next| next.warm_up));
     }
     leave_pauses(&mut windows);
     (Clock::Host, windows)
 }
+
+/// The host is ahead where more than one part in so many of the work of steps runs after the range
+/// that launched it.
+const AHEAD: i128 = 10;
 
 /// Time between steps that is longer than this many median steps is not part of the loop: the
 /// program did something else, such as a validation or a checkpoint.

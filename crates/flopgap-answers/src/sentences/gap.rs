@@ -125,7 +125,7 @@ pub(crate) fn steps(found: &Gap) -> String {
         (all, places) => format!("{all} steps are measured on {places} GPUs"),
     };
     let clock = if gpu_clock {
-        " Most work runs after the range that launched it, so a step lasts from its first work on the GPU to that of the next."
+        " The host is ahead of the GPU, so a step lasts from the end of the work of the one before to the end of its own."
     } else {
         ""
     };

@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-flops", &[]),
     ("flopgap-hint", &[]),
     ("flopgap-kernels", &[]),
-    ("flopgap-kineto", &["flopgap-trace", "flopgap-unpack"]),
+    ("flopgap-kineto", &["flopgap-flops", "flopgap-trace", "flopgap-unpack"]),
     ("flopgap-ncu", &["flopgap-unpack"]),
     ("flopgap-nsys", &["flopgap-sqlite", "flopgap-trace"]),
     ("flopgap-sqlite", &[]),
@@ -40,8 +40,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-run", &["flopgap-fs"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases", "flopgap-run"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),
-    ("flopgap-gap", &["flopgap-kernels", "flopgap-timings", "flopgap-trace"]),
-    ("flopgap-trace", &[]),
+    ("flopgap-gap", &["flopgap-flops", "flopgap-kernels", "flopgap-timings", "flopgap-trace"]),
+    ("flopgap-trace", &["flopgap-flops"]),
     (
         "flopgap-table",
         &[

@@ -2,6 +2,7 @@
 
 mod causes;
 mod experiments;
+mod floor;
 mod sums;
 
 use std::path::{Path, PathBuf};

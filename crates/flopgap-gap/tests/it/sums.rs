@@ -68,6 +68,12 @@ fn check(name: &str, trace: &dyn Recording, found: &Gap) {
     for part in &found.parts {
         assert_eq!(part.details.iter().map(|detail| detail.ns).sum::<i64>(), part.ns, "{name}");
     }
+    let bars = found.waterfall();
+    assert!(bars.iter().all(|(_, ns)| *ns > 0), "{name}: {bars:?}");
+    assert_eq!(bars.iter().map(|(_, ns)| ns).sum::<i64>(), found.total_ns(), "{name}");
+    for part in found.floor.iter().flat_map(|floor| &floor.parts) {
+        assert!(part.floor_ns + part.repeated_ns <= part.known_ns && part.known_ns <= part.ns, "{name}");
+    }
     assert!(
         found.advice.iter().all(|advice| advice.share <= 1.0 && advice.bound_ns <= found.step_ns),
         "{name}"

@@ -1,0 +1,287 @@
+//! What measured work needs at least, and how much of its time that is.
+
+use std::collections::BTreeMap;
+
+use flopgap_flops::ElementType;
+use flopgap_flops::torch::OperatorWork;
+use flopgap_kernels::{KernelClass, KernelInfo, NumberType};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::cause::{Cause, Part};
+use crate::partition::Share;
+use crate::peaks::Peaks;
+
+/// What the measured work needs at least, by the definitions of the operators that launched it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// The peaks of the GPU; absent where its data sheet is not known, or GPUs are of several kinds.
+    pub peaks: Option<Peaks>,
+    /// FLOPs of products, convolutions and attention by the type of their factors, of all measured
+    /// steps.
+    pub flops: Vec<TypeFlops>,
+    /// The share of the time of their kernels for which sizes are recorded: 1 where FLOPs are
+    /// complete.
+    pub covered: f64,
+    /// Model FLOPs utilization: the time that the FLOPs of the model need at the peaks of their
+    /// types, as a fraction of the measured time. Absent without peaks.
+    pub mfu: Option<f64>,
+    /// Hardware FLOPs utilization: the same with FLOPs that are done again.
+    pub hfu: Option<f64>,
+    /// The time of kernels beside what they need.
+    pub parts: Vec<FloorPart>,
+}
+
+/// FLOPs of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TypeFlops {
+    /// The type of the factors.
+    pub number: NumberType,
+    /// FLOPs of the model.
+    pub model: u64,
+    /// FLOPs that are done again because their results are not kept.
+    pub repeated: u64,
+}
+
+/// The time of kernels of one cause beside what they need, in nanoseconds of all measured steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FloorPart {
+    /// What the time is spent on.
+    pub cause: Cause,
+    /// The time of its kernels.
+    pub ns: i64,
+    /// The time of those whose need is known.
+    pub known_ns: i64,
+    /// What these need at least: FLOPs at the peak of their type, or bytes at the bandwidth of the
+    /// memory, whichever takes longer. Where caches were faster, the time that was measured.
+    pub floor_ns: i64,
+    /// What FLOPs that are done again need, likewise.
+    pub repeated_ns: i64,
+}
+
+/// A bar of the way from a measured step to what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bar {
+    /// What the definitions of operators need at the peaks.
+    Needed,
+    /// What is done again.
+    Repeated,
+    /// Kernels beyond what they need.
+    AboveFloor,
+    /// Kernels whose need is not known.
+    FloorUnknown,
+    /// Communication and copies that nothing hides.
+    Exposed,
+    /// The GPU does nothing.
+    Idle,
+}
+
+impl Bar {
+    /// The bar in words, for a table or a sentence.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Bar::Needed => "needed at the GPU's peaks",
+            Bar::Repeated => "done again instead of kept",
+            Bar::AboveFloor => "kernels above their floor",
+            Bar::FloorUnknown => "kernels whose floor is unknown",
+            Bar::Exposed => "exposed",
+            Bar::Idle => "idle",
+        }
+    }
+}
+
+/// The bars of some parts, from need to waste; they add up to the parts.
+pub(crate) fn waterfall(parts: &[Share], floor: Option<&Floor>) -> Vec<(Bar, i64)> {
+    let of = |part: Part| parts.iter().filter(|own| own.part == part).map(|own| own.ns).sum::<i64>();
+    let known = floor.filter(|floor| floor.peaks.is_some()).map_or(&[][..], |floor| &floor.parts);
+    let sum = |ns: fn(&FloorPart) -> i64| known.iter().map(ns).sum::<i64>();
+    let (needed, repeated) = (sum(|part| part.floor_ns), sum(|part| part.repeated_ns));
+    let above = sum(|part| part.known_ns) - needed - repeated;
+    let bars = [
+        (Bar::Needed, needed),
+        (Bar::Repeated, repeated),
+        (Bar::AboveFloor, above),
+        (Bar::FloorUnknown, of(Part::Busy) - needed - repeated - above),
+        (Bar::Exposed, of(Part::Exposed)),
+        (Bar::Idle, of(Part::Idle)),
+    ];
+    bars.into_iter().filter(|(_, ns)| *ns != 0).collect()
+}
+
+/// An operator of which something ran in measured time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owner {
+    ran: bool,
+    /// Its work is done again.
+    is_repeated: bool,
+    /// With what its kernels multiply, by their names.
+    number: Option<NumberType>,
+}
+
+/// Collects what ran by operator.
+#[derive(Debug)]
+pub(crate) struct Floors {
+    owners: Vec<Owner>,
+    /// The time that counts, by operator and cause.
+    ns: FxHashMap<(u32, Cause), i64>,
+}
+
+impl Floors {
+    /// For so many operators.
+    pub(crate) fn new(operators: usize) -> Floors {
+        Floors { owners: vec![Owner::default(); operators], ns: FxHashMap::default() }
+    }
+
+    /// An operator has a kernel in measured time.
+    pub(crate) fn launched(&mut self, owner: u32, kernel: Option<&KernelInfo>, is_repeated: bool) {
+        let Some(owner) = self.owners.get_mut(owner as usize) else { return };
+        owner.ran = true;
+        owner.is_repeated |= is_repeated;
+        if let Some(number) = kernel.and_then(multiplies) {
+            // The fastest: no floor is too high.
+            owner.number = owner.number.max(Some(number));
+        }
+    }
+
+    /// A kernel of an operator takes time that counts.
+    pub(crate) fn ran(&mut self, owner: u32, cause: Cause, ns: i64) {
+        *self.ns.entry((owner, cause)).or_default() += ns;
+    }
+
+    /// The floor of all that ran; none where nothing is known of any operator.
+    pub(crate) fn floor(
+        self,
+        works: &[(usize, OperatorWork)],
+        gpus: &[String],
+        parts: &[Share],
+    ) -> Option<Floor> {
+        if works.is_empty() {
+            return None;
+        }
+        let peaks = if let [gpu] = gpus { Peaks::of(gpu) } else { None };
+        let mut flops: BTreeMap<NumberType, (u64, u64)> = BTreeMap::new();
+        // What each operator needs, and what it does again.
+        let mut needs: Vec<[f64; 2]> = Vec::with_capacity(works.len());
+        for ((_, work), owner) in works.iter().zip(&self.owners) {
+            let number = work.element.map(|element| number(element, owner.number, peaks.as_ref()));
+            if let Some(number) = number.filter(|_| owner.ran) {
+                let sums = flops.entry(number).or_default();
+                let (model, repeated) =
+                    if owner.is_repeated { (0, work.flops) } else { (work.flops, work.repeated_flops) };
+                sums.0 = sums.0.saturating_add(model);
+                sums.1 = sums.1.saturating_add(repeated);
+            }
+            needs.push(need(work, number, owner.is_repeated, peaks.as_ref()));
+        }
+        let mut by_owner: BTreeMap<u32, Vec<(Cause, i64)>> = BTreeMap::new();
+        for ((owner, cause), ns) in self.ns {
+            by_owner.entry(owner).or_default().push((cause, ns));
+        }
+        let mut known: BTreeMap<Cause, [i64; 3]> = BTreeMap::new();
+        for (owner, mut causes) in by_owner {
+            let mut left = needs[owner as usize];
+            // What an operator needs is that of its main kernels first.
+            causes.sort_by_key(|(cause, ns)| (std::cmp::Reverse(*ns), *cause));
+            for (cause, ns) in causes {
+                let sums = known.entry(cause).or_default();
+                sums[0] += ns;
+                let mut free = ns;
+                for (left, sum) in left.iter_mut().zip(&mut sums[1..]) {
+                    #[expect(clippy::cast_possible_truncation, reason = "at most the time measured")]
+                    let own = left.min(free as f64) as i64;
+                    *sum += own;
+                    *left -= own as f64;
+                    free -= own;
+                }
+            }
+        }
+        let flops: Vec<TypeFlops> = flops
+            .into_iter()
+            .filter(|(_, (model, repeated))| model + repeated > 0)
+            .map(|(number, (model, repeated))| TypeFlops { number, model, repeated })
+            .collect();
+        let floor_parts: Vec<FloorPart> = parts
+            .iter()
+            .filter(|part| part.part == Part::Busy)
+            .map(|part| {
+                let [known_ns, floor_ns, repeated_ns] = known.get(&part.cause).copied().unwrap_or_default();
+                FloorPart { cause: part.cause, ns: part.ns, known_ns, floor_ns, repeated_ns }
+            })
+            .collect();
+        let multiplying = floor_parts.iter().filter(|part| multiplies_by_class(part.cause));
+        let (all, with_sizes) =
+            multiplying.fold((0, 0), |(all, known), part| (all + part.ns, known + part.known_ns));
+        let total: i64 = parts.iter().map(|part| part.ns).sum();
+        let utilization = |flops_of: fn(&TypeFlops) -> u64| {
+            let peaks = peaks.as_ref()?;
+            let seconds: Option<f64> =
+                flops.iter().map(|own| Some(flops_of(own) as f64 / peaks.peak(own.number)?)).sum();
+            Some(seconds? / (total.max(1) as f64 / 1e9))
+        };
+        let mfu = utilization(|own| own.model);
+        let hfu = utilization(|own| own.model.saturating_add(own.repeated));
+        let covered = if all == 0 { 1.0 } else { with_sizes as f64 / all as f64 };
+        Some(Floor { mfu, hfu, flops, covered, parts: floor_parts, peaks })
+    }
+}
+
+/// The nanoseconds that an operator needs, and those of what it does again.
+fn need(
+    work: &OperatorWork,
+    number: Option<NumberType>,
+    is_repeated: bool,
+    peaks: Option<&Peaks>,
+) -> [f64; 2] {
+    let Some(peaks) = peaks else { return [0.0; 2] };
+    let peak = number.and_then(|number| peaks.peak(number));
+    let computing = |flops: u64| peak.map_or(0.0, |peak| flops as f64 / peak * 1e9);
+    let own = computing(work.flops).max(work.bytes as f64 / peaks.bytes * 1e9);
+    let again = computing(work.repeated_flops);
+    if is_repeated { [0.0, own + again] } else { [own, again] }
+}
+
+/// With what a kernel multiplies, by its name.
+fn multiplies(kernel: &KernelInfo) -> Option<NumberType> {
+    use KernelClass::{Attention, Convolution, Gemv, Matmul};
+    if !matches!(kernel.class, Matmul | Gemv | Convolution | Attention) {
+        return None;
+    }
+    match (kernel.precision?, kernel.tensor_cores) {
+        (NumberType::Fp32, Some(true)) => Some(NumberType::Tf32),
+        // Where the name does not say it, both are possible.
+        (NumberType::Fp32, None) => None,
+        (number, _) => Some(number),
+    }
+}
+
+/// The type at whose peak an operator multiplies.
+fn number(element: ElementType, kernels: Option<NumberType>, peaks: Option<&Peaks>) -> NumberType {
+    match element {
+        ElementType::Fp32 => match kernels {
+            Some(number @ (NumberType::Fp32 | NumberType::Tf32)) => number,
+            // The faster of the two that the GPU has.
+            _ if peaks.is_some_and(|peaks| peaks.peak(NumberType::Tf32).is_none()) => NumberType::Fp32,
+            _ => NumberType::Tf32,
+        },
+        ElementType::Fp64 => NumberType::Fp64,
+        ElementType::Fp16 => NumberType::Fp16,
+        ElementType::Bf16 => NumberType::Bf16,
+        ElementType::Fp8 => NumberType::Fp8,
+        ElementType::Int8 => NumberType::Int8,
+    }
+}
+
+/// Whether kernels of a cause multiply, or may do so.
+const fn multiplies_by_class(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::TensorCores
+            | Cause::CudaCores
+            | Cause::Matmul
+            | Cause::Convolution
+            | Cause::Attention
+            | Cause::Recurrence
+            | Cause::WholeGraph
+    )
+}

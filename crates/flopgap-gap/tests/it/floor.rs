@@ -1,0 +1,74 @@
+//! FLOPs of a step beside those that `torch.utils.flop_counter` counted as the same programs ran,
+//! and utilizations beside another way to compute them.
+
+use flopgap_gap::{Bar, Cause, Gap, Options, gap};
+use flopgap_kernels::NumberType;
+use serde_json::Value;
+
+use crate::{fixture, open};
+
+fn found(path: &str) -> Gap {
+    let opened = open(&fixture(path));
+    gap(opened.trace.as_ref(), &Options::default()).unwrap()
+}
+
+#[test]
+fn flops_are_those_that_the_framework_counted() {
+    let text = std::fs::read_to_string(fixture("advice/experiments.json")).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let (mut equal, mut with_attention) = (0, 0);
+    for row in all["experiments"].as_array().unwrap() {
+        let (name, variant) = (row["name"].as_str().unwrap(), row["variant"].as_str().unwrap());
+        let Some(counted) = row["framework_flops"].as_u64().filter(|_| variant != "after") else { continue };
+        let found = found(&format!("advice/{name}.{variant}.json.gz"));
+        // Steps that are replayed as a graph have no operators.
+        let Some(floor) = &found.floor else { continue };
+        let model: u64 = floor.flops.iter().map(|own| own.model).sum();
+        let all: u64 = floor.flops.iter().map(|own| own.model + own.repeated).sum();
+        let counted = counted * found.measured;
+        if found.parts.iter().any(|part| part.cause == Cause::Attention) {
+            // The framework counts the pairs that a causal mask leaves out, too.
+            assert!(all <= counted && 20 * all > 19 * counted, "{name}: {all} {counted}");
+            with_attention += 1;
+        } else {
+            assert_eq!(all, counted, "{name}");
+            equal += 1;
+        }
+        let is_recomputed = name == "needless-recomputation";
+        assert_eq!(
+            model < all,
+            is_recomputed || variant == "healthy" && name.contains("transformer"),
+            "{name}"
+        );
+        assert!((floor.covered - 1.0).abs() < 1e-9, "{name}: {}", floor.covered);
+        // Of one type, utilization is a quotient.
+        if let ([own], Some(peaks)) = (&floor.flops[..], &floor.peaks) {
+            let seconds = found.total_ns() as f64 / 1e9;
+            let expected = own.model as f64 / seconds / peaks.peak(own.number).unwrap();
+            assert!((floor.mfu.unwrap() / expected - 1.0).abs() < 1e-9, "{name}");
+        }
+    }
+    assert!(equal >= 18 && with_attention >= 3, "{equal} {with_attention}");
+}
+
+/// What is published of the GPU, the sizes in the program, and the time: 70 % of 67 TFLOP/s.
+#[test]
+fn utilization_is_of_the_type_that_kernels_multiply() {
+    let found = found("advice/fp32-products.before.json.gz");
+    let floor = found.floor.as_ref().unwrap();
+    assert_eq!(floor.flops.iter().map(|own| own.number).collect::<Vec<_>>(), [NumberType::Fp32]);
+    let expected = 381_178_347_520.0 / 66.9e12 / (found.step_ns as f64 / 1e9);
+    assert!((floor.mfu.unwrap() / expected - 1.0).abs() < 0.01, "{:?} {expected}", floor.mfu);
+    let bars = found.waterfall();
+    let share = |bar: Bar| found.share(bars.iter().filter(|(own, _)| *own == bar).map(|(_, ns)| ns).sum());
+    assert!((0.70..0.80).contains(&share(Bar::Needed)), "{bars:?}");
+    assert!(share(Bar::FloorUnknown) < 0.1, "{bars:?}");
+}
+
+/// Without sizes nothing is known, and nothing is 0.
+#[test]
+fn without_sizes_there_is_no_floor() {
+    let found = found("kineto/stack.json.gz");
+    assert_eq!(found.floor, None);
+    assert!(found.waterfall().iter().all(|(bar, _)| !matches!(bar, Bar::Needed | Bar::AboveFloor)));
+}
