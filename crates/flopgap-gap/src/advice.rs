@@ -1,6 +1,7 @@
 //! What to change first: rules with a precondition, evidence and an upper bound of the gain.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use flopgap_kernels::{KernelClass, NumberType};
 use flopgap_trace::Memory;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::{Cause, Limit, Part};
 use crate::partition::{Context, Detail, Folded, Key, Sum, Thing, Total};
 use crate::patterns::Patterns;
-use crate::timeline;
+use crate::{Place, timeline};
 
 /// What to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,6 +51,8 @@ pub enum Kind {
     CommunicationOverlap,
     /// Communicate in fewer, larger pieces.
     SmallBuckets,
+    /// Let the ranks arrive at the same time.
+    Straggler,
 }
 
 impl Kind {
@@ -73,6 +76,7 @@ impl Kind {
             Kind::Recomputation => "recomputation",
             Kind::CommunicationOverlap => "communication-overlap",
             Kind::SmallBuckets => "small-buckets",
+            Kind::Straggler => "straggler",
         }
     }
 }
@@ -112,6 +116,10 @@ pub(crate) struct Facts<'a> {
     pub(crate) patterns: &'a Patterns,
     /// Whether CUDA graphs are captured meanwhile.
     pub(crate) captures: bool,
+    /// For how long others waited for the place that arrived last, and how often.
+    pub(crate) late: &'a BTreeMap<Place, Sum>,
+    /// The longest time that one place waited for others, for each place.
+    pub(crate) longest_wait_ns: i64,
 }
 
 impl Facts<'_> {
@@ -156,7 +164,8 @@ impl Facts<'_> {
 
     /// What a step is limited by, and the nanoseconds of each group.
     pub(crate) fn limits(&self) -> Vec<(Limit, i64)> {
-        const LOST: [Limit; 6] = [
+        const LOST: [Limit; 7] = [
+            Limit::Skew,
             Limit::Host,
             Limit::Input,
             Limit::Allocation,
@@ -320,8 +329,25 @@ impl Facts<'_> {
         let kind = if small { Kind::SmallBuckets } else { Kind::CommunicationOverlap };
         add(kind, WORTH, ns, ns, self.evidence(is_communication));
 
+        let ns = self.cause(Cause::LateRank);
+        // The rank that waits longest has the least to do of its own: so short a step can become.
+        add(Kind::Straggler, WORTH, ns, self.longest_wait_ns.max(ns), self.late_places());
+
         all.sort_by_key(|advice| (Reverse(advice.bound_ns), advice.kind));
         all
+    }
+
+    /// Places that arrive last as evidence.
+    fn late_places(&self) -> Vec<Detail> {
+        let mut all: Vec<(&Place, &Sum)> = self.late.iter().collect();
+        all.sort_by_key(|(place, sum)| (Reverse(sum.ns), **place));
+        let detail = |(place, sum): (&Place, &Sum)| Detail {
+            what: Some(place.to_string()),
+            by: None,
+            ns: sum.ns / self.steps(),
+            pieces: sum.pieces,
+        };
+        all.into_iter().take(EVIDENCE).map(detail).collect()
     }
 
     /// Kernels as evidence.

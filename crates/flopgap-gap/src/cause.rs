@@ -116,8 +116,10 @@ causes! {
     /// Kernels that no rule classifies.
     Other = "other", Busy, Gpu;
 
-    /// Collectives and messages between GPUs.
+    /// Collectives and messages between GPUs, as far as it is not known that they wait.
     Communication = "communication", Exposed, Communication;
+    /// A kernel of a collective runs and waits for the rank that arrives last.
+    LateRank = "late-rank", Exposed, Skew;
     /// Copies from the host.
     HostToDevice = "copy-host-to-device", Exposed, Copies;
     /// Copies to the host.
@@ -190,6 +192,7 @@ impl Cause {
             Cause::WholeGraph => "graphs recorded as a whole",
             Cause::Other => "other kernels",
             Cause::Communication => "communication",
+            Cause::LateRank => "waiting for the last rank",
             Cause::HostToDevice => "copies from the host",
             Cause::DeviceToHost => "copies to the host",
             Cause::DeviceToDevice => "copies between GPU memories",

@@ -15,7 +15,9 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
+use flopgap_kernels::Classifier;
 use flopgap_timings::Gpus;
+use flopgap_timings::communication::arrivals;
 pub use flopgap_timings::{Place, Ranges};
 use flopgap_trace::{Recording, ThreadId};
 use serde::{Deserialize, Serialize};
@@ -31,7 +33,7 @@ pub use steps::{Clock, FoundBy};
 use advice::Facts;
 use floor::Floors;
 use host::Host;
-use partition::{Context, Folded, Total};
+use partition::{Context, Folded, Key, Sum, Total};
 use patterns::Patterns;
 use steps::{HostStep, HostSteps};
 use timeline::Timeline;
@@ -143,11 +145,15 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let found = HostSteps::read(trace, &options.steps, &host, &timeline.lanes)?;
     let processes = timeline.lanes.iter().map(|lane| lane.process);
     let gpus = Gpus::read(trace)?.with_processes(processes);
-    let context = Context { timeline: &timeline, host: &host };
+    let late =
+        if timeline.lanes.len() > 1 { arrivals(trace, &Classifier::new(), &gpus)? } else { Vec::new() };
+    let by_kernel = late.iter().map(|own| ((own.place, own.start, own.end), own.arrived)).collect();
+    let context = Context { timeline: &timeline, host: &host, arrivals: &by_kernel };
     let mut folded = Folded::new();
     let mut floors = Floors::new(host.works.len());
     let (mut total, mut patterns) = (Total::default(), Patterns::default());
     let (mut steps, mut between) = (Vec::new(), Vec::new());
+    let (mut waits, mut longest_wait): (BTreeMap<Place, Sum>, i64) = (BTreeMap::new(), 0);
     let (mut places, mut pauses) = (0, Pauses::default());
     for lane in &timeline.lanes {
         let whole = if found.found == FoundBy::None { whole(lane) } else { None };
@@ -171,6 +177,16 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
                 measured.map(|step| (step.start_ns, step.start_ns + step.wall_ns)).collect();
             measured.sort_unstable();
             patterns.add(&timeline, &host, lane, &measured);
+            let inside = |at: i64| {
+                let next = measured.partition_point(|(start, _)| *start <= at);
+                next.checked_sub(1).is_some_and(|window| at < measured[window].1)
+            };
+            let of_late = |(key, sum): (&Key, &Sum)| if key.0 == Cause::LateRank { sum.ns } else { 0 };
+            longest_wait = longest_wait.max(apart.total.sums.iter().map(of_late).sum::<i64>());
+            let waiting = late.iter().filter(|own| own.place == place && own.arrived > own.start);
+            for own in waiting.filter(|own| inside(own.start)) {
+                *waits.entry(own.last).or_default() += Sum { ns: own.arrived - own.start, pieces: 1 };
+            }
             places += u64::from(apart.total.steps > 0);
             pauses.count += apart.pauses.count;
             pauses.ns += apart.pauses.ns;
@@ -180,7 +196,16 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         }
     }
     let captures = captures(&host, &steps, &between);
-    let facts = Facts { context: &context, total: &total, folded: &folded, patterns: &patterns, captures };
+    let longest_wait_ns = longest_wait.saturating_mul(i64::try_from(places).unwrap_or(i64::MAX));
+    let facts = Facts {
+        longest_wait_ns,
+        context: &context,
+        total: &total,
+        folded: &folded,
+        patterns: &patterns,
+        captures,
+        late: &waits,
+    };
     let limits = facts.limits();
     let parts = context.details(&total.sums, &folded);
     let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();

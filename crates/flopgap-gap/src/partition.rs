@@ -15,7 +15,7 @@ use crate::host::{Host, NONE};
 use crate::late::{Explain, What};
 use crate::steps::{HostStep, Window, windows};
 use crate::sweep::{Found, sweep};
-use crate::timeline::{Lane, Timeline};
+use crate::timeline::{Lane, Op, Timeline};
 use crate::{Clock, Pauses, Place};
 
 /// A step of one process on one GPU.
@@ -183,6 +183,9 @@ pub(crate) struct Apart {
 pub(crate) struct Context<'a> {
     pub(crate) timeline: &'a Timeline,
     pub(crate) host: &'a Host,
+    /// When the last rank arrived at a collective, by the kernel that waits for it: where it ran,
+    /// and from when to when.
+    pub(crate) arrivals: &'a FxHashMap<(Place, i64, i64), i64>,
 }
 
 impl Context<'_> {
@@ -198,7 +201,7 @@ impl Context<'_> {
         let (clock, windows) = windows(steps, self.host, lane);
         let main = steps.iter().find_map(|step| self.host.place(step.thread?));
         self.launched(lane, main, &windows, floors);
-        let collected = self.sum(lane, main, &windows, folded, floors);
+        let collected = self.sum(lane, place, main, &windows, folded, floors);
         let mut apart = Apart {
             steps: Vec::new(),
             between: Vec::new(),
@@ -256,6 +259,12 @@ impl Context<'_> {
         apart
     }
 
+    /// When the last rank arrived at a kernel's collective, or where that is not known, when the
+    /// kernel began.
+    fn arrived(&self, place: Place, op: &Op) -> i64 {
+        self.arrivals.get(&(place, op.start, op.end)).copied().unwrap_or(op.start)
+    }
+
     /// The threads that launched work of a lane.
     fn launching(&self, lane: &Lane) -> Vec<u16> {
         let mut is_one = Vec::new();
@@ -290,6 +299,7 @@ impl Context<'_> {
     fn sum(
         &self,
         lane: &Lane,
+        place: Place,
         main: Option<u16>,
         windows: &[Window],
         folded: &mut Folded,
@@ -328,7 +338,12 @@ impl Context<'_> {
                 let is_optimizer = kind.rank() == 0 && self.host.meaning(range).is_optimizer;
                 let cause = if is_optimizer { Cause::Optimizer } else { kind.cause };
                 let by = folded.of(self.host, self.host.responsible(range));
-                let measured = add(start, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
+                let arrived = match cause {
+                    Cause::Communication => self.arrived(place, op).clamp(start, end),
+                    _ => start,
+                };
+                add(start, arrived, (Cause::LateRank, Thing::Kind(op.kind), by), [false; 2]);
+                let measured = add(arrived, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
                 let owner = self.host.operator_of(range);
                 if owner != NONE && kind.rank() == 0 && measured > 0 {
                     floors.ran(owner, cause, measured);

@@ -40,6 +40,21 @@ pub struct PlaceCollectives {
     pub late_ns: i128,
 }
 
+/// A kernel of a collective that was divided, and when the last rank arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Where the kernel ran.
+    pub place: Place,
+    /// When it began, in nanoseconds since the recording began: when this rank arrived.
+    pub start: i64,
+    /// When it ended.
+    pub end: i64,
+    /// When the last rank arrived.
+    pub arrived: i64,
+    /// Which rank that was.
+    pub last: Place,
+}
+
 /// Kernels whose time is not divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undivided {
@@ -115,6 +130,15 @@ impl Calls {
 
     /// Divides the time of all, given the places that did GPU work and how many ranks there are.
     pub(crate) fn split(self, ran: &[Place], world_size: Option<u64>) -> Collectives {
+        self.divided(ran, world_size).finish()
+    }
+
+    /// The kernels of those that can be divided.
+    pub(crate) fn arrivals(self, ran: &[Place], world_size: Option<u64>) -> Vec<Arrival> {
+        self.divided(ran, world_size).arrivals
+    }
+
+    fn divided(self, ran: &[Place], world_size: Option<u64>) -> Sums {
         let mut sums = Sums::default();
         for ((group, name), mut calls) in self.0 {
             for own in calls.values_mut() {
@@ -131,7 +155,7 @@ impl Calls {
                 sums.divide_all(&calls);
             }
         }
-        sums.finish()
+        sums
     }
 }
 
@@ -159,6 +183,7 @@ struct Sums {
     divided: u64,
     undivided: BTreeMap<Why, (u64, i128)>,
     places: BTreeMap<Place, PlaceCollectives>,
+    arrivals: Vec<Arrival>,
 }
 
 fn duration(call: &Call) -> i128 {
@@ -198,8 +223,11 @@ impl Sums {
         let mut starts: Vec<i64> = calls.iter().map(|(_, call)| call.start).collect();
         starts.sort_unstable_by_key(|start| std::cmp::Reverse(*start));
         let [arrived, before, ..] = starts[..] else { return };
+        let Some((last, _)) = calls.iter().max_by_key(|(_, call)| call.start) else { return };
         self.divided += 1;
         for (place, call) in calls {
+            let Call { start, end } = *call;
+            self.arrivals.push(Arrival { place: *place, start, end, arrived, last: *last });
             let own = self.places.entry(*place).or_insert(PlaceCollectives {
                 place: *place,
                 collectives: 0,

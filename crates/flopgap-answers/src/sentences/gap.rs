@@ -203,6 +203,9 @@ pub(crate) fn what(kind: Kind) -> &'static str {
         Kind::CommunicationOverlap => {
             "Communicate while kernels run: start earlier, or in buckets during the backward pass"
         }
+        Kind::Straggler => {
+            "Let the ranks arrive at their collectives at the same time: the same work for each, and no work of one alone"
+        }
         Kind::SmallBuckets => "Communicate in fewer, larger pieces: DistributedDataParallel(bucket_cap_mb=…)",
     }
 }

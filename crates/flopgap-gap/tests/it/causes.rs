@@ -103,6 +103,20 @@ fn what_the_host_did_is_the_cause() {
                 (Cause::HostCode, 5),
             ],
         ),
+        // The call lasts from 100 to 590; the profiler says of 100 to 400 that it was its own work.
+        (
+            "the profiler",
+            585,
+            host(runtime, "cudaFuncGetAttributes", 100, 480)
+                + &host("overhead", "Activity Buffer Request", 100, 300)
+                + &host("overhead", "Lazy Function Loading", 400, 100),
+            vec![
+                (Cause::LaunchCalls, 180 + 10),
+                (Cause::LaunchCode, 5),
+                (Cause::LaunchLatency, 5),
+                (Cause::Profiler, 300),
+            ],
+        ),
         (
             "nothing that is recorded, though launched in time",
             20,

@@ -3,6 +3,7 @@
 mod causes;
 mod experiments;
 mod floor;
+mod ranks;
 mod sums;
 
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@ fn lanes(trace: &dyn Recording) -> Vec<Lane> {
 
 /// How many nanoseconds between two times are covered by some intervals: sorted and joined, which
 /// is another way than a sweep over what is active.
-fn covered(all: &[(i64, i64)], start: i64, end: i64) -> i64 {
+pub(crate) fn covered(all: &[(i64, i64)], start: i64, end: i64) -> i64 {
     let mut inside: Vec<(i64, i64)> = all
         .iter()
         .map(|(from, to)| ((*from).max(start), (*to).min(end)))
