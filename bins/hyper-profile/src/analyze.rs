@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use flopgap_cli::{Console, Exit, Failure, FormatArg};
-use flopgap_fs::{create_folder, write_atomic};
+use flopgap_files::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
 use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{Format, TextOptions};

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use flopgap_cli::Failure;
-use flopgap_hint::{Hint as _, InFile};
+use flopgap_files::{Hint as _, InFile};
 use flopgap_sweep::{MeterError, OriginPart, Problem, ProblemKind, RunError, RunFault};
 
 /// Shown if nothing can be counted: a recorded run demonstrates the program.

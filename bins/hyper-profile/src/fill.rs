@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use flopgap_cli::{Console, Exit, Failure, Restart, Termination, Verbosity};
-use flopgap_hint::{Hint as _, chain};
+use flopgap_files::{Hint as _, chain};
 use flopgap_report::numbers;
 use flopgap_sweep::{
     Backend, Config, Event, Filled, Grid, Manifest, MeterError, Origin, RunError, RunFault, Session, Sizes,

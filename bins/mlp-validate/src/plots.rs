@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flopgap_cli::Failure;
+use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::Pass;
-use flopgap_fs::{create_folder, write_atomic};
 use flopgap_report::chart::{Color, Series, SmallMultiples};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Console, Exit, Failure, FormatArg};
+use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::{FlopError, Pass, SquareMlp};
-use flopgap_fs::{create_folder, write_atomic};
 use flopgap_phases::{Analysis, Strictness};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};

@@ -1,6 +1,6 @@
 //! Errors of engines.
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// An error of an engine.
 #[derive(Debug, thiserror::Error)]

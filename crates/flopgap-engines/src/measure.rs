@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use flopgap_calibration::{Check, DeviceState, Energy, EnergySource, Measurement, Row};
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Workload};
-use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::engine::{Engine, Repetition, Session};
 use crate::error::EngineError;
@@ -166,7 +166,7 @@ fn counted(session: &mut dyn Session, remarks: &mut Vec<String>) -> Option<u64> 
     match session.counted_flops() {
         Ok(counted) => counted,
         Err(error) => {
-            remarks.push(format!("FLOPs were not counted: {}", flopgap_hint::chain(&error)));
+            remarks.push(format!("FLOPs were not counted: {}", flopgap_files::chain(&error)));
             None
         }
     }

@@ -228,7 +228,7 @@ impl Opened<'_> {
 fn failed(error: MlpError) -> EngineError {
     EngineError::Failed {
         action: "running a network on the CPU".to_owned(),
-        message: flopgap_hint::chain(&error).to_string(),
+        message: flopgap_files::chain(&error).to_string(),
     }
 }
 

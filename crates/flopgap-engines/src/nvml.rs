@@ -113,7 +113,7 @@ fn refused(action: &str, error: &NvmlError) -> EngineError {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::Hint as _;
+    use flopgap_files::Hint as _;
 
     use flopgap_gpu::{Device, GpuError};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
     CorrelationId, Correlations, Name, Names, ProcessId, RangeStyle, Ranges, ReadError, Recording, ThreadId,

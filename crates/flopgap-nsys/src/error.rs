@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 use crate::InvalidTime;
 

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flopgap_hint::Hint;
+use flopgap_files::Hint;
 
 /// Skips the calling test for lack of `what`, such as `gpu`: the caller returns.
 ///
@@ -52,7 +52,7 @@ pub fn turn<T, E: Hint>(
     match open() {
         Ok(opened) => Some((opened, guard)),
         Err(error) => {
-            assert!(error.is_absence(), "{}", flopgap_hint::chain(&error));
+            assert!(error.is_absence(), "{}", flopgap_files::chain(&error));
             none(what, error)
         }
     }
@@ -78,7 +78,7 @@ fn append(file: &Path, line: &str) -> std::io::Result<()> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use flopgap_hint::ErrorKind;
+    use flopgap_files::ErrorKind;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use flopgap_hint::{Hint, Text};
+use flopgap_files::{Hint, Text};
 
 /// Why a database could not be opened or a table could not be read.
 #[derive(Debug, thiserror::Error)]

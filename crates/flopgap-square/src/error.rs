@@ -1,9 +1,9 @@
 //! Errors of networks.
 
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_flops::FlopError;
 use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
-use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// An error of creating or running a square network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
-use flopgap_run::{FormatError, FormatFault, LockError};
+use flopgap_files::run::{FormatError, FormatFault, LockError};
+use flopgap_files::{ErrorKind, Hint, InFile, Text};
 
 use crate::{MeterError, OriginDifference, OriginPart, PlanError, RecordError};
 
@@ -21,7 +21,7 @@ pub enum RunError {
     Manifest(#[from] FormatError),
     /// A result could not be written.
     #[error(transparent)]
-    Write(#[from] flopgap_fs::WriteError),
+    Write(#[from] flopgap_files::WriteError),
     /// A record that a newer program wrote would be overwritten.
     #[error(transparent)]
     Record(#[from] RecordError),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use flopgap_hint::chain;
+use flopgap_files::chain;
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
 
@@ -177,7 +177,7 @@ mod tests {
     use std::fs;
     use std::sync::{Arc, Barrier};
 
-    use flopgap_hint::Hint as _;
+    use flopgap_files::Hint as _;
 
     use super::*;
     use crate::{Grid, Meter, Origin, Quantity, Shard, Worker};

@@ -17,7 +17,7 @@ pub use analyze::{RunAnalysis, analyze};
 pub use config::Config;
 pub use error::{RunError, RunFault};
 pub use fill::{Event, Filled};
-pub use flopgap_run::Shard;
+pub use flopgap_files::run::Shard;
 pub use manifest::{Grid, Manifest, Origin, OriginDifference, OriginPart};
 pub use meter::{Backend, Meter, MeterError};
 pub use metrics::{MetricsRow, read_metrics, write_metrics};

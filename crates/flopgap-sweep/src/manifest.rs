@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use flopgap_fs::{WriteError, write_atomic};
-use flopgap_run::{Format, FormatError, now};
+use flopgap_files::{
+    WriteError,
+    run::{Format, FormatError, now},
+    write_atomic,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{Config, MAX_CONFIGS};
@@ -175,7 +178,7 @@ impl Manifest {
     /// # Errors
     /// When the file cannot be written.
     pub(crate) fn write_new(&self, run: &Path) -> Result<bool, WriteError> {
-        flopgap_fs::write_new(&Self::path(run), FORMAT.pretty(self).as_bytes())
+        flopgap_files::write_new(&Self::path(run), FORMAT.pretty(self).as_bytes())
     }
 
     pub(crate) fn path(run: &Path) -> PathBuf {
@@ -250,7 +253,7 @@ mod tests {
         let grid = Grid { n: sizes.clone(), d: sizes.clone(), m: sizes };
         Manifest { grid, ..manifest() }.write(dir.path()).unwrap();
         let error = Manifest::read(dir.path()).unwrap_err();
-        let text = flopgap_hint::chain(&error).to_string();
+        let text = flopgap_files::chain(&error).to_string();
         assert!(text.contains("its sizes give more than 4000000 configurations"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! The interface between a run directory and a counter backend: CUPTI in this process, `ncu` on
 //! another, or a fake in tests.
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::{Config, Origin, Record};

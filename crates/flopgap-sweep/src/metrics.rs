@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
+use flopgap_files::write_atomic;
 use flopgap_flops::{ClassFlops, Decomposition, FlopError, Pass};
-use flopgap_fs::write_atomic;
 use flopgap_phases::{Analysis, PassAnalysis};
 use serde::{Deserialize, Serialize};
 

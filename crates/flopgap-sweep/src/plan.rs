@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use flopgap_files::run::Shard;
+use flopgap_files::{ErrorKind, Hint};
 use flopgap_flops::Pass;
-use flopgap_hint::{ErrorKind, Hint};
-use flopgap_run::Shard;
 
 use crate::{Config, Grid};
 

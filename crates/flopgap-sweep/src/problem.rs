@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_phases::{Contradiction, PhaseError, Warning};
 
 use crate::{Config, RecordError, Stage};

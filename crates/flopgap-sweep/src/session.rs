@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_fs::create_folder;
+use flopgap_files::{
+    create_folder,
+    run::{LOCKS, Lock, Opening},
+};
 use flopgap_kernels::Classifier;
 use flopgap_phases::Strictness;
-use flopgap_run::{LOCKS, Lock, Opening};
 use rayon::prelude::*;
 
 use crate::plan;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 use crate::{
     Attribution, CorrelationId, DeviceId, GpuActivity, GpuId, Launched, OperationTimes, ProcessId, Ranges,

@@ -2,10 +2,10 @@
 
 use std::error::Error;
 
+use flopgap_files::{Hint as _, chain};
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::counters::CounterError;
 use flopgap_gpu::{GpuError, MarkError};
-use flopgap_hint::{Hint as _, chain};
 use flopgap_square::SquareError;
 use flopgap_sweep::MeterError;
 

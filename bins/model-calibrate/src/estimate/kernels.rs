@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use flopgap_calibration::Header;
 use flopgap_engines::cuda::Cuda;
 use flopgap_engines::{Engine, EngineError};
+use flopgap_files::Hint as _;
 use flopgap_flops::Precision;
 use flopgap_gpu::{Device, GpuError};
 use flopgap_graph::{Algorithm, Mode, Step, Workload};
-use flopgap_hint::Hint as _;
 
 /// The engine that reports kernels.
 pub(super) const NAMES_KERNELS: &str = "cuda";
@@ -60,14 +60,14 @@ pub(super) fn query(header: &Header, steps: &[Step], precision: Precision, mode:
     let references = Some(&header.references).filter(|best| !best.is_empty());
     let kernels =
         Cuda::with_references(index, references).and_then(|cuda| of_steps(&cuda, steps, precision, mode));
-    kernels.map_or_else(|error| Kernels::SizesAlone(flopgap_hint::chain(&error).to_string()), Kernels::Known)
+    kernels.map_or_else(|error| Kernels::SizesAlone(flopgap_files::chain(&error).to_string()), Kernels::Known)
 }
 
 fn without(error: &GpuError) -> String {
     if error.is_absence() {
         "this machine has no GPU".to_owned()
     } else {
-        flopgap_hint::chain(error).to_string()
+        flopgap_files::chain(error).to_string()
     }
 }
 

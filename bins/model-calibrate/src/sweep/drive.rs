@@ -98,7 +98,7 @@ impl Driver<'_> {
         let monitor = self.monitor.as_mut();
         let row = measure(engine, &point.workload, point.precision, point.mode, &what, monitor);
         let row =
-            row.map_err(|error: MeasureError| Unmeasured::Row(flopgap_hint::chain(&error).to_string()))?;
+            row.map_err(|error: MeasureError| Unmeasured::Row(flopgap_files::chain(&error).to_string()))?;
         self.writer.append(&row).map_err(|error| Unmeasured::File(of_file(&error)))
     }
 }

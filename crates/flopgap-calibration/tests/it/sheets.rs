@@ -6,9 +6,9 @@ use flopgap_calibration::accuracy::Errors;
 use flopgap_calibration::sheet::{
     Role, Sheet, SheetError, SheetRow, SheetWarning, join, parse, read, to_csv,
 };
+use flopgap_files::Hint as _;
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Op, Workload};
-use flopgap_hint::Hint as _;
 
 const HEADER: &str = "model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms";
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Which of our crates each library may depend on; `flopgap-hint`, which depends on nothing, is for
+/// Which of our crates each library may depend on; `flopgap-files`, which depends on none, is for
 /// all. Binaries and benches may depend on any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     (
@@ -23,22 +23,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-browser", &["flopgap-skip"]),
     ("flopgap-skip", &[]),
     ("flopgap-flops", &[]),
-    ("flopgap-hint", &[]),
     ("flopgap-kernels", &[]),
-    ("flopgap-kineto", &["flopgap-trace", "flopgap-unpack"]),
-    ("flopgap-ncu", &["flopgap-unpack"]),
+    ("flopgap-kineto", &["flopgap-trace"]),
+    ("flopgap-ncu", &[]),
     ("flopgap-nsys", &["flopgap-sqlite", "flopgap-trace"]),
     ("flopgap-sqlite", &[]),
-    ("flopgap-fs", &[]),
-    ("flopgap-unpack", &[]),
+    ("flopgap-files", &[]),
     ("flopgap-report", &[]),
-    ("flopgap-gpu", &["flopgap-fs"]),
+    ("flopgap-gpu", &[]),
     ("flopgap-numerics", &[]),
-    ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-numerics"]),
+    ("flopgap-mlp", &["flopgap-flops", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-square", &["flopgap-flops", "flopgap-gpu", "flopgap-numerics"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
-    ("flopgap-run", &["flopgap-fs"]),
-    ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases", "flopgap-run"]),
+    ("flopgap-sweep", &["flopgap-flops", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),
     ("flopgap-gap", &["flopgap-kernels", "flopgap-timings", "flopgap-trace"]),
     ("flopgap-trace", &[]),
@@ -46,7 +43,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "flopgap-table",
         &[
             "flopgap-flops",
-            "flopgap-fs",
             "flopgap-kernels",
             "flopgap-kineto",
             "flopgap-ncu",
@@ -55,29 +51,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flopgap-sweep",
             "flopgap-timings",
             "flopgap-trace",
-            "flopgap-unpack",
         ],
     ),
-    ("flopgap-cli", &["flopgap-fs", "flopgap-report", "flopgap-run"]),
+    ("flopgap-cli", &["flopgap-report"]),
     ("flopgap-graph", &["flopgap-flops"]),
-    ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),
-    (
-        "flopgap-calibration",
-        &[
-            "flopgap-flops",
-            "flopgap-fs",
-            "flopgap-graph",
-            "flopgap-report",
-            "flopgap-roofline",
-            "flopgap-run",
-        ],
-    ),
+    ("flopgap-roofline", &["flopgap-flops", "flopgap-gpu", "flopgap-graph"]),
+    ("flopgap-calibration", &["flopgap-flops", "flopgap-graph", "flopgap-report", "flopgap-roofline"]),
     (
         "flopgap-engines",
         &[
             "flopgap-calibration",
             "flopgap-flops",
-            "flopgap-fs",
             "flopgap-gpu",
             "flopgap-graph",
             "flopgap-kernels",
@@ -155,7 +139,7 @@ fn crates_depend_only_on_what_the_architecture_allows() {
 
     for &(name, allowed) in ALLOWED {
         for dependency in dependencies(&packages[name]).intersection(&libraries) {
-            let allowed = dependency == "flopgap-hint" || allowed.contains(&dependency.as_str());
+            let allowed = dependency == "flopgap-files" || allowed.contains(&dependency.as_str());
             assert!(allowed, "{name} must not depend on {dependency}");
         }
     }

@@ -1,9 +1,9 @@
 //! FLOPs by hardware counters.
 
+use flopgap_files::Hint as _;
 use flopgap_flops::Precision;
 use flopgap_gpu::Context;
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset};
-use flopgap_hint::Hint as _;
 
 use crate::error::EngineError;
 
@@ -70,7 +70,7 @@ pub(super) fn counted_flops(
         Err(error) if error.is_absence() => Ok(None),
         Err(error) => Err(EngineError::Failed {
             action: "count FLOPs".to_owned(),
-            message: flopgap_hint::chain(&error).to_string(),
+            message: flopgap_files::chain(&error).to_string(),
         }),
     }
 }

@@ -84,7 +84,7 @@ fn failed(error: MlpError) -> EngineError {
         MlpError::Compile(CompileError::Library(error)) => EngineError::Gpu(error.into()),
         error => EngineError::Failed {
             action: "run a network on the GPU".to_owned(),
-            message: flopgap_hint::chain(&error).to_string(),
+            message: flopgap_files::chain(&error).to_string(),
         },
     }
 }

@@ -65,7 +65,7 @@ fn refused(workload: &Workload, error: &GraphError) -> EngineError {
     EngineError::Unsupported {
         engine: NAME,
         what: workload.label(),
-        reason: flopgap_hint::chain(error).to_string(),
+        reason: flopgap_files::chain(error).to_string(),
     }
 }
 

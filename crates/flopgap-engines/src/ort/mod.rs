@@ -203,7 +203,7 @@ impl Ort {
 fn graph_failed(error: GraphError) -> EngineError {
     EngineError::Failed {
         action: "writing the model".to_owned(),
-        message: flopgap_hint::chain(&error).to_string(),
+        message: flopgap_files::chain(&error).to_string(),
     }
 }
 
@@ -238,7 +238,7 @@ impl Engine for Ort {
             return self.file(spec).map(|_| ());
         }
         match Self::graph(workload) {
-            Err(error) => refuse(flopgap_hint::chain(&error).to_string()),
+            Err(error) => refuse(flopgap_files::chain(&error).to_string()),
             Ok(graph) => match graph.unknown().next() {
                 Some(layer) => refuse(format!("{} has no known operation", layer.name)),
                 None => Ok(()),

@@ -281,7 +281,7 @@ impl Engine for Torch {
         match workload.graph() {
             Ok(_) => Ok(()),
             Err(_) if is_empty(workload) => Ok(()),
-            Err(error) => refuse(flopgap_hint::chain(&error).to_string()),
+            Err(error) => refuse(flopgap_files::chain(&error).to_string()),
         }
     }
 

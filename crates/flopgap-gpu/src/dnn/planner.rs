@@ -292,7 +292,7 @@ fn describe(device: &Device) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::Hint as _;
+    use flopgap_files::Hint as _;
 
     use super::super::{Activation, Arithmetic, Layout, Trait};
     use super::*;

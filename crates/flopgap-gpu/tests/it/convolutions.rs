@@ -1,11 +1,11 @@
 //! cuDNN: convolutions and pooling on a real GPU, and the library alone.
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::dnn::{
     self, Activation, Arithmetic, Convolution, ConvolutionOperands, Dnn, Fusion, Layout, PoolFunction,
     Pooling, Search,
 };
 use flopgap_gpu::{Context, GpuError, Stream};
-use flopgap_hint::Hint as _;
 
 use crate::gpu;
 

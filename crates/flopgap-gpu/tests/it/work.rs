@@ -1,10 +1,10 @@
 //! Streams, buffers, events, graphs and cuBLAS on a real GPU.
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::library::{Library, probe};
 use flopgap_gpu::{Context, Device, Digester, GpuError, Kernel, Stream, digest_of, driver_version};
-use flopgap_hint::Hint as _;
 
 use crate::{compiler, gpu};
 

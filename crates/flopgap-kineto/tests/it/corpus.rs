@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kineto::Trace;
 
 #[test]

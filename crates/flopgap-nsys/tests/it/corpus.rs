@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::export::perfetto;
 use flopgap_nsys::{Error, Report, ReportKind, ReportTable, Rule, Trace, Units};
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use flopgap_files::Hint as _;
 use flopgap_flops::Precision;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
-use flopgap_hint::Hint as _;
 use flopgap_roofline::probe::{cpu, cuda};
 use flopgap_skip::{none, skip};
 

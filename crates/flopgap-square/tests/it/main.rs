@@ -9,8 +9,8 @@ use std::num::NonZero;
 use std::ops::Deref;
 use std::sync::MutexGuard;
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::Context;
-use flopgap_hint::Hint as _;
 use flopgap_square::cuda::{Engine, Options};
 use flopgap_square::{Backend, Cpu, Shape};
 

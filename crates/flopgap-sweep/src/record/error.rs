@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
+use flopgap_files::run::FormatFault;
+use flopgap_files::{ErrorKind, Hint, InFile, Text};
 use flopgap_phases::{Phase, PhaseError};
-use flopgap_run::FormatFault;
 
 use super::Quantity;
 use super::format::FIXED;

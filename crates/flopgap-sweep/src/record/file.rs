@@ -6,9 +6,8 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use flopgap_fs::{WriteError, write_atomic_unsynced};
+use flopgap_files::{WriteError, run::FormatFault, write_atomic_unsynced};
 use flopgap_phases::Phase;
-use flopgap_run::FormatFault;
 use serde::{Deserialize, Serialize};
 
 use super::error::{RecordError, RecordFault};
@@ -193,7 +192,7 @@ fn json<T: Serialize + ?Sized>(value: &T) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::{Hint as _, chain};
+    use flopgap_files::{Hint as _, chain};
     use proptest::prelude::*;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! What identifies the file of a record, and its fixed columns.
 
-use flopgap_run::Format;
+use flopgap_files::run::Format;
 
 /// The format of every record.
 pub(super) static FORMAT: Format = Format { name: "flopgap-counts", version: 1, noun: "record of counts" };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_table::Kind;
 
 use crate::{Cell, column, counts, fixtures, open, texts};

@@ -1,7 +1,7 @@
 //! What a model refuses: with an error that says what is wrong, before anything is written.
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::GpuError;
-use flopgap_hint::Hint as _;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Options, Target, compile_all};
 use flopgap_mlp::{Activation, AdamWSettings, Cpu, MlpError, Network, Parameters, Precision, Size, cpu};
 use half::f16;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
+use crate::{ErrorKind, Hint, InFile, Text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -135,7 +135,7 @@ impl Format {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::chain;
+    use crate::chain;
 
     use super::*;
 

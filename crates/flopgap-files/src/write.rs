@@ -1,11 +1,11 @@
-#![doc = include_str!("../README.md")]
+//! Files that are written whole or not at all.
 
 use std::fmt;
 use std::fs;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use flopgap_hint::{Hint, Text};
+use crate::{Hint, Text};
 
 /// A file or directory could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -123,8 +123,8 @@ pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> Result<(), WriteError
 /// ```
 /// let dir = tempfile::tempdir()?;
 /// let path = dir.path().join("manifest.json");
-/// assert!(flopgap_fs::write_new(&path, b"{}")?);
-/// assert!(!flopgap_fs::write_new(&path, b"another")?);
+/// assert!(flopgap_files::write_new(&path, b"{}")?);
+/// assert!(!flopgap_files::write_new(&path, b"another")?);
 /// assert_eq!(std::fs::read(&path)?, b"{}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flopgap_fs::{WriteError, create_folder, lock_file, remove_leftovers};
-use flopgap_hint::{Hint, Text};
+use crate::{Hint, Text, WriteError, create_folder, lock_file, remove_leftovers};
 use serde::{Deserialize, Serialize};
 
-use crate::{Shard, now};
+use super::{Shard, now};
 
 /// The directory of the locks in a run directory.
 pub const LOCKS: &str = "locks";

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use flopgap_hint::{ErrorKind, Hint};
+use crate::{ErrorKind, Hint};
 
 /// Why a shard is invalid, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

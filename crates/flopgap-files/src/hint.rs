@@ -1,4 +1,4 @@
-#![doc = include_str!("../README.md")]
+//! What an error says in addition to its message.
 
 use std::borrow::Cow;
 use std::error::Error;

@@ -1,4 +1,34 @@
-#![doc = include_str!("../README.md")]
+//! Files compressed with gzip or Zstandard, recognized by their first bytes and read with a bound: a
+//! small file may unpack to terabytes of zeros, which nobody recorded.
+//!
+//! ```
+//! use std::io::{self, Read as _};
+//!
+//! use flopgap_files::unpack::{Compression, Meter};
+//!
+//! fn text(file: &[u8]) -> io::Result<String> {
+//!     let Some(compression) = Compression::of(file) else { return Err(io::ErrorKind::InvalidData.into()) };
+//!     let meter = Meter::default();
+//!     let mut text = String::new();
+//!     meter.unpack(compression, meter.packed(file))?.read_to_string(&mut text)?;
+//!     Ok(text)
+//! }
+//!
+//! let hello = [
+//!     0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xcb, 0x48, 0xcd, 0xc9, 0xc9, 7, 0, 0x86, 0xa6, 0x10, 0x36, 5, 0, 0,
+//!     0,
+//! ];
+//! assert_eq!(text(&hello).unwrap(), "hello");
+//! ```
+//!
+//! What is read may be as large as the larger of two limits: [`FREE`] (256 MiB), whatever the file's
+//! size, and [`RATIO`] (500) times the bytes of the file read so far. The recordings of the repository
+//! have ratios of 5 to 150. Beyond that, a read fails with [`io::ErrorKind::FileTooLarge`] and a
+//! [`TooLarge`] that says how much it was. Several layers (`report.csv.gz.zst`) share one meter, so
+//! they do not multiply. [`HINT`] says what a user can do: unpack a file that is trusted, and give
+//! what comes out.
+//!
+//! Memory is constant: at most a window of Zstandard (128 MiB, where a file asks for it).
 
 use std::error::Error;
 use std::fmt;
