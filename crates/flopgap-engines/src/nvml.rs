@@ -147,7 +147,7 @@ mod tests {
                 if let Err(error) = Nvml::open("GPU-00000000-0000-0000-0000-000000000000") {
                     assert!(matches!(error, EngineError::Missing { .. }), "{error}");
                 }
-                return flopgap_skip::skip("gpu", error);
+                return flopgap_testing::skip("gpu", error);
             }
         };
         let nvml = Nvml::open(&device.uuid).unwrap();

@@ -140,7 +140,7 @@ mod tests {
     fn the_gpu_names_the_kernels_of_each_step() {
         let cuda = match Cuda::new(0) {
             Ok(cuda) => cuda,
-            Err(error) => return flopgap_skip::skip("gpu", error),
+            Err(error) => return flopgap_testing::skip("gpu", error),
         };
         let header = Header::new(cuda.origin().clone(), None);
         drop(cuda);

@@ -52,11 +52,11 @@ fn a_table_of_another_estimator_is_read_as_it_is() {
 #[test]
 fn the_whole_sweep_on_a_jetson_has_the_error_that_is_stated_for_it() {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        return flopgap_skip::skip("corpus", "FLOPGAP_CORPUS is not set");
+        return flopgap_testing::skip("corpus", "FLOPGAP_CORPUS is not set");
     };
     let path = PathBuf::from(corpus).join("calibration/branes_jetson_mlp.csv");
     if !path.exists() {
-        return flopgap_skip::skip("corpus", "it has no branes_jetson_mlp.csv");
+        return flopgap_testing::skip("corpus", "it has no branes_jetson_mlp.csv");
     }
     let sheet = read(&path, Role::Both, None).unwrap();
     assert_eq!(sheet.records.len(), 336);

@@ -58,7 +58,7 @@ mod tests {
         let bytes = std::hint::black_box(vec![1_u8; 64 << 20]);
         drop(bytes);
         let Some(growth) = peak.growth() else {
-            return flopgap_skip::skip("peak memory", "the system does not allow resetting the peak");
+            return flopgap_testing::skip("peak memory", "the system does not allow resetting the peak");
         };
         assert!(growth >= 60 << 20, "{growth}");
     }

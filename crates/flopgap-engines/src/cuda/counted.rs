@@ -108,7 +108,7 @@ mod tests {
     fn a_precision_asks_for_its_own_operations() {
         let chip = match Chip::named("GH100") {
             Ok(chip) => chip,
-            Err(error) => return flopgap_skip::skip("cupti", error),
+            Err(error) => return flopgap_testing::skip("cupti", error),
         };
         let fp32 = metrics(&chip, Precision::Fp32);
         assert_eq!(fp32.len(), 3, "{fp32:?}");

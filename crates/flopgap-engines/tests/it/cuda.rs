@@ -13,7 +13,7 @@ use flopgap_graph::{Epilogue, FileSpec, MlpSpec, Mode, Op, ResnetSpec, Step, Wor
 
 /// The engine, for one test at a time: a GPU has one counter session.
 fn engine<E>(open: impl FnOnce(usize) -> Result<E, EngineError>) -> Option<(E, MutexGuard<'static, ()>)> {
-    flopgap_skip::turn("gpu", || open(0))
+    flopgap_testing::turn("gpu", || open(0))
 }
 
 fn step(op: Op, epilogue: Epilogue) -> Workload {

@@ -11,7 +11,7 @@ const ARCHITECTURES: [&str; 7] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "
 fn kernels_compile_for_every_architecture_without_spills() {
     let compiler = match Compiler::new() {
         Ok(compiler) => compiler,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     for architecture in ARCHITECTURES {
         for precision in Precision::ALL {

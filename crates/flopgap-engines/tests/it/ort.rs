@@ -18,7 +18,7 @@ fn ort(threads: usize) -> Option<Ort> {
         Ok(ort) => Some(ort),
         Err(error @ EngineError::Missing { hint, .. }) => {
             assert!(hint.contains("pip install onnxruntime"));
-            flopgap_skip::skip("onnxruntime", error);
+            flopgap_testing::skip("onnxruntime", error);
             None
         }
         Err(error) => panic!("{error}"),

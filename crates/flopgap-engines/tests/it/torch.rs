@@ -152,7 +152,7 @@ fn torch(mode: TorchMode) -> Option<Torch> {
     match Torch::new(&settings(mode, None)) {
         Ok(torch) => Some(torch),
         Err(error @ EngineError::Missing { .. }) => {
-            flopgap_skip::skip("torch", error);
+            flopgap_testing::skip("torch", error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -241,7 +241,7 @@ fn networks_are_timed_and_compiled() {
             Ok(session) => session,
             // Without a compiler of C++ there is nothing to compile with.
             Err(error @ EngineError::Failed { .. }) if mode == TorchMode::Compile => {
-                return flopgap_skip::skip("torch.compile", error);
+                return flopgap_testing::skip("torch.compile", error);
             }
             Err(error) => panic!("{error}"),
         };

@@ -73,7 +73,7 @@ fn expected(convolution: &Convolution, [x, w, bias, residual]: [&[f32]; 4]) -> V
 fn open(context: &Context) -> Option<(Stream, Dnn)> {
     match Dnn::new(context) {
         Ok(dnn) => Some((context.stream().unwrap(), dnn)),
-        Err(error) if error.is_absence() => flopgap_skip::none("cudnn", error),
+        Err(error) if error.is_absence() => flopgap_testing::none("cudnn", error),
         Err(error) => panic!("{error}"),
     }
 }

@@ -159,7 +159,7 @@ mod tests {
     fn every_kernel_compiles_for_every_architecture_without_spills() {
         let compiler = match Compiler::without_cache() {
             Ok(compiler) => compiler,
-            Err(error) => return flopgap_skip::skip("nvrtc", error),
+            Err(error) => return flopgap_testing::skip("nvrtc", error),
         };
         let architectures = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"];
         thread::scope(|scope| {

@@ -32,7 +32,7 @@ impl Deref for Turn {
 
 /// The first GPU, for one test at a time: otherwise one test's memory counts against another's.
 fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
-    flopgap_skip::turn("gpu", || Context::new(0))
+    flopgap_testing::turn("gpu", || Context::new(0))
 }
 
 /// The first GPU made ready.
@@ -42,7 +42,7 @@ fn engine() -> Option<Turn> {
         Ok(engine) => Some(Turn { engine, _guard: guard }),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
-            flopgap_skip::none("gpu", error)
+            flopgap_testing::none("gpu", error)
         }
     }
 }

@@ -56,7 +56,7 @@ fn networks() -> Vec<Network> {
 fn a_users_kernel_compiles_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     let check = |mlp: Result<DeviceFunction, MlpError>, name: &str| {
         let binary = mlp.unwrap().kernel("shade.cu", SHADE).compile(&compiler).unwrap();

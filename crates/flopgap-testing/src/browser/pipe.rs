@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{Error, PATIENCE};
+use crate::browser::{Error, PATIENCE};
 
 /// The browser listens at descriptor 3 and answers at descriptor 4, which only a shell can set
 /// without unsafe code.

@@ -1,4 +1,4 @@
-#![doc = include_str!("../README.md")]
+//! Tests that skip themselves.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;

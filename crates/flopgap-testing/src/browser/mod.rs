@@ -1,4 +1,31 @@
-#![doc = include_str!("../README.md")]
+//! Drives a headless Chromium, so that tests see pages as readers do.
+//!
+//! It speaks the [`DevTools` protocol](https://chromedevtools.github.io/devtools-protocol/) over
+//! the pipe of `--remote-debugging-pipe`: no port, no `WebDriver`, no download. The browser gets an
+//! empty profile and no network.
+//!
+//! ```no_run
+//! use flopgap_testing::browser::Browser;
+//!
+//! fn main() -> Result<(), flopgap_testing::browser::Error> {
+//!     if let Some(mut browser) = Browser::for_test("the page opens")? {
+//!         browser.resize(360, 740)?;
+//!         browser.open("report.html".as_ref())?;
+//!         assert_eq!(browser.evaluate("document.title")?, "A run");
+//!         assert!(browser.problems().is_empty());
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The browser is the one that `FLOPGAP_CHROMIUM` names, or else `chromium` or `google-chrome` on
+//! the path (`apt-get install chromium`). Without one, `Browser::for_test` prints a note to
+//! standard error and returns `None`, and the test is skipped. `FLOPGAP_REQUIRE=chromium` makes
+//! this an error.
+//!
+//! With `FLOPGAP_AXE` set to the path of an `axe.min.js`, [`Browser::axe`] runs the accessibility
+//! checks of [axe-core](https://github.com/dequelabs/axe-core). With `FLOPGAP_SHOTS` set to a
+//! directory, [`Browser::shot`] saves screenshots there.
 
 mod error;
 mod find;
@@ -38,7 +65,7 @@ impl Browser {
         match find::chromium() {
             Ok(program) => Browser::start(&program).map(Some),
             Err(error) if find::is_required() => Err(error),
-            Err(error) => Ok(flopgap_skip::none("chromium", format!("{test}: {error}"))),
+            Err(error) => Ok(crate::none("chromium", format!("{test}: {error}"))),
         }
     }
 
@@ -175,7 +202,7 @@ impl Browser {
     /// [`Error::Failed`] when the script cannot be read or run.
     pub fn axe(&mut self) -> Result<Vec<String>, Error> {
         let Some(path) = std::env::var_os("FLOPGAP_AXE") else {
-            flopgap_skip::skip("axe-core", "FLOPGAP_AXE does not name an axe.min.js");
+            crate::skip("axe-core", "FLOPGAP_AXE does not name an axe.min.js");
             return Ok(Vec::new());
         };
         let script = std::fs::read_to_string(&path).map_err(|error| Error::failed("FLOPGAP_AXE", error))?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Browser, Error};
+use crate::browser::{Browser, Error};
 
 /// The bits of the protocol for keys held down.
 const CONTROL: u32 = 2;

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-use crate::Error;
+use crate::browser::Error;
 
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
