@@ -8,8 +8,8 @@ use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Mode, Op, Step, Workload};
 use flopgap_mlp::MlpError;
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::{Cpu, Network, Parameters};
-use flopgap_numerics::uniform;
 
 use crate::cpu::{
     self, Chain, CpuSettings, Peak, References, Stopwatch, available_memory, chain_rows, fp32_bound,

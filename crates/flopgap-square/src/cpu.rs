@@ -10,7 +10,7 @@ use std::thread;
 use crate::SquareError;
 use crate::backend::{Backend, Progress};
 use crate::{Shape, init};
-use flopgap_numerics::{Matrix, product};
+use flopgap_mlp::numerics::{Matrix, product};
 
 /// Fewer samples than this are not worth a thread: the weights are read once for each block.
 const SMALLEST_BLOCK: usize = 8;

@@ -1,6 +1,6 @@
 //! Weights and inputs from a seed: the same numbers on every backend.
 
-use flopgap_numerics::uniform;
+use flopgap_mlp::numerics::uniform;
 
 use crate::Shape;
 

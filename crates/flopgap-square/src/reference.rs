@@ -1,6 +1,6 @@
 //! The network in 64 bits, the reference for the backends.
 
-pub use flopgap_numerics::relative_error;
+pub use flopgap_mlp::numerics::relative_error;
 
 use crate::Shape;
 use crate::SquareError;

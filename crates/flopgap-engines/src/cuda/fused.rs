@@ -10,8 +10,8 @@ use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_graph::{Algorithm, MlpSpec, Mode, Workload};
 use flopgap_mlp::MlpError;
 use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::{Element, Network, Parameters};
-use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::cpu::{Chain, chain_rows, fp32_bound, largest_difference};

@@ -1,6 +1,6 @@
 //! Inputs from a seed, and outputs as numbers.
 
-use flopgap_numerics::uniform;
+use flopgap_mlp::numerics::uniform;
 use half::{bf16, f16};
 use ort::session::SessionOutputs;
 use ort::value::{DynValue, Outlet, Tensor, TensorElementType, ValueType};

@@ -5,9 +5,9 @@ use flopgap_gpu::Context;
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_mlp::cuda::{DeviceFunction, Target};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, relative_error};
 use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
-use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;

@@ -3,9 +3,9 @@
 
 use flopgap_gpu::Context;
 use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, Rounding, relative_error};
 use flopgap_mlp::{Element, MlpError, Network, Parameters};
-use flopgap_numerics::uniform;
 use half::f16;
 
 use crate::gpu;
