@@ -22,6 +22,7 @@ mod row;
 mod rows;
 mod rules;
 mod schema;
+pub mod sqlite;
 mod strings;
 mod tables;
 mod trace;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::database::Database;
-use crate::error::{Damage, Error, Fault};
-use crate::page::Header;
-use crate::record::{Layout, Record, Slot};
-use crate::visited::Visited;
-use crate::walk::Walk;
+use super::database::Database;
+use super::error::{Damage, Error, Fault};
+use super::page::Header;
+use super::record::{Layout, Record, Slot};
+use super::visited::Visited;
+use super::walk::Walk;
 
 /// The rows of a table in the order of row ids, read on demand.
 ///

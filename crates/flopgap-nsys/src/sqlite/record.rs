@@ -1,7 +1,7 @@
 //! The columns of a row.
 
-use crate::error::{Damage, Fault};
-use crate::varint::varint;
+use super::error::{Damage, Fault};
+use super::varint::varint;
 
 /// Where a column is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Slot {
     /// (`PRAGMA table_info` calls them `cid` and `type`).
     ///
     /// ```
-    /// use flopgap_sqlite::Slot;
+    /// use flopgap_nsys::sqlite::Slot;
     ///
     /// assert_eq!(Slot::stored(3, "double"), Slot::Stored { place: 3, real: true });
     /// assert_eq!(Slot::stored(3, "POINT"), Slot::Stored { place: 3, real: false });

@@ -5,7 +5,7 @@
 use std::env::args;
 use std::error::Error;
 
-use flopgap_sqlite::{Database, Slot, Value};
+use flopgap_nsys::sqlite::{Database, Slot, Value};
 use rusqlite::{Connection, OpenFlags};
 
 #[expect(clippy::print_stdout, reason = "an example")]

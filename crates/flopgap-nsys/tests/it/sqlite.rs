@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rusqlite::types::{Value as Owned, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
-use flopgap_sqlite::{Damage, Database, Error, PageCache, Record, Slot, Unsupported, Value};
+use flopgap_nsys::sqlite::{Damage, Database, Error, PageCache, Record, Slot, Unsupported, Value};
 
 type Rows = Vec<(i64, Vec<Owned>)>;
 

@@ -1,6 +1,6 @@
 //! Which pages were read.
 
-use crate::error::{Damage, Fault};
+use super::error::{Damage, Fault};
 
 /// Which pages were read: none may be read twice, so that no damage makes a walk endless.
 pub(crate) struct Visited {

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use crate::database::Database;
-use crate::error::{Damage, Error, Fault};
-use crate::page::{INTERIOR, LEAF, header_of};
-use crate::record::{Layout, Record, Slot, Value};
-use crate::visited::Visited;
-use crate::walk::DEEPEST;
+use super::database::Database;
+use super::error::{Damage, Error, Fault};
+use super::page::{INTERIOR, LEAF, header_of};
+use super::record::{Layout, Record, Slot, Value};
+use super::visited::Visited;
+use super::walk::DEEPEST;
 
 /// The pages that were read last, so that many look-ups in one table do not read its upper pages
 /// each time.

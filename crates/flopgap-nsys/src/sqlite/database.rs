@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::{Damage, Error, Fault, Unsupported};
+use super::error::{Damage, Error, Fault, Unsupported};
 
 /// The first bytes of every `SQLite` database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";

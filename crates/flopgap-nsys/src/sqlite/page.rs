@@ -1,9 +1,9 @@
 //! Pages of a table, and the cells of its leaves.
 
-use crate::database::Database;
-use crate::error::{Damage, Fault};
-use crate::varint::varint;
-use crate::visited::Visited;
+use super::database::Database;
+use super::error::{Damage, Fault};
+use super::varint::varint;
+use super::visited::Visited;
 
 /// The first byte of a page that names other pages.
 pub(crate) const INTERIOR: u8 = 0x05;

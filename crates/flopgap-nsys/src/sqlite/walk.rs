@@ -1,9 +1,9 @@
 //! The leaves of a b-tree, in order.
 
-use crate::database::Database;
-use crate::error::{Damage, Fault};
-use crate::page::{Header, INTERIOR, LEAF, header_of};
-use crate::visited::Visited;
+use super::database::Database;
+use super::error::{Damage, Fault};
+use super::page::{Header, INTERIOR, LEAF, header_of};
+use super::visited::Visited;
 
 /// How many bytes are read at once.
 const BLOCK: usize = 256 << 10;
