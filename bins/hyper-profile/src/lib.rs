@@ -12,6 +12,7 @@ mod page;
 mod plots;
 mod processes;
 pub mod run_one;
+pub mod square;
 mod tables;
 
 use std::ffi::OsString;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::square::SquareError;
 use flopgap_gpu::counters::{CounterError, CounterSource, LaunchCounts};
 use flopgap_kernels::demangle;
 use flopgap_phases::Phase;
-use flopgap_square::SquareError;
 use flopgap_sweep::{Config, MeterError, Quantity, Record};
 
 use super::fault;

@@ -11,6 +11,7 @@ mod messages;
 #[cfg(unix)]
 mod ncu;
 mod script;
+mod square;
 mod support;
 
 use std::fs;

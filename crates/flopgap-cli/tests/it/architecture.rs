@@ -30,7 +30,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-report", &[]),
     ("flopgap-gpu", &[]),
     ("flopgap-mlp", &["flopgap-flops", "flopgap-gpu"]),
-    ("flopgap-square", &["flopgap-flops", "flopgap-gpu", "flopgap-mlp"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
     ("flopgap-sweep", &["flopgap-flops", "flopgap-kernels", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),

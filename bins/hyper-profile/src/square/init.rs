@@ -2,7 +2,7 @@
 
 use flopgap_mlp::numerics::uniform;
 
-use crate::Shape;
+use crate::square::Shape;
 
 /// The largest weight of a network of this width: Glorot's bound for the sigmoid, `4 sqrt(6 / (D +
 /// D))`. Activations then keep their spread from layer to layer and gradients do not vanish, so

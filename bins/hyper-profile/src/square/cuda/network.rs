@@ -5,9 +5,9 @@ use flopgap_gpu::{Buffer, Graph, View, nvtx};
 
 use super::engine::Engine;
 use super::pointwise::Sum;
-use crate::SquareError;
-use crate::backend::{Backend, Progress};
-use crate::{Shape, init};
+use crate::square::SquareError;
+use crate::square::backend::{Backend, Progress};
+use crate::square::{Shape, init};
 
 /// A network on a GPU, made by [`Engine::network`]. See [`Backend`].
 ///

@@ -11,8 +11,8 @@ use std::sync::MutexGuard;
 
 use flopgap_files::Hint as _;
 use flopgap_gpu::Context;
-use flopgap_square::cuda::{Engine, Options};
-use flopgap_square::{Backend, Cpu, Shape};
+use hyper_profile::square::cuda::{Engine, Options};
+use hyper_profile::square::{Backend, Cpu, Shape};
 
 /// A GPU made ready, for one test at a time.
 struct Turn {

@@ -7,9 +7,9 @@
 use std::num::NonZero;
 use std::thread;
 
-use crate::SquareError;
-use crate::backend::{Backend, Progress};
-use crate::{Shape, init};
+use crate::square::SquareError;
+use crate::square::backend::{Backend, Progress};
+use crate::square::{Shape, init};
 use flopgap_mlp::numerics::{Matrix, product};
 
 /// Fewer samples than this are not worth a thread: the weights are read once for each block.
@@ -18,7 +18,7 @@ const SMALLEST_BLOCK: usize = 8;
 /// The network on the CPU. See [`Backend`].
 ///
 /// ```
-/// use flopgap_square::{Backend as _, Cpu, Shape, init, reference};
+/// use crate::square::{Backend as _, Cpu, Shape, init, reference};
 ///
 /// let shape = Shape::new(3, 16, 5)?;
 /// let mut network = Cpu::new(shape);
@@ -27,7 +27,7 @@ const SMALLEST_BLOCK: usize = 8;
 /// network.backward()?;
 /// let expected = reference::run(shape, &init::weights(shape, 1), &init::input(shape, 1))?;
 /// assert!(reference::relative_error(&network.gradients()?, &expected.gradients) < 1e-4);
-/// # Ok::<(), flopgap_square::SquareError>(())
+/// # Ok::<(), crate::square::SquareError>(())
 /// ```
 #[derive(Debug)]
 pub struct Cpu {

@@ -1,5 +1,6 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("../../docs/square.md")]
 
+#[expect(unsafe_code, reason = "launching kernels is unsafe, and each place says why it may")]
 pub mod cuda;
 pub mod init;
 pub mod reference;

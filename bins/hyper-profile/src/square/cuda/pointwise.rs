@@ -4,7 +4,7 @@ use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, Device, DeviceSlice, GpuError, Kernel, Stream, View, ViewMut};
 
-use crate::SquareError;
+use crate::square::SquareError;
 
 /// The kernels, compiled at run time: CUDA C without headers.
 const SOURCE: &str = include_str!("pointwise.cu");

@@ -1,8 +1,8 @@
 //! What a backend refuses.
 
-use flopgap_square::{SquareError, init};
+use hyper_profile::square::{SquareError, init};
 
-use crate::{on_every_backend, shape};
+use super::{on_every_backend, shape};
 
 #[test]
 fn nothing_is_handed_out_before_it_is_there() {

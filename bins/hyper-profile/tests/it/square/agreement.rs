@@ -1,9 +1,9 @@
 //! Every backend computes what the 64-bit reference computes.
 
-use flopgap_square::{Backend, Shape, SquareError, init, reference};
+use hyper_profile::square::{Backend, Shape, SquareError, init, reference};
 use proptest::prelude::*;
 
-use crate::{edge_shapes, engine, on_every_backend, shape};
+use super::{edge_shapes, engine, on_every_backend, shape};
 
 /// Runs a network on these numbers and checks everything it hands out.
 fn check(name: &str, network: &mut dyn Backend, weights: &[f32], input: &[f32]) {
@@ -102,7 +102,7 @@ fn sizes_of_a_real_network_on_the_gpu() {
 fn what_does_not_fit_is_an_error_that_says_so() {
     let Some(engine) = engine() else { return };
     let huge = shape(1 << 20, 1 << 12, 1);
-    assert!(flopgap_square::cuda::bytes_needed(huge) > engine.context().memory().unwrap().total);
+    assert!(hyper_profile::square::cuda::bytes_needed(huge) > engine.context().memory().unwrap().total);
     let error = engine.network(huge).unwrap_err();
     assert!(matches!(error, SquareError::Gpu(flopgap_gpu::GpuError::OutOfMemory { .. })), "{error}");
     // And the engine still works.

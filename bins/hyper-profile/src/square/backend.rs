@@ -1,7 +1,7 @@
 //! The interface of every backend.
 
-use crate::Shape;
-use crate::SquareError;
+use crate::square::Shape;
+use crate::square::SquareError;
 
 /// Something that computes the square network, forward and backward, in 32-bit floats.
 ///
@@ -18,8 +18,8 @@ pub trait Backend {
     /// [`SquareError::Length`].
     fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError>;
 
-    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::init::weights)
-    /// and [`init::input`](crate::init::input), where they are needed.
+    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::square::init::weights)
+    /// and [`init::input`](crate::square::init::input), where they are needed.
     ///
     /// # Errors
     /// When the device fails.

@@ -2,8 +2,8 @@
 
 pub use flopgap_mlp::numerics::relative_error;
 
-use crate::Shape;
-use crate::SquareError;
+use crate::square::Shape;
+use crate::square::SquareError;
 
 /// Output, loss and gradients in 64-bit floats.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +103,7 @@ fn transposed(a: &[f64], width: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::init;
+    use crate::square::init;
 
     #[test]
     fn gradients_are_finite_differences() {

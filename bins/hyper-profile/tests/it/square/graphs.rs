@@ -1,9 +1,9 @@
 //! CUDA graphs compute what stream launches compute.
 
-use flopgap_square::cuda::Work;
-use flopgap_square::{Backend as _, SquareError, init, reference};
+use hyper_profile::square::cuda::Work;
+use hyper_profile::square::{Backend as _, SquareError, init, reference};
 
-use crate::{edge_shapes, engine};
+use super::{edge_shapes, engine};
 
 #[test]
 fn a_graph_computes_the_network_for_new_numbers() {
@@ -29,7 +29,7 @@ fn a_graph_computes_the_network_for_new_numbers() {
 #[test]
 fn passes_are_recorded_one_by_one_in_their_order() {
     let Some(engine) = engine() else { return };
-    let shape = crate::shape(3, 40, 9);
+    let shape = super::shape(3, 40, 9);
     let mut network = engine.network(shape).unwrap();
     assert!(matches!(network.record(Work::Forward, 1).unwrap_err(), SquareError::Order { .. }));
     network.initialize(1).unwrap();

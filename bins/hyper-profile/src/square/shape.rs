@@ -4,7 +4,7 @@ use std::fmt;
 
 use flopgap_flops::SquareMlp;
 
-use crate::SquareError;
+use crate::square::SquareError;
 
 /// The sizes of a square network: `layers` (N) weight matrices of `width x width` (D x D), applied
 /// to `samples` (M) columns.
@@ -13,12 +13,12 @@ use crate::SquareError;
 /// of BLAS.
 ///
 /// ```
-/// use flopgap_square::Shape;
+/// use crate::square::Shape;
 ///
 /// let shape = Shape::new(10, 1024, 128)?;
 /// assert_eq!(shape.memory().weights, 10 * 1024 * 1024 * 4);
 /// assert!(Shape::new(10, 0, 128).is_err());
-/// # Ok::<(), flopgap_square::SquareError>(())
+/// # Ok::<(), crate::square::SquareError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
