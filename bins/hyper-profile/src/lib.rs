@@ -14,6 +14,7 @@ mod processes;
 pub mod run_one;
 pub mod square;
 mod tables;
+pub mod validate;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

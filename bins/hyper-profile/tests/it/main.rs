@@ -13,6 +13,7 @@ mod ncu;
 mod script;
 mod square;
 mod support;
+mod validate;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -41,7 +41,7 @@ pub(super) const NOT_RUN: &[NotRun] = &[
         reason: "registers depend on the version of NVRTC; the program's own tests compile the kernels",
     },
     NotRun {
-        document: "bins/mlp-validate/",
+        document: "bins/hyper-profile/",
         command: "flopgap validate sweep --kineto-dir traces",
         reason: NEEDS_GPU,
     },

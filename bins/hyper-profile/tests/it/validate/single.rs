@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{PRODUCT, fixture, rows, run, run_directory, trace};
+use super::{PRODUCT, fixture, rows, run, run_directory, trace};
 
 fn reports() -> [String; 3] {
     ["setup", "forward", "forward_backward"]
@@ -80,7 +80,7 @@ fn a_run_directory_and_the_formula_without_a_trace() {
     let file = fixture("ncu/phases_nvtx.ncu-rep.zst");
     let other = run(&[&sizes[..], &[&file]].concat());
     assert_eq!(other.code, 0, "{}", other.stderr);
-    assert_eq!(crate::rows(&other.stdout)[0]["counters"], gemm["counters"]);
+    assert_eq!(super::rows(&other.stdout)[0]["counters"], gemm["counters"]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_is_not_there_ends_with_3_and_what_is_damaged_with_1() {
         absent.stderr
     );
 
-    let (_guard, folder) = crate::folder();
+    let (_guard, folder) = super::folder();
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
         std::fs::write(&path, text).unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{folder, run, run_directory, run_in, trace};
+use super::{folder, run, run_directory, run_in, trace};
 
 #[test]
 fn a_quiet_program_keeps_its_warnings_and_a_verbose_one_adds_what_it_read() {

@@ -1,4 +1,4 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("../../docs/validate.md")]
 
 mod compare;
 mod counters;
@@ -11,13 +11,13 @@ mod sweep;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use crate::gpu::Gpu;
+use crate::hardware::{Hardware, InProcess};
+use crate::ncu::Ncu;
+use crate::run_one;
 use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Restart};
 use flopgap_sweep::Backend;
-use hyper_profile::gpu::Gpu;
-use hyper_profile::hardware::{Hardware, InProcess};
-use hyper_profile::ncu::Ncu;
-use hyper_profile::run_one;
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "mlp-validate";

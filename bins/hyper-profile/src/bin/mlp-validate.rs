@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    mlp_validate::main()
+    hyper_profile::validate::main()
 }

@@ -11,9 +11,9 @@ use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_sweep::{Backend, Config, MeterError};
 use serde_json::{Map, Value, json};
 
-use crate::compare::{CLASSES, Comparison, Kind, difference};
-use crate::counters::{self, Live};
-use crate::{PROGRAM, findings, framework};
+use crate::validate::compare::{CLASSES, Comparison, Kind, difference};
+use crate::validate::counters::{self, Live};
+use crate::validate::{PROGRAM, findings, framework};
 
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -13,9 +13,9 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_sweep::{Backend, Config, Grid, Problem, Sizes};
 
-use crate::compare::{Counts, Kind, Row, Source, difference};
-use crate::counters::{self, Live};
-use crate::{PROGRAM, framework, plots};
+use crate::validate::compare::{Counts, Kind, Row, Source, difference};
+use crate::validate::counters::{self, Live};
+use crate::validate::{PROGRAM, framework, plots};
 
 /// The name of the table.
 const FILE: &str = "analytical_vs_framework_comparison.csv";

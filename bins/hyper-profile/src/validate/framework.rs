@@ -7,7 +7,7 @@ use flopgap_flops::{Pass, SquareMlp};
 use flopgap_kineto::formula::{self, Inputs, Kind as Operation};
 use flopgap_kineto::{OperatorTotal, Part, Trace};
 
-use crate::compare::{Counts, Kind, Source};
+use crate::validate::compare::{Counts, Kind, Source};
 
 /// The framework's numbers in a recorded trace of one training step.
 pub(crate) fn of_trace(path: &Path, console: Console) -> Result<Source, Failure> {

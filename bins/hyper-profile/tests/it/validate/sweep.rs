@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{PRODUCT, folder, rows, run, run_directory, run_in, trace};
+use super::{PRODUCT, folder, rows, run, run_directory, run_in, trace};
 
 const FILE: &str = "analytical_vs_framework_comparison.csv";
 
@@ -31,7 +31,7 @@ fn a_recorded_run_becomes_a_table_and_plots() {
     }
     // The counters are those that the run's own table has.
     let metrics = fs::read_to_string(format!("{}/processed/metrics.csv", run_directory())).unwrap();
-    let metrics = crate::rows(&metrics);
+    let metrics = super::rows(&metrics);
     assert_eq!(metrics.len(), rows.len());
     for (row, expected) in rows.iter().zip(&metrics) {
         for (ours, theirs) in [

@@ -11,7 +11,7 @@ use flopgap_sweep::{
     Backend, Config, Meter, MeterError, Origin, Record, RecordError, RunAnalysis, is_record,
 };
 
-use crate::compare::{Counts, Kind, Source};
+use crate::validate::compare::{Counts, Kind, Source};
 
 /// What counts within this process, in messages.
 const LIVE: &str = "live counters";

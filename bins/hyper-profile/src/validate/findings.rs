@@ -3,7 +3,7 @@
 use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_report::numbers::{float, group_thousands, signed_percent};
 
-use crate::compare::{Comparison, Counts, Source, difference};
+use crate::validate::compare::{Comparison, Counts, Source, difference};
 
 /// The sentences of a comparison, forward first.
 pub(crate) fn of(comparison: &Comparison) -> Result<Vec<String>, FlopError> {

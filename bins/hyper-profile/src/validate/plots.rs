@@ -11,7 +11,7 @@ use flopgap_report::chart::{Color, Series, SmallMultiples};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
 
-use crate::compare::{Row, difference};
+use crate::validate::compare::{Row, difference};
 
 /// Draws the plots into `directory` and returns their number.
 pub(crate) fn write(rows: &[Row], origin: &str, directory: &Path) -> Result<usize, Failure> {
