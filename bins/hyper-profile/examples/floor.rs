@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 use flopgap_gpu::{Context, Event};
-use flopgap_sweep::Grid;
+use flopgap_phases::sweep::Grid;
 use hyper_profile::square::cuda::{Engine, Options, Work};
 use hyper_profile::square::{Backend as _, Shape};
 

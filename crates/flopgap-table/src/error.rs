@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
 use flopgap_files::{ErrorKind, Hint, InFile, Text};
-use flopgap_sweep::{RecordError, RunError, RunFault};
+use flopgap_phases::sweep::{RecordError, RunError, RunFault};
 
 /// An error of opening a source or reading one of its tables.
 ///

@@ -7,7 +7,7 @@ use flopgap_files::{Hint as _, chain};
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::counters::CounterError;
 use flopgap_gpu::{GpuError, MarkError};
-use flopgap_sweep::MeterError;
+use flopgap_phases::sweep::MeterError;
 
 fn unavailable(error: &dyn Error, hint: Option<impl Into<String>>) -> MeterError {
     MeterError::Unavailable { what: chain(error).to_string(), hint: hint.map(Into::into) }

@@ -9,7 +9,7 @@ use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::counters::{CounterSession, cupti_version};
 use flopgap_gpu::{Context, Marks, blas, driver_version};
 use flopgap_phases::Phase;
-use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
+use flopgap_phases::sweep::{Config, Meter, MeterError, Quantity, Record};
 
 use crate::hardware::{Device, Hardware, mark};
 use counting::{count, expected_launches};

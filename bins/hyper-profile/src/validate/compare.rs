@@ -1,7 +1,7 @@
 //! The numbers of all sources for one network, class by class.
 
 use flopgap_flops::{ClassFlops, FlopError, Pass, SquareMlp};
-use flopgap_sweep::Config;
+use flopgap_phases::sweep::Config;
 use serde::Serialize;
 
 /// The classes in the order of the tables.

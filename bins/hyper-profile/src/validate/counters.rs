@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use flopgap_cli::{Console, Exit, Failure};
 use flopgap_flops::FlopError;
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness};
-use flopgap_sweep::{
+use flopgap_phases::sweep::{
     Backend, Config, Meter, MeterError, Origin, Record, RecordError, RunAnalysis, is_record,
 };
+use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness};
 
 use crate::validate::compare::{Counts, Kind, Source};
 
@@ -64,7 +64,7 @@ pub(crate) fn recorded(
 /// Analyzes a run directory.
 pub(crate) fn of_run(run: &Path, strictness: Strictness, console: Console) -> Result<RunAnalysis, Failure> {
     let what = format!("{}: run directory, analyzed", run.display());
-    Ok(console.timed(what, || flopgap_sweep::analyze(run, strictness, |_, _| {}))?)
+    Ok(console.timed(what, || flopgap_phases::sweep::analyze(run, strictness, |_, _| {}))?)
 }
 
 /// A description of a run.
@@ -248,7 +248,7 @@ pub(crate) fn live_failure(error: &MeterError) -> Failure {
 #[cfg(test)]
 mod tests {
     use flopgap_phases::Phase;
-    use flopgap_sweep::Quantity;
+    use flopgap_phases::sweep::Quantity;
 
     use super::*;
 

@@ -17,7 +17,7 @@ use crate::ncu::Ncu;
 use crate::run_one;
 use clap::{Parser, Subcommand};
 use flopgap_cli::{Exit, Restart};
-use flopgap_sweep::Backend;
+use flopgap_phases::sweep::Backend;
 
 /// The name that errors and warnings begin with.
 const PROGRAM: &str = "mlp-validate";

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::Strictness;
+use flopgap_phases::sweep::{Backend, Config, MeterError};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
-use flopgap_sweep::{Backend, Config, MeterError};
 use serde_json::{Map, Value, json};
 
 use crate::validate::compare::{CLASSES, Comparison, Kind, difference};
@@ -237,7 +237,7 @@ fn json(comparison: &Comparison, sentences: &[String]) -> Result<String, FlopErr
 #[cfg(test)]
 mod tests {
     use flopgap_phases::Phase;
-    use flopgap_sweep::{Meter, Origin, Quantity, Record};
+    use flopgap_phases::sweep::{Meter, Origin, Quantity, Record};
 
     use super::*;
 

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use flopgap_cli::{Console, Exit, Failure, FormatArg};
 use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::{FlopError, Pass, SquareMlp};
+use flopgap_phases::sweep::{Backend, Config, Grid, Problem, Sizes};
 use flopgap_phases::{Analysis, Strictness};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
-use flopgap_sweep::{Backend, Config, Grid, Problem, Sizes};
 
 use crate::validate::compare::{Counts, Kind, Row, Source, difference};
 use crate::validate::counters::{self, Live};

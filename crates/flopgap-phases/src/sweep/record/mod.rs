@@ -8,9 +8,9 @@ mod quantity;
 
 use std::path::Path;
 
+use crate::{Analysis, Phase, Phases, Recording, Strictness};
 use flopgap_flops::FlopError;
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, Phase, Phases, Recording, Strictness};
 use rustc_hash::FxHashMap;
 
 pub use difference::RecordComparison;
@@ -19,14 +19,14 @@ pub(crate) use file::file_name;
 pub(crate) use format::RECORD_ENDING;
 pub use quantity::Quantity;
 
-use crate::Config;
+use crate::sweep::Config;
 
 /// The launches of one configuration and what was measured of each, in launch order: setup,
 /// forward, backward.
 ///
 /// ```
-/// use flopgap_phases::Phase;
-/// use flopgap_sweep::{Config, Quantity, Record};
+/// use crate::Phase;
+/// use flopgap_phases::sweep::{Config, Quantity, Record};
 ///
 /// let config = Config { n: 1, d: 128, m: 16 };
 /// let mut record = Record::new(config, &Quantity::FP32);
@@ -193,7 +193,7 @@ impl Record {
         classifier: &Classifier,
         strictness: Strictness,
     ) -> Result<Analysis, RecordError> {
-        let network = self.config.network().map_err(flopgap_phases::PhaseError::from)?;
+        let network = self.config.network().map_err(crate::PhaseError::from)?;
         let recording = self.recording(path, classifier)?;
         Ok(Analysis::of(network, &Phases::by_ranges(&recording)?, strictness)?)
     }

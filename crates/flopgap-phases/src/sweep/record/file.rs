@@ -6,14 +6,14 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
+use crate::Phase;
 use flopgap_files::{WriteError, run::FormatFault, write_atomic_unsynced};
-use flopgap_phases::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::error::{RecordError, RecordFault};
 use super::format::{FIXED, FORMAT, RECORD_ENDING};
 use super::{Quantity, Record};
-use crate::Config;
+use crate::sweep::Config;
 
 /// A file that unpacks to more than this is rejected: a configuration of a thousand layers has
 /// about a megabyte.

@@ -4,7 +4,7 @@
 use flopgap_files::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, Origin, Record};
+use crate::sweep::{Config, Origin, Record};
 
 /// A way to count the work of a GPU.
 ///

@@ -6,12 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Strictness, Warning};
 use flopgap_flops::ClassFlops;
 use flopgap_kernels::Classifier;
-use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Strictness, Warning};
 use rayon::prelude::*;
 
-use crate::{Config, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, RunFault, Stage, is_record};
+use crate::sweep::{
+    Config, Manifest, Problem, ProblemKind, RawFiles, Record, RunError, RunFault, Stage, is_record,
+};
 
 /// Why a file is skipped whose contents another one has.
 const SECOND: &str = "another file has the same configuration, phase and contents";
@@ -232,8 +234,8 @@ fn analyze_config(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Quantity;
-    use flopgap_phases::{Cause, Contradiction, Phase, Share};
+    use crate::sweep::Quantity;
+    use crate::{Cause, Contradiction, Phase, Share};
 
     /// The record of n=1 d=128 m=16 with these multiply-adds in its forward product, analyzed.
     fn analyzed(forward: u64, strictness: Strictness) -> RunAnalysis {
@@ -395,7 +397,7 @@ mod tests {
         let (mut tried, mut refused, mut named) = (0, 0, 0);
         for config in RawFiles::list(&run).unwrap().configs.into_keys().step_by(7) {
             let Config { n, d, m } = config;
-            let record = Record::read(&run.join(crate::record::file_name(config))).unwrap();
+            let record = Record::read(&run.join(crate::sweep::record::file_name(config))).unwrap();
             let recording = record.recording(Path::new("record"), &classifier).unwrap();
             let phases = Phases::by_ranges(&recording).unwrap();
             let contradictions = |d, m| {
@@ -428,7 +430,8 @@ mod tests {
         let (&config, one) = analysis.configs.iter().next().unwrap();
         let mut broken = one.clone();
         broken.forward.decomposition.reconstructed -= 7;
-        let [whole, wrong] = [one, &broken].map(|one| crate::MetricsRow::of(config, one).unwrap()[0].clone());
+        let [whole, wrong] =
+            [one, &broken].map(|one| crate::sweep::MetricsRow::of(config, one).unwrap()[0].clone());
         assert_eq!(whole.total, whole.gemm + whole.split_k + whole.activation + whole.other);
         assert_eq!((wrong.total, whole.reconstructed), (whole.total, whole.total));
         assert_eq!(wrong.reconstructed, whole.total - 7);
@@ -442,7 +445,7 @@ mod tests {
         let analysis = analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
         let forward = &analysis.configs[&Config { n: 2, d: 128, m: 16 }].forward;
         let breakdown = forward.breakdown().unwrap();
-        let line = |step: &flopgap_phases::Step| {
+        let line = |step: &crate::Step| {
             let tile = step.tile.map(|tile| format!(" [{tile}]")).unwrap_or_default();
             let kernel = step.kernel.as_deref().unwrap_or("-");
             format!("{}: {kernel}{tile} {}x {:+}", step.cause.name(), step.launches, step.flops)

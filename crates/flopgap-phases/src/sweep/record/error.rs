@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 
+use crate::{Phase, PhaseError};
 use flopgap_files::run::FormatFault;
 use flopgap_files::{ErrorKind, Hint, InFile, Text};
-use flopgap_phases::{Phase, PhaseError};
 
 use super::Quantity;
 use super::format::FIXED;
-use crate::Config;
+use crate::sweep::Config;
 
 /// Why a record cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use flopgap_files::run::Shard;
 use flopgap_files::{ErrorKind, Hint};
 use flopgap_flops::Pass;
 
-use crate::{Config, Grid};
+use crate::sweep::{Config, Grid};
 
 /// The largest size that is accepted: cuBLAS counts rows and columns in `int`.
 pub const MAX_SIZE: u64 = i32::MAX as u64;
@@ -65,12 +65,12 @@ impl Hint for PlanError {
 /// (`:1` may be left out).
 ///
 /// ```
-/// use flopgap_sweep::Sizes;
+/// use flopgap_phases::sweep::Sizes;
 ///
 /// assert_eq!("128..512:128".parse::<Sizes>()?.values(), [128, 256, 384, 512]);
 /// assert_eq!("1..3".parse::<Sizes>()?.values(), [1, 2, 3]);
 /// assert_eq!("8..2".parse::<Sizes>().unwrap_err().to_string(), "invalid range `8..2`: its end is below its start");
-/// # Ok::<(), flopgap_sweep::PlanError>(())
+/// # Ok::<(), flopgap_phases::sweep::PlanError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {

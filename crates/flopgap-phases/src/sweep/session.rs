@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::Strictness;
 use flopgap_files::{
     create_folder,
     run::{LOCKS, Lock, Opening},
 };
 use flopgap_kernels::Classifier;
-use flopgap_phases::Strictness;
 use rayon::prelude::*;
 
-use crate::plan;
-use crate::record::file_name;
-use crate::{
+use crate::sweep::plan;
+use crate::sweep::record::file_name;
+use crate::sweep::{
     Backend, Config, Grid, Manifest, Origin, OriginPart, Record, RecordError, RunError, RunFault, Shard,
 };
 

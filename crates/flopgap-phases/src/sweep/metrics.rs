@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::path::Path;
 
+use crate::{Analysis, PassAnalysis};
 use flopgap_files::write_atomic;
 use flopgap_flops::{ClassFlops, Decomposition, FlopError, Pass};
-use flopgap_phases::{Analysis, PassAnalysis};
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, RunError, RunFault};
+use crate::sweep::{Config, RunError, RunFault};
 
 /// One row of `processed/metrics.csv`: the counted and the theoretical FLOPs of a pass, and the
 /// overheads.

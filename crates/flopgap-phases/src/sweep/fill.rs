@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use crate::Strictness;
 use flopgap_files::chain;
 use flopgap_kernels::Classifier;
-use flopgap_phases::Strictness;
 
-use crate::{Backend, Config, MeterError, Record, RunError, Session};
+use crate::sweep::{Backend, Config, MeterError, Record, RunError, Session};
 
 /// The outcome of one configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,8 +180,8 @@ mod tests {
     use flopgap_files::Hint as _;
 
     use super::*;
-    use crate::{Grid, Meter, Origin, Quantity, Shard, Worker};
-    use flopgap_phases::Phase;
+    use crate::Phase;
+    use crate::sweep::{Grid, Meter, Origin, Quantity, Shard, Worker};
 
     /// FAKE counters: the function determines the outcome of each configuration.
     struct Fake<'a>(&'a Act<'a>);
@@ -254,7 +254,12 @@ mod tests {
     }
 
     fn records(run: &Path) -> BTreeSet<u64> {
-        crate::RawFiles::list(&run.join("raw")).unwrap().configs.keys().map(|config| config.n).collect()
+        crate::sweep::RawFiles::list(&run.join("raw"))
+            .unwrap()
+            .configs
+            .keys()
+            .map(|config| config.n)
+            .collect()
     }
 
     #[test]
@@ -307,7 +312,7 @@ mod tests {
         assert_eq!(filled.failed, [(config(2), MeterError::Failed { message: "no kernel".to_owned() })]);
         assert_eq!(filled.skipped, [(config(4), MeterError::DoesNotFit { needed: 9, available: 8 })]);
         assert_eq!(records(&run), BTreeSet::from([1, 3, 5]));
-        let analysis = crate::analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
+        let analysis = crate::sweep::analyze(&run, Strictness::Strict, |_, _| {}).unwrap();
         let problems: Vec<String> =
             analysis.problems.iter().map(|problem| problem.kind.to_string()).collect();
         assert_eq!(problems, ["not measured yet", "not measured yet"]);

@@ -11,7 +11,7 @@ use flopgap_files::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, MAX_CONFIGS};
+use crate::sweep::{Config, MAX_CONFIGS};
 
 /// The format of every manifest; its version is that of the run directory's layout.
 static FORMAT: Format = Format { name: "flopgap-run", version: 1, noun: "manifest" };

@@ -76,10 +76,10 @@ fn launch_difference(
 
 #[cfg(test)]
 mod tests {
-    use flopgap_phases::Phase;
+    use crate::Phase;
 
     use super::*;
-    use crate::Config;
+    use crate::sweep::Config;
 
     fn record(launches: &[(&str, u64)]) -> Record {
         let mut record = Record::new(Config { n: 1, d: 8, m: 8 }, &Quantity::FP32);

@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Config;
-use crate::record::RECORD_ENDING;
+use crate::sweep::Config;
+use crate::sweep::record::RECORD_ENDING;
 
 /// The part of a configuration's program that a raw file covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,7 +56,7 @@ const EXTENSIONS: [&str; 9] = [
     RECORD_ENDING,
 ];
 
-/// Whether a file is a [`Record`](crate::Record) rather than a report of Nsight Compute, by its
+/// Whether a file is a [`Record`](crate::sweep::Record) rather than a report of Nsight Compute, by its
 /// name.
 pub fn is_record(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

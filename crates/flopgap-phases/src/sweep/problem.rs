@@ -5,10 +5,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::{Contradiction, PhaseError, Warning};
 use flopgap_files::{ErrorKind, Hint, Text};
-use flopgap_phases::{Contradiction, PhaseError, Warning};
 
-use crate::{Config, RecordError, Stage};
+use crate::sweep::{Config, RecordError, Stage};
 
 /// A problem of one configuration or one file of a run, or of several configurations.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub enum ProblemKind {
     /// The numbers of a configuration are questionable.
     Questionable(Warning),
     /// The numbers of a configuration cannot be right, but were
-    /// [forced](flopgap_phases::Strictness::Forced).
+    /// [forced](crate::Strictness::Forced).
     Forced(Contradiction),
 }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use flopgap_files::run::{FormatError, FormatFault, LockError};
 use flopgap_files::{ErrorKind, Hint, InFile, Text};
 
-use crate::{MeterError, OriginDifference, OriginPart, PlanError, RecordError};
+use crate::sweep::{MeterError, OriginDifference, OriginPart, PlanError, RecordError};
 
 /// An error that concerns a run directory as a whole. Errors of one configuration are
-/// [`Problem`](crate::Problem)s and do not stop the others.
+/// [`Problem`](crate::sweep::Problem)s and do not stop the others.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

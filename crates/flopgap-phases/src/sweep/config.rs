@@ -28,7 +28,7 @@ impl Config {
     /// Reads a name such as `n2_d256_m16`, the inverse of `Display`.
     ///
     /// ```
-    /// use flopgap_sweep::Config;
+    /// use flopgap_phases::sweep::Config;
     /// assert_eq!(Config::from_name("n2_d256_m16"), Some(Config { n: 2, d: 256, m: 16 }));
     /// assert_eq!(Config::from_name("n2_d256"), None);
     /// ```
