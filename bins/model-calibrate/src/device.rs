@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use flopgap_calibration::engines::cpu;
 use flopgap_calibration::grid::{Caches, Target};
 use flopgap_cli::{DeviceArg, Failure};
-use flopgap_engines::cpu;
 use flopgap_files::Hint as _;
 
 /// The CPU, or one of its GPUs.

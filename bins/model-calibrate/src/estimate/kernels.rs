@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use flopgap_calibration::Header;
-use flopgap_engines::cuda::Cuda;
-use flopgap_engines::{Engine, EngineError};
+use flopgap_calibration::engines::cuda::Cuda;
+use flopgap_calibration::engines::{Engine, EngineError};
 use flopgap_files::Hint as _;
 use flopgap_flops::Precision;
 use flopgap_gpu::{Device, GpuError};
@@ -108,8 +108,8 @@ fn of_step(
 #[cfg(test)]
 mod tests {
     use flopgap_calibration::Origin;
-    use flopgap_engines::Native;
-    use flopgap_engines::cpu::CpuSettings;
+    use flopgap_calibration::engines::Native;
+    use flopgap_calibration::engines::cpu::CpuSettings;
     use flopgap_flops::Activation;
     use flopgap_graph::MlpSpec;
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use flopgap_calibration::Origin;
-use flopgap_cli::{Exit, Failure};
-use flopgap_engines::cpu::{CpuSettings, Rapl};
-use flopgap_engines::cuda::{Cuda, Fused};
-use flopgap_engines::{
+use flopgap_calibration::engines::cpu::{CpuSettings, Rapl};
+use flopgap_calibration::engines::cuda::{Cuda, Fused};
+use flopgap_calibration::engines::{
     Engine, EngineError, Monitor, Native, Nvml, Ort, Torch, TorchMode, TorchSettings, Unwatched,
 };
+use flopgap_cli::{Exit, Failure};
 
 use super::arguments::Options;
 use super::models::UserModel;

@@ -51,17 +51,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-graph", &["flopgap-flops"]),
     ("flopgap-roofline", &["flopgap-flops", "flopgap-gpu", "flopgap-graph"]),
     ("flopgap-calibration", &["flopgap-flops", "flopgap-graph", "flopgap-report", "flopgap-roofline"]),
-    (
-        "flopgap-engines",
-        &[
-            "flopgap-calibration",
-            "flopgap-flops",
-            "flopgap-gpu",
-            "flopgap-graph",
-            "flopgap-kernels",
-            "flopgap-mlp",
-        ],
-    ),
 ];
 
 /// What the binary of the README's first command must not pull in, because a newcomer would wait
