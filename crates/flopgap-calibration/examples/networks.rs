@@ -1,6 +1,7 @@
 //! Checks and times convolutions, poolings and residual networks on a GPU, in every precision,
-//! launched and in a graph: `cargo run --release -p flopgap-calibration --example networks [-- NAME]`
-//! runs those whose name contains `NAME`.
+//! launched and in a graph:
+//! `cargo run --release -p flopgap-calibration --example networks [-- NAME]` runs those whose name
+//! contains `NAME`.
 //!
 //! Each line is tab-separated; a workload that fails is printed with its reason, and the exit code
 //! is 1 then.

@@ -1,5 +1,5 @@
-//! Files compressed with gzip or Zstandard, recognized by their first bytes and read with a bound: a
-//! small file may unpack to terabytes of zeros, which nobody recorded.
+//! Files compressed with gzip or Zstandard, recognized by their first bytes and read with a bound:
+//! a small file may unpack to terabytes of zeros, which nobody recorded.
 //!
 //! ```
 //! use std::io::{self, Read as _};
@@ -21,12 +21,12 @@
 //! assert_eq!(text(&hello).unwrap(), "hello");
 //! ```
 //!
-//! What is read may be as large as the larger of two limits: [`FREE`] (256 MiB), whatever the file's
-//! size, and [`RATIO`] (500) times the bytes of the file read so far. The recordings of the repository
-//! have ratios of 5 to 150. Beyond that, a read fails with [`io::ErrorKind::FileTooLarge`] and a
-//! [`TooLarge`] that says how much it was. Several layers (`report.csv.gz.zst`) share one meter, so
-//! they do not multiply. [`HINT`] says what a user can do: unpack a file that is trusted, and give
-//! what comes out.
+//! What is read may be as large as the larger of two limits: [`FREE`] (256 MiB), whatever the
+//! file's size, and [`RATIO`] (500) times the bytes of the file read so far. The recordings of the
+//! repository have ratios of 5 to 150. Beyond that, a read fails with
+//! [`io::ErrorKind::FileTooLarge`] and a [`TooLarge`] that says how much it was. Several layers
+//! (`report.csv.gz.zst`) share one meter, so they do not multiply. [`HINT`] says what a user can
+//! do: unpack a file that is trusted, and give what comes out.
 //!
 //! Memory is constant: at most a window of Zstandard (128 MiB, where a file asks for it).
 

@@ -18,8 +18,9 @@ pub trait Backend {
     /// [`SquareError::Length`].
     fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError>;
 
-    /// Setup: makes the weights and the input of a seed, [`init::weights`](crate::square::init::weights)
-    /// and [`init::input`](crate::square::init::input), where they are needed.
+    /// Setup: makes the weights and the input of a seed,
+    /// [`init::weights`](crate::square::init::weights) and
+    /// [`init::input`](crate::square::init::input), where they are needed.
     ///
     /// # Errors
     /// When the device fails.

@@ -1,8 +1,8 @@
-//! What run directories have in common: a plan that many processes share, locks, and JSON files with
-//! a format and a version.
+//! What run directories have in common: a plan that many processes share, locks, and JSON files
+//! with a format and a version.
 //!
-//! A [`Shard`] is the I-th of K parts of a plan. Every process computes its part from the plan alone,
-//! so there is no coordinator:
+//! A [`Shard`] is the I-th of K parts of a plan. Every process computes its part from the plan
+//! alone, so there is no coordinator:
 //!
 //! ```
 //! use flopgap_files::run::{Opening, Shard};
@@ -25,8 +25,8 @@
 //! A task of a Slurm job array has the shard that its numbers say: [`Shard::of_slurm_task`]. A
 //! `kill -9` leaves no stale lock: the system releases it with the process.
 //!
-//! A [`Format`] reads and writes JSON files that begin with `format` and `version`; another version is
-//! refused by name.
+//! A [`Format`] reads and writes JSON files that begin with `format` and `version`; another version
+//! is refused by name.
 
 mod format;
 mod lock;

@@ -1,7 +1,7 @@
 //! Numerics that networks, their 64-bit references and their tests share, without a GPU: random
-//! numbers from a seed and an index, with the same bits on every CPU and GPU ([`uniform`]); the error
-//! of results relative to a 64-bit reference ([`relative_error`]); products of 32-bit matrices on one
-//! thread, computed by the crate `gemm` ([`product`]).
+//! numbers from a seed and an index, with the same bits on every CPU and GPU ([`uniform`]); the
+//! error of results relative to a 64-bit reference ([`relative_error`]); products of 32-bit
+//! matrices on one thread, computed by the crate `gemm` ([`product`]).
 //!
 //! ```
 //! use flopgap_mlp::numerics::{Matrix, product, relative_error, uniform};

@@ -56,8 +56,8 @@ const EXTENSIONS: [&str; 9] = [
     RECORD_ENDING,
 ];
 
-/// Whether a file is a [`Record`](crate::sweep::Record) rather than a report of Nsight Compute, by its
-/// name.
+/// Whether a file is a [`Record`](crate::sweep::Record) rather than a report of Nsight Compute, by
+/// its name.
 pub fn is_record(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.ends_with(".counts.json") || name.ends_with(&format!(".{RECORD_ENDING}"))

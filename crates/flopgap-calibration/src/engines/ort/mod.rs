@@ -26,7 +26,8 @@ use opened::{Measured, Model, Opened, Optimization, Reference};
 use runtime::{NAME, Runtime};
 use shapes::Shapes;
 
-/// A model of a user, for [`Ort::with_file`] and [`Torch::with_file`](crate::engines::Torch::with_file).
+/// A model of a user, for [`Ort::with_file`] and
+/// [`Torch::with_file`](crate::engines::Torch::with_file).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFile {
     /// The file. Weights that an ONNX file keeps in others are read from next to it.
