@@ -112,7 +112,8 @@ fuzz_target!(|bytes: &[u8]| {
             Ok(rows) => assert_eq!(rows, expected, "{}", table.name),
             // SQLite reads as NULL what its format does not allow; it is damage to us.
             Err(flopgap_nsys::sqlite::Error::Damaged {
-                damage: Damage::ReservedType | Damage::HeaderEmpty, ..
+                damage: Damage::ReservedType | Damage::HeaderEmpty,
+                ..
             }) => {}
             Err(error) => panic!("SQLite reads {} rows of {}: {error}", expected.len(), table.name),
         }

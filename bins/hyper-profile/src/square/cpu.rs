@@ -18,7 +18,7 @@ const SMALLEST_BLOCK: usize = 8;
 /// The network on the CPU. See [`Backend`].
 ///
 /// ```
-/// use crate::square::{Backend as _, Cpu, Shape, init, reference};
+/// use hyper_profile::square::{Backend as _, Cpu, Shape, init, reference};
 ///
 /// let shape = Shape::new(3, 16, 5)?;
 /// let mut network = Cpu::new(shape);
@@ -27,7 +27,7 @@ const SMALLEST_BLOCK: usize = 8;
 /// network.backward()?;
 /// let expected = reference::run(shape, &init::weights(shape, 1), &init::input(shape, 1))?;
 /// assert!(reference::relative_error(&network.gradients()?, &expected.gradients) < 1e-4);
-/// # Ok::<(), crate::square::SquareError>(())
+/// # Ok::<(), hyper_profile::square::SquareError>(())
 /// ```
 #[derive(Debug)]
 pub struct Cpu {

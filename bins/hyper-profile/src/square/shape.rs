@@ -13,12 +13,12 @@ use crate::square::SquareError;
 /// of BLAS.
 ///
 /// ```
-/// use crate::square::Shape;
+/// use hyper_profile::square::Shape;
 ///
 /// let shape = Shape::new(10, 1024, 128)?;
 /// assert_eq!(shape.memory().weights, 10 * 1024 * 1024 * 4);
 /// assert!(Shape::new(10, 0, 128).is_err());
-/// # Ok::<(), crate::square::SquareError>(())
+/// # Ok::<(), hyper_profile::square::SquareError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {

@@ -22,7 +22,7 @@ pub struct Options {
 /// Making one takes longer than running most networks, so make it once.
 ///
 /// ```no_run
-/// use crate::square::{Backend as _, Shape, cuda::{Engine, Options}};
+/// use hyper_profile::square::{Backend as _, Shape, cuda::{Engine, Options}};
 ///
 /// let engine = Engine::new(&flopgap_gpu::Context::new(0)?, Options::default())?;
 /// let mut network = engine.network(Shape::new(10, 1024, 128)?)?;
@@ -30,7 +30,7 @@ pub struct Options {
 /// network.forward()?;
 /// network.backward()?;
 /// println!("{} {}", network.loss()?, network.gradients()?.len());
-/// # Ok::<(), crate::square::SquareError>(())
+/// # Ok::<(), hyper_profile::square::SquareError>(())
 /// ```
 #[derive(Debug)]
 pub struct Engine {
@@ -104,10 +104,10 @@ impl Engine {
 /// more (it allocates from blocks of 2 MiB), so leave some hundredths.
 ///
 /// ```
-/// use crate::square::{Shape, cuda::bytes_needed};
+/// use hyper_profile::square::{Shape, cuda::bytes_needed};
 ///
 /// assert_eq!(bytes_needed(Shape::new(10, 1024, 128)?), 94_901_248);
-/// # Ok::<(), crate::square::SquareError>(())
+/// # Ok::<(), hyper_profile::square::SquareError>(())
 /// ```
 pub fn bytes_needed(shape: Shape) -> u64 {
     let memory = shape.memory();

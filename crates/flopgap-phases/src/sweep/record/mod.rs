@@ -25,7 +25,7 @@ use crate::sweep::Config;
 /// forward, backward.
 ///
 /// ```
-/// use crate::Phase;
+/// use flopgap_phases::Phase;
 /// use flopgap_phases::sweep::{Config, Quantity, Record};
 ///
 /// let config = Config { n: 1, d: 128, m: 16 };
