@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use flopgap_gpu::{Context, Event, GpuError};
-use flopgap_square::cuda::{Engine, Network, Options, Work};
-use flopgap_square::{Backend as _, Cpu, Shape, SquareError};
+use hyper_profile::square::cuda::{Engine, Network, Options, Work};
+use hyper_profile::square::{Backend as _, Cpu, Shape, SquareError};
 
 /// A narrow, a medium and a wide network.
 const ON_GPU: [[u64; 3]; 3] = [[2, 128, 16], [10, 1024, 128], [32, 2048, 256]];

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use flopgap_sweep::{Manifest, Record, read_metrics, write_metrics};
+use flopgap_phases::sweep::{Manifest, Record, read_metrics, write_metrics};
 use libfuzzer_sys::fuzz_target;
 
 fn record(bytes: &[u8]) {
@@ -20,7 +20,7 @@ fn manifest(bytes: &[u8]) {
     fs::write(run.join("manifest.json"), bytes).expect("the file can be written");
     let Ok(Some(manifest)) = Manifest::read(&run) else { return };
     let plan = manifest.plan();
-    assert!(plan.len() <= 4 * flopgap_sweep::MAX_CONFIGS, "{} configurations", plan.len());
+    assert!(plan.len() <= 4 * flopgap_phases::sweep::MAX_CONFIGS, "{} configurations", plan.len());
     manifest.write(&run).expect("the file can be written");
     assert_eq!(Manifest::read(&run).expect("what was written can be read"), Some(manifest));
 }

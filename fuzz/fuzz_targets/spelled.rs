@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use flopgap_graph::StatedShape;
 use flopgap_nsys::{AppliedRule, Filter, Report, fold_name};
-use flopgap_sweep::{Config, MAX_CONFIGS, MAX_SIZE, Shard, Sizes, parse_file_name};
+use flopgap_phases::sweep::{Config, MAX_CONFIGS, MAX_SIZE, Shard, Sizes, parse_file_name};
 use flopgap_timings::RangePattern;
 use libfuzzer_sys::fuzz_target;
 

@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use flopgap_files::{Hint as _, Text};
 use flopgap_gpu::counters::{Checks, Chip, CounterError, CounterSession, Regions, Rows, SessionOptions};
 use flopgap_gpu::library::{self, Library};
 use flopgap_gpu::{Context, GpuError};
-use flopgap_hint::{Hint as _, Text};
 use flopgap_kernels::Classifier;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -7,7 +7,7 @@
 )]
 
 use arrow_schema::ArrowError;
-use flopgap_hint::{Hint, Text, chain};
+use flopgap_files::{Hint, Text, chain};
 use pyo3::PyErr;
 
 pyo3::import_exception!(flopgap.errors, AbsentError);

@@ -16,9 +16,16 @@ pub(crate) enum Then {
     Wait,
 }
 
-/// Runs the program of this name, which is the command `within` of flopgap, with these arguments.
-pub(crate) fn run(name: &str, within: &str, then: Then, arguments: &[OsString]) -> Result<Exit, Failure> {
-    let path = find(name).ok_or_else(|| missing(name, within))?;
+/// Runs the program of this name and package, which is the command `within` of flopgap, with these
+/// arguments.
+pub(crate) fn run(
+    name: &str,
+    package: &str,
+    within: &str,
+    then: Then,
+    arguments: &[OsString],
+) -> Result<Exit, Failure> {
+    let path = find(name).ok_or_else(|| missing(name, package, within))?;
     let failed = |error| Failure::new(format!("{}: cannot be run: {error}", path.display()));
     let mut command = Command::new(&path);
     command.args(arguments);
@@ -55,8 +62,8 @@ fn find(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-fn missing(name: &str, within: &str) -> Failure {
+fn missing(name: &str, package: &str, within: &str) -> Failure {
     Failure::new(format!("`{within}` is the program {name}, which is neither beside flopgap nor in PATH"))
-        .hint(format!("install it with `cargo install {name}`, or from a checkout with `cargo install --path bins/{name}`"))
+        .hint(format!("install it with `cargo install {package}`, or from a checkout with `cargo install --path bins/{package}`"))
         .exit(Exit::Absent)
 }

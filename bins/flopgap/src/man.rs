@@ -21,9 +21,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         all.extend(pages?);
         Ok::<_, Failure>(all)
     })?;
-    flopgap_fs::create_folder(&arguments.output)?;
+    flopgap_files::create_folder(&arguments.output)?;
     for (name, text) in &pages {
-        flopgap_fs::write_atomic(&arguments.output.join(name), text)?;
+        flopgap_files::write_atomic(&arguments.output.join(name), text)?;
     }
     flopgap_cli::note(PROGRAM, format_args!("{} man pages in {}", pages.len(), arguments.output.display()));
     Ok(())

@@ -15,6 +15,8 @@ pub(crate) struct Program {
     pub(crate) subcommand: &'static str,
     /// On its own: `nsys-analyze`.
     pub(crate) name: &'static str,
+    /// The package that has it.
+    package: &'static str,
     /// Absent where it is not part of this executable.
     linked: Option<Linked>,
     /// What it does, where it is not.
@@ -42,6 +44,7 @@ macro_rules! of_feature {
 pub(crate) const NSYS: Program = Program {
     subcommand: "nsys",
     name: "nsys-analyze",
+    package: "nsys-analyze",
     linked: Some(Linked { run: |_, arguments| nsys_analyze::run(arguments), command: nsys_analyze::command }),
     about: "",
 };
@@ -49,6 +52,7 @@ pub(crate) const NSYS: Program = Program {
 pub(crate) const NCU: Program = Program {
     subcommand: "ncu",
     name: "ncu-analyze",
+    package: "ncu-analyze",
     linked: Some(Linked { run: |_, arguments| ncu_analyze::run(arguments), command: ncu_analyze::command }),
     about: "",
 };
@@ -56,6 +60,7 @@ pub(crate) const NCU: Program = Program {
 pub(crate) const PROFILE: Program = Program {
     subcommand: "profile",
     name: "hyper-profile",
+    package: "hyper-profile",
     linked: of_feature!("profile", hyper_profile::command, hyper_profile::run_as),
     about: "Profile MLPs over (n, d, m) grids",
 };
@@ -63,13 +68,15 @@ pub(crate) const PROFILE: Program = Program {
 pub(crate) const VALIDATE: Program = Program {
     subcommand: "validate",
     name: "mlp-validate",
-    linked: of_feature!("validate", mlp_validate::command, mlp_validate::run_as),
+    package: "hyper-profile",
+    linked: of_feature!("validate", hyper_profile::validate::command, hyper_profile::validate::run_as),
     about: "Compare FLOPs of an MLP by theory, framework and counters",
 };
 
 pub(crate) const BENCH: Program = Program {
     subcommand: "bench",
     name: "mlp-bench",
+    package: "mlp-bench",
     linked: of_feature!("bench", mlp_bench::command, |_, arguments| mlp_bench::run(arguments)),
     about: "Time one small MLP in several implementations",
 };
@@ -77,6 +84,7 @@ pub(crate) const BENCH: Program = Program {
 pub(crate) const CALIBRATE: Program = Program {
     subcommand: "calibrate",
     name: "model-calibrate",
+    package: "model-calibrate",
     linked: of_feature!("calibrate", model_calibrate::command, |_, arguments| model_calibrate::run(
         arguments
     )),
@@ -87,6 +95,7 @@ pub(crate) const CALIBRATE: Program = Program {
 pub(crate) const TABLE: Program = Program {
     subcommand: "table",
     name: "run-table",
+    package: "run-table",
     linked: None,
     about: "Many reports, traces and runs as one Parquet data set, and questions to it (the program run-table)",
 };
@@ -106,7 +115,7 @@ impl Program {
             return (linked.run)(restart, arguments);
         }
         let arguments = arguments.get(1..).unwrap_or_default();
-        crate::ended(|| elsewhere::run(self.name, &self.within(), then, arguments))
+        crate::ended(|| elsewhere::run(self.name, self.package, &self.within(), then, arguments))
     }
 
     /// Its own commands and options, where it is part of this executable.

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use flopgap_cli::Restart;
 use flopgap_phases::Phase;
-use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
+use flopgap_phases::sweep::{Config, Meter, MeterError, Quantity, Record};
 use hyper_profile::hardware::{Device, Hardware};
 
 fn main() -> ExitCode {

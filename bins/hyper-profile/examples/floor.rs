@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 use flopgap_gpu::{Context, Event};
-use flopgap_square::cuda::{Engine, Options, Work};
-use flopgap_square::{Backend as _, Shape};
-use flopgap_sweep::Grid;
+use flopgap_phases::sweep::Grid;
+use hyper_profile::square::cuda::{Engine, Options, Work};
+use hyper_profile::square::{Backend as _, Shape};
 
 fn main() -> ExitCode {
     match run() {

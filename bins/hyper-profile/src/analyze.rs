@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use flopgap_cli::{Console, Exit, Failure, FormatArg};
-use flopgap_fs::{create_folder, write_atomic};
+use flopgap_files::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
+use flopgap_phases::sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{Format, TextOptions};
-use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 
 use crate::plots::{self, Measured};
 use crate::{configurations, failure, page, tables};
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let progress = OnceLock::new();
     let strictness = Strictness::forced_if(arguments.force);
     let analysis = console.timed(format_args!("{}: analyzed", arguments.run.display()), || {
-        flopgap_sweep::analyze(&arguments.run, strictness, |_done, all| {
+        flopgap_phases::sweep::analyze(&arguments.run, strictness, |_done, all| {
             progress.get_or_init(|| console.progress(all as u64, "configurations")).advance(1);
         })
     });

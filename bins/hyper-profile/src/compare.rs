@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Console, Exit, Failure, write_answer};
+use flopgap_phases::sweep::{Config, RawFiles, Record, RunFault, Stage, is_record};
 use flopgap_report::numbers;
 use flopgap_report::table::{Format, TextOptions};
-use flopgap_sweep::{Config, RawFiles, Record, RunFault, Stage, is_record};
 
 use crate::{PROGRAM, configurations};
 

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use flopgap_cli::Failure;
-use flopgap_hint::{Hint as _, InFile};
-use flopgap_sweep::{MeterError, OriginPart, Problem, ProblemKind, RunError, RunFault};
+use flopgap_files::{Hint as _, InFile};
+use flopgap_phases::sweep::{MeterError, OriginPart, Problem, ProblemKind, RunError, RunFault};
 
 /// Shown if nothing can be counted: a recorded run demonstrates the program.
 pub(crate) const RECORDED_RUN: &str =

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use flopgap_cli::{Console, Exit, Failure, Restart, Termination, Verbosity};
-use flopgap_hint::{Hint as _, chain};
-use flopgap_report::numbers;
-use flopgap_sweep::{
+use flopgap_files::{Hint as _, chain};
+use flopgap_phases::sweep::{
     Backend, Config, Event, Filled, Grid, Manifest, MeterError, Origin, RunError, RunFault, Session, Sizes,
     Worker,
 };
+use flopgap_report::numbers;
 
 use crate::hardware::{Hardware, InProcess};
 use crate::ncu::Ncu;

@@ -1,6 +1,6 @@
 //! The interface to the GPU for `new`, `resume` and `run-one`.
 
-use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin};
+use flopgap_phases::sweep::{Backend, Config, Meter, MeterError, Origin};
 
 /// The GPU side of this program, implemented by [`Gpu`](crate::gpu::Gpu) and by a fake in the
 /// tests.

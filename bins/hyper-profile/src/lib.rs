@@ -12,7 +12,9 @@ mod page;
 mod plots;
 mod processes;
 pub mod run_one;
+pub mod square;
 mod tables;
+pub mod validate;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! The four overheads of a run.
 
+use flopgap_phases::sweep::MetricsRow;
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::scale::Scale;
-use flopgap_sweep::MetricsRow;
 
 /// One overhead: its column, its name, and its meaning.
 pub(crate) struct Metric {

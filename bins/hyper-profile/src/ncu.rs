@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use flopgap_cli::Restart;
-use flopgap_hint::{Hint as _, Text, chain};
+use flopgap_files::{Hint as _, Text, chain};
 use flopgap_ncu::{Error, Fault, LaunchView, Reader, Value};
 use flopgap_phases::Phase;
-use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Quantity, Record};
+use flopgap_phases::sweep::{Backend, Config, Meter, MeterError, Origin, Quantity, Record};
 
 use crate::hardware::{Hardware, mark};
 use crate::run_one;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use flopgap_cli::Failure;
 use flopgap_flops::{FlopError, Pass};
+use flopgap_phases::sweep::{MetricsRow, RunAnalysis};
 use flopgap_phases::{Cause, PassAnalysis};
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point, Step};
 use flopgap_report::numbers;
 use flopgap_report::surface::AxisLabel;
-use flopgap_sweep::{MetricsRow, RunAnalysis};
 
 use crate::metric::METRICS;
 use crate::plots::{Measured, TILE_STEPS};

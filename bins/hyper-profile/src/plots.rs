@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flopgap_cli::{Console, Failure};
+use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::Pass;
-use flopgap_fs::{create_folder, write_atomic};
+use flopgap_phases::sweep::{Config, MetricsRow, Problem, RunAnalysis};
 use flopgap_report::ReportError;
 use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
 use flopgap_report::surface::{AxisLabel, Surface};
-use flopgap_sweep::{Config, MetricsRow, Problem, RunAnalysis};
 use rayon::prelude::*;
 
 use crate::metric::{METRICS, Metric};

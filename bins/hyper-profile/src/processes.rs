@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use flopgap_cli::{Failure, Restart, Termination};
-use flopgap_sweep::{Backend, Config, Meter, MeterError, Origin, Record};
+use flopgap_phases::sweep::{Backend, Config, Meter, MeterError, Origin, Record};
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::{Hardware, InProcess};

@@ -2,7 +2,7 @@
 //! `ncu`.
 
 use flopgap_cli::Failure;
-use flopgap_sweep::{Config, MeterError};
+use flopgap_phases::sweep::{Config, MeterError};
 
 use crate::hardware::Hardware;
 

@@ -1,10 +1,10 @@
 //! The metrics of a run as tables.
 
 use flopgap_flops::Pass;
+use flopgap_phases::sweep::MetricsRow;
 use flopgap_report::ReportError;
 use flopgap_report::numbers::group_thousands;
 use flopgap_report::table::{Cell, Column, Table};
-use flopgap_sweep::MetricsRow;
 
 use crate::metric::METRICS;
 

@@ -2,9 +2,9 @@
 
 use flopgap_gpu::GpuError;
 use flopgap_mlp::cuda::Accumulate;
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, Reference, Rounding, relative_error};
 use flopgap_mlp::{Element, MlpError, Network, Parameters, Precision};
-use flopgap_numerics::uniform;
 
 /// How many samples of a larger batch are checked.
 const CHECKED: usize = 512;

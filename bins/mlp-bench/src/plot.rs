@@ -20,7 +20,7 @@ type Chart<'a> = (&'a str, &'a str, &'a str);
 /// # Errors
 /// When the directory cannot be made, or a file cannot be written.
 pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Failure> {
-    flopgap_fs::create_folder(folder).map_err(failed)?;
+    flopgap_files::create_folder(folder).map_err(failed)?;
     let mut charts: BTreeMap<Chart<'_>, Vec<&Measurement>> = BTreeMap::new();
     for measurement in
         results.measurements.iter().filter(|m| m.timing == "gpu-graph" || m.timing == "cpu" || m.is_peer())
@@ -59,7 +59,7 @@ pub(crate) fn write(folder: &Path, results: &Results) -> Result<Vec<PathBuf>, Fa
         .linear()
         .format(ValueFormat::Percent);
         let file = folder.join(format!("{size}_{precision}_{pass}.svg"));
-        flopgap_fs::write_atomic(&file, chart.to_svg().map_err(failed)?.as_bytes()).map_err(failed)?;
+        flopgap_files::write_atomic(&file, chart.to_svg().map_err(failed)?.as_bytes()).map_err(failed)?;
         files.push(file);
     }
     Ok(files)

@@ -6,8 +6,8 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use flopgap_cli::Failure;
+use flopgap_files::unpack::{Compression, Meter};
 use flopgap_gpu::timing::Samples;
-use flopgap_unpack::{Compression, Meter};
 use serde::{Deserialize, Serialize};
 
 use crate::floor::{Peaks, Work};

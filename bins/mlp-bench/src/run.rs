@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use flopgap_cli::{Console, Exit, Failure};
+use flopgap_files::Hint as _;
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
-use flopgap_hint::Hint as _;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Target};
 use flopgap_mlp::{CorePeaks, Element, MlpError, Network, Precision};
 use half::{bf16, f16};

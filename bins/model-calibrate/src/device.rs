@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use flopgap_calibration::engines::cpu;
 use flopgap_calibration::grid::{Caches, Target};
 use flopgap_cli::{DeviceArg, Failure};
-use flopgap_engines::cpu;
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 
 /// The CPU, or one of its GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

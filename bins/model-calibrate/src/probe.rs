@@ -8,8 +8,8 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use flopgap_calibration::engines::Nvml;
 use flopgap_cli::{Console, Exit, Failure, FormatArg, note, print, warn_all};
-use flopgap_engines::Nvml;
 use flopgap_gpu::Device as Gpu;
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::probe::{self, ProbeError};
@@ -103,7 +103,7 @@ fn measure(
 }
 
 fn of_cpu(threads: Option<NonZero<usize>>, console: Console) -> Result<Ceilings, Failure> {
-    let origin = flopgap_engines::cpu::origin();
+    let origin = flopgap_calibration::engines::cpu::origin();
     let settings =
         probe::cpu::Settings { device: origin.device, properties: origin.properties, threads, largest: None };
     measure(console, || (), |progress| probe::cpu::probe(&settings, progress))

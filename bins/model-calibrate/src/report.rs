@@ -140,7 +140,7 @@ impl Page {
 }
 
 fn write(path: &Path, bytes: &[u8], console: Console) -> Result<(), Failure> {
-    flopgap_fs::write_atomic(path, bytes)?;
+    flopgap_files::write_atomic(path, bytes)?;
     console.note(format_args!("wrote {}", path.display()));
     Ok(())
 }

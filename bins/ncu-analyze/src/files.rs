@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_ncu::{Error, Fault};
-use flopgap_sweep::is_record;
+use flopgap_phases::sweep::is_record;
 
 use crate::PROGRAM;
 use crate::input::Input;

@@ -8,12 +8,12 @@ use clap::ValueEnum;
 use flopgap_cli::{Console, Exit, Failure};
 use flopgap_kernels::Classifier;
 use flopgap_ncu::{Instruction, NvtxRange, Strings};
-use flopgap_phases::{Phase, PhaseError, Profile, Strictness};
-use flopgap_report::numbers::group_thousands;
-use flopgap_sweep::{
+use flopgap_phases::sweep::{
     PlanError, Problem, ProblemKind, Quantity, RawFiles, Record, RecordedLaunch, RunFault, Sizes, Stage,
     is_record,
 };
+use flopgap_phases::{Phase, PhaseError, Profile, Strictness};
+use flopgap_report::numbers::group_thousands;
 use flopgap_timings::RangePattern;
 
 use crate::files::Listed;

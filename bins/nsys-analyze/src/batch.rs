@@ -11,7 +11,7 @@ use flopgap_answers::open::{name_of, not_taken};
 use flopgap_answers::page::{Overview, Skipped, TracePage};
 use flopgap_answers::tables::ms;
 use flopgap_cli::{Console, Exit, Failure};
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::{Report, ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         let hint = "export recordings with `nsys export --type sqlite`";
         return Err(Failure::new(message).hint(hint).exit(Exit::Absent));
     }
-    flopgap_fs::create_folder(&arguments.output)?;
+    flopgap_files::create_folder(&arguments.output)?;
     let traces: Vec<(&PathBuf, String)> = found.traces.iter().zip(names(&found.traces)).collect();
     let done = each_on_all_cores(&traces, |(path, name)| one(arguments, path, name, console));
     let recordings = found.recordings.iter().map(|path| (path, "not exported yet"));
@@ -252,7 +252,7 @@ fn analyze(
     name.clone_into(&mut answers.name);
     let base = arguments.output.join(trace);
     if let Some(folder) = base.parent() {
-        flopgap_fs::create_folder(folder)?;
+        flopgap_files::create_folder(folder)?;
     }
     let reports = if arguments.report.is_empty() { REPORTS.as_slice() } else { arguments.report.as_slice() };
     // The reports are of exports of nsys alone.
@@ -344,7 +344,7 @@ fn relative(arguments: &Arguments, path: &Path) -> PathBuf {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    flopgap_fs::write_atomic(path, text.as_bytes()).map_err(Failure::from)
+    flopgap_files::write_atomic(path, text.as_bytes()).map_err(Failure::from)
 }
 
 #[cfg(test)]

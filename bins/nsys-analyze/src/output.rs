@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use flopgap_answers::open::name_of;
 use flopgap_answers::tables;
 use flopgap_cli::{Console, Exit, Failure, FormatArg};
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Units, Value};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Table, TextOptions, WithoutFormulas};
@@ -114,7 +114,7 @@ impl<'a> Output<'a> {
         console: Console,
     ) -> Result<Output<'a>, Failure> {
         if let Some(folder) = &arguments.output {
-            flopgap_fs::create_folder(folder)?;
+            flopgap_files::create_folder(folder)?;
         }
         let units = Units { time: arguments.timeunit.into() };
         Ok(Output {
@@ -215,7 +215,7 @@ impl<'a> Output<'a> {
                     "ask for each report once; analyze traces of one name one by one, with an --output each";
                 return Err(Failure::new(message).hint(hint));
             }
-            flopgap_fs::write_atomic(&path, text.as_bytes())?;
+            flopgap_files::write_atomic(&path, text.as_bytes())?;
             self.console.note(format_args!("wrote {}", path.display()));
             self.written.push(path);
             return Ok(());

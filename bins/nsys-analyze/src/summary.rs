@@ -166,7 +166,7 @@ fn write(
     let options = if output.is_some() { TextOptions::default() } else { TextOptions::for_stdout() };
     let text = format.write(&page, &options)?;
     let Some(output) = output else { return flopgap_cli::print(&text) };
-    flopgap_fs::write_atomic(output, text.as_bytes())?;
+    flopgap_files::write_atomic(output, text.as_bytes())?;
     opener.console().note(format_args!("wrote {}", output.display()));
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use flopgap_unpack::{Compression, Meter, Unpacking};
+use flopgap_files::unpack::{Compression, Meter, Unpacking};
 use tempfile::TempDir;
 
 /// How an `SQLite` file begins.

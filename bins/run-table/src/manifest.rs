@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use flopgap_cli::Failure;
-use flopgap_run::{Format, FormatFault};
+use flopgap_files::run::{Format, FormatFault};
 use serde::{Deserialize, Serialize};
 
 /// The format of manifests, and the version of files and columns.
@@ -44,6 +44,6 @@ impl Manifest {
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        flopgap_fs::write_atomic(path, FORMAT.pretty(self).as_bytes()).map_err(Failure::from)
+        flopgap_files::write_atomic(path, FORMAT.pretty(self).as_bytes()).map_err(Failure::from)
     }
 }

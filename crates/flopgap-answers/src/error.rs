@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// Why a trace was not opened, or holds no answer.
 #[derive(Debug, thiserror::Error)]

@@ -2,6 +2,8 @@
 
 pub mod accuracy;
 pub mod compare;
+#[cfg(feature = "engines")]
+pub mod engines;
 mod executed;
 pub mod file;
 pub mod grid;

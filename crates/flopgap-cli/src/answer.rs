@@ -130,7 +130,7 @@ impl OutputArgs {
 pub fn write_answer(console: impl Into<Console>, file: Option<&Path>, answer: &str) -> Result<(), Failure> {
     let Some(path) = file else { return print(answer) };
     let end = if answer.ends_with('\n') { "" } else { "\n" };
-    flopgap_fs::write_atomic(path, format!("{answer}{end}").as_bytes())?;
+    flopgap_files::write_atomic(path, format!("{answer}{end}").as_bytes())?;
     console.into().note(format_args!("wrote {}", path.display()));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use flopgap_hint::ErrorKind;
+use flopgap_files::ErrorKind;
 
 /// The exit codes of every flopgap program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

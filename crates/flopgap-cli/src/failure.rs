@@ -7,7 +7,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Args as _, FromArgMatches as _};
-use flopgap_hint::Hint;
+use flopgap_files::Hint;
 use flopgap_report::text::printable;
 
 use crate::color::{ERROR, HELP, HINT};
@@ -52,7 +52,7 @@ impl Failure {
 
     /// A failure with the message and the sources of an error of another crate, which has no hint.
     pub fn from_error(error: &dyn Error) -> Self {
-        let causes = flopgap_hint::sources(error).map(ToString::to_string).collect();
+        let causes = flopgap_files::sources(error).map(ToString::to_string).collect();
         Failure { causes, ..Failure::new(error.to_string()) }
     }
 
@@ -196,7 +196,7 @@ pub fn outcome(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> Exi
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::{ErrorKind, Text};
+    use flopgap_files::{ErrorKind, Text};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! `--shard`: a part of a run.
 
-use flopgap_run::Shard;
+use flopgap_files::run::Shard;
 
 use crate::{Exit, Failure};
 

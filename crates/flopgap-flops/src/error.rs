@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use flopgap_hint::Hint;
+use flopgap_files::Hint;
 
 /// An error of computing a count.
 ///

@@ -1,6 +1,6 @@
 //! Why a trace cannot be taken apart.
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_trace::ReadError;
 
 /// Why a trace cannot be taken apart.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use flopgap_files::Hint as _;
 use flopgap_flops::torch::OperatorWork;
-use flopgap_hint::Hint as _;
 use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
     CorrelationId, Correlations, Name, Names, Overhead, ProcessId, RangeStyle, Ranges, ReadError, Recording,

@@ -1,6 +1,6 @@
 //! Which steps a trace has, and from when to when each lasts on a GPU.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_timings::{Ranges as Which, Scope, WarmUp, fold_range};
 use flopgap_trace::{ProcessId, Recording, ThreadId};
 use rustc_hash::FxHashSet;

@@ -11,12 +11,12 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use flopgap_files::Hint;
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
 use flopgap_gpu::compile::{CompileError, Compiler};
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset, Regions};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, GpuError, Kernel, Stream};
-use flopgap_hint::Hint;
 
 /// Blocks, threads of a block, and instructions of each thread, for each of the three kernels.
 const SHAPES: [(u32, u32, i32); 3] = [(132, 256, 1000), (7, 96, 33), (1, 1, 1)];

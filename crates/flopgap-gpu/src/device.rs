@@ -59,7 +59,7 @@ impl Device {
     ///
     /// # Errors
     /// No driver, a driver that is too old or does not start, or [`GpuError::NoDevice`]: see
-    /// [`Hint::is_absence`](flopgap_hint::Hint::is_absence).
+    /// [`Hint::is_absence`](flopgap_files::Hint::is_absence).
     pub fn count() -> Result<usize, GpuError> {
         start_driver()?;
         let count = result::device::get_count().map_err(|error| GpuError::driver("count the GPUs", error))?;
@@ -233,7 +233,7 @@ pub(crate) unsafe fn copy_c_string(text: *const std::ffi::c_char) -> Option<Stri
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::Hint as _;
+    use flopgap_files::Hint as _;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use cudarc::driver::{DriverError, sys};
 
 use crate::compile::CompileError;
 use crate::library::LibraryError;
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// Why a device could not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

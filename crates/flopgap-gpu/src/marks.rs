@@ -5,7 +5,7 @@ use crate::context::{Context, Kernel};
 use crate::error::GpuError;
 use crate::launch::{Arguments, Launch};
 use crate::stream::Stream;
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// Empty kernels, each with a name of its own.
 ///

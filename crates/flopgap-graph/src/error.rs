@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_flops::FlopError;
-use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// An error of reading, counting or writing a model.
 #[derive(Debug, thiserror::Error)]

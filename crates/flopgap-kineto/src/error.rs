@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// Why a trace could not be read or has no FLOPs.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +138,7 @@ impl Hint for Error {
                 io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => {
                     return None;
                 }
-                io::ErrorKind::FileTooLarge => flopgap_unpack::HINT,
+                io::ErrorKind::FileTooLarge => flopgap_files::unpack::HINT,
                 _ => "if the file is cut off or damaged, copy the complete file again, or record again",
             },
             Error::Overflow { .. } => return None,

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use flopgap_files::unpack::{Compression, Meter};
 use flopgap_trace::DeviceId;
-use flopgap_unpack::{Compression, Meter};
 use serde::Deserialize;
 use serde_json::Value;
 

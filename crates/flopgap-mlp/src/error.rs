@@ -4,7 +4,7 @@ use flopgap_gpu::GpuError;
 use flopgap_gpu::compile::CompileError;
 
 use crate::Precision;
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// Why a network could not be created or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,8 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flopgap_fs::WriteError;
-use flopgap_hint::{Hint, Text};
+use flopgap_files::{Hint, Text, WriteError};
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};
@@ -135,7 +134,7 @@ impl Parameters {
         // One entry alone: the order of several would change from run to run.
         let metadata = HashMap::from([(KEY.to_owned(), describe(network))]);
         let bytes = safetensors::serialize(views, Some(metadata)).map_err(broken)?;
-        Ok(flopgap_fs::write_atomic(path, &bytes)?)
+        Ok(flopgap_files::write_atomic(path, &bytes)?)
     }
 
     /// Reads a file that [`Parameters::save`] wrote. Numbers of 16 bits are widened.

@@ -2,6 +2,7 @@
 
 pub mod cpu;
 pub mod cuda;
+pub mod numerics;
 pub mod reference;
 
 mod activation;

@@ -1,7 +1,7 @@
 //! Weights and biases on the host.
 
+use crate::numerics::uniform;
 use crate::{Element, MlpError, Network};
-use flopgap_numerics::uniform;
 
 /// The weights and biases of a network in 32 bits, in the order that [`Network`] documents.
 ///

@@ -8,7 +8,7 @@ use flopgap_flops::Activation;
 use crate::activation::{Function, Kept, Visitor, has_kink, with};
 use crate::{MlpError, Network, Parameters, Precision};
 
-pub use flopgap_numerics::relative_error;
+pub use crate::numerics::relative_error;
 
 /// Outputs and gradients in 64-bit floats.
 #[derive(Debug, Clone, PartialEq)]
@@ -293,7 +293,7 @@ impl Errors {
 #[cfg(test)]
 pub(crate) fn numbers(network: &crate::Network, batch: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
     let uniform = |first: u64, length: usize| {
-        (0..length as u64).map(|index| flopgap_numerics::uniform(seed, first + index)).collect()
+        (0..length as u64).map(|index| crate::numerics::uniform(seed, first + index)).collect()
     };
     (uniform(1 << 40, batch * network.inputs()), uniform(1 << 41, batch * network.outputs()))
 }

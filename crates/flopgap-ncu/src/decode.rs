@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
-use flopgap_unpack::{Compression, Meter};
+use flopgap_files::unpack::{Compression, Meter};
 
 use crate::error::{Error, Fault, Found};
 use crate::rep;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
+use flopgap_files::{ErrorKind, Hint, InFile, Text};
 
 use crate::{FormatFault, NumberFormat};
 
@@ -135,7 +135,9 @@ impl Hint for Fault {
                 "print the report again with `LC_ALL=C ncu -i REPORT.ncu-rep --csv`"
             }
             Fault::DamagedReport { .. } => "copy the complete report again, or profile again",
-            Fault::Io { source } if source.kind() == io::ErrorKind::FileTooLarge => flopgap_unpack::HINT,
+            Fault::Io { source } if source.kind() == io::ErrorKind::FileTooLarge => {
+                flopgap_files::unpack::HINT
+            }
             Fault::Io { .. } => return None,
         };
         Some(hint.into())

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 use crate::InvalidTime;
 
@@ -154,11 +154,11 @@ pub enum Error {
         /// The number of the page, counted from 1.
         page: u32,
         /// What is wrong with it.
-        damage: flopgap_sqlite::Damage,
+        damage: crate::sqlite::Damage,
     },
     /// Reading the pages of the database failed for another reason.
     #[error(transparent)]
-    Pages(flopgap_sqlite::Error),
+    Pages(crate::sqlite::Error),
     /// `SQLite` could not read a page or a row.
     #[error("{}: SQLite cannot read it", path.display())]
     Sqlite {
@@ -172,10 +172,10 @@ pub enum Error {
 
 impl Error {
     /// The error that reading the pages of a table ended with.
-    pub(crate) fn of_pages(error: flopgap_sqlite::Error, table: &str) -> Error {
+    pub(crate) fn of_pages(error: crate::sqlite::Error, table: &str) -> Error {
         match error {
-            flopgap_sqlite::Error::Io { path, source } => Error::Io { path, source },
-            flopgap_sqlite::Error::Damaged { path, page, damage } => {
+            crate::sqlite::Error::Io { path, source } => Error::Io { path, source },
+            crate::sqlite::Error::Damaged { path, page, damage } => {
                 Error::Damaged { path, table: table.to_owned(), page, damage }
             }
             error => Error::Pages(error),

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use flopgap_hint::{ErrorKind, Hint};
+use flopgap_files::{ErrorKind, Hint};
 
 use crate::{AnnotationKind, Error, ProcessId, ThreadId, Trace};
 

@@ -22,6 +22,7 @@ mod row;
 mod rows;
 mod rules;
 mod schema;
+pub mod sqlite;
 mod strings;
 mod tables;
 mod trace;
@@ -31,7 +32,7 @@ pub use annotations::{Annotation, AnnotationKind, Annotations};
 pub use attribution::RangeWork;
 pub use error::{Error, Found};
 pub use filter::{Filter, InvalidTime};
-pub use flopgap_hint::Hint;
+pub use flopgap_files::Hint;
 pub use flopgap_trace::{
     AttributeBy, Attribution, ContextId, CorrelationId, DeviceId, Dim3, DomainId, EventId, GpuActivity,
     GpuId, GpuWork, GraphExecId, GraphId, GraphNodeId, Launched, Name, Names, OperationTimes, PlaceTimes,

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_trace::{
     ApiCall, Copied, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId, ReadError, Recording, Work,
     WorkKind,

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use flopgap_sqlite::{Record, Value};
+use crate::sqlite::{Record, Value};
 use rusqlite::types::{Value as Owned, ValueRef};
 
 /// A column that a decoder selected.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::vec;
 
-use flopgap_sqlite::{Rows as Pages, Slot, Value};
+use crate::sqlite::{Rows as Pages, Slot, Value};
 
 use crate::row::{Field, Held, Row};
 use crate::tables::TableSpec;

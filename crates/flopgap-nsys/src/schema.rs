@@ -1,6 +1,6 @@
 //! The tables and columns of an export.
 
-use flopgap_sqlite::Slot;
+use crate::sqlite::Slot;
 use rusqlite::{Connection, Row};
 use rustc_hash::FxHashMap;
 

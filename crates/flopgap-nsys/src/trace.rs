@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
-use flopgap_sqlite::{Database, PageCache};
+use crate::sqlite::{Database, PageCache};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Found;
@@ -125,7 +125,7 @@ impl Trace {
         }
         let database = match Database::open(file) {
             Ok(database) => Some(database),
-            Err(flopgap_sqlite::Error::Unsupported { .. }) => None,
+            Err(crate::sqlite::Error::Unsupported { .. }) => None,
             Err(error) => return Err(Error::of_pages(error, "sqlite_schema")),
         };
         let file = Opened {
@@ -229,7 +229,7 @@ impl Trace {
     }
 
     /// The error that reading the pages of a table ended with.
-    pub(crate) fn fault(&self, table: &str, error: flopgap_sqlite::Error) -> Error {
+    pub(crate) fn fault(&self, table: &str, error: crate::sqlite::Error) -> Error {
         // Pages that change during a read look damaged.
         self.unchanged().err().unwrap_or_else(|| Error::of_pages(error, table))
     }

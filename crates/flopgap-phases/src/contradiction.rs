@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use flopgap_files::{Hint, Text};
 use flopgap_flops::{Pass, Plausibility};
-use flopgap_hint::{Hint, Text};
 
 use crate::NumberedLaunch;
 

@@ -19,6 +19,8 @@ mod sequence;
 mod sizes;
 mod split;
 mod structure;
+#[cfg(feature = "sweep")]
+pub mod sweep;
 mod totals;
 mod warning;
 

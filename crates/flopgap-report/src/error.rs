@@ -1,6 +1,6 @@
 //! Errors of tables, plots and pages.
 
-use flopgap_hint::Hint;
+use flopgap_files::Hint;
 
 /// An error of a table, a plot or a page.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::Ceilings;
@@ -31,7 +31,7 @@ pub enum CeilingsError {
     },
     /// The file cannot be written.
     #[error(transparent)]
-    Write(#[from] flopgap_fs::WriteError),
+    Write(#[from] flopgap_files::WriteError),
     /// The file does not hold ceilings.
     #[error("{}: not a ceilings file: {reason}", path.display())]
     Format {
@@ -129,7 +129,7 @@ impl Ceilings {
         let text = self
             .to_json()
             .map_err(|error| CeilingsError::Format { path: path.to_owned(), reason: error.to_string() })?;
-        Ok(flopgap_fs::write_atomic(path, text.as_bytes())?)
+        Ok(flopgap_files::write_atomic(path, text.as_bytes())?)
     }
 
     /// Reads a file of ceilings and checks that its numbers are possible.

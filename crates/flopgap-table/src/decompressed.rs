@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-pub(crate) use flopgap_unpack::Compression;
-use flopgap_unpack::Meter;
+pub(crate) use flopgap_files::unpack::Compression;
+use flopgap_files::unpack::Meter;
 use tempfile::TempDir;
 
 use crate::Error;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
-use flopgap_sweep::{RecordError, RunError, RunFault};
+use flopgap_files::{ErrorKind, Hint, InFile, Text};
+use flopgap_phases::sweep::{RecordError, RunError, RunFault};
 
 /// An error of opening a source or reading one of its tables.
 ///
@@ -107,7 +107,7 @@ pub enum Error {
     },
     /// A file could not be written.
     #[error(transparent)]
-    Write(#[from] flopgap_fs::WriteError),
+    Write(#[from] flopgap_files::WriteError),
     /// What a table was written to failed.
     #[error("the table cannot be written")]
     Output {
@@ -187,10 +187,10 @@ impl Hint for Error {
             Error::Bench { .. } => Some("give the complete document that `flopgap bench --format json` printed".into()),
             Error::Flops { source, .. } => source.hint(),
             Error::Io { source, .. } => {
-                (source.kind() == io::ErrorKind::FileTooLarge).then(|| flopgap_unpack::HINT.into())
+                (source.kind() == io::ErrorKind::FileTooLarge).then(|| flopgap_files::unpack::HINT.into())
             }
             Error::Unpack { reason, .. } => Some(match reason.kind() {
-                io::ErrorKind::FileTooLarge => flopgap_unpack::HINT.into(),
+                io::ErrorKind::FileTooLarge => flopgap_files::unpack::HINT.into(),
                 io::ErrorKind::StorageFull => "set TMPDIR to a directory with more space".into(),
                 _ => "decompress the file yourself and pass the result".into(),
             }),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use flopgap_sweep::is_record;
+use flopgap_phases::sweep::is_record;
 
 use crate::Error;
 use crate::decompressed::{Compression, reader};

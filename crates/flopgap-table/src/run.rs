@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flopgap_flops::Pass;
 use flopgap_kernels::Classifier;
+use flopgap_phases::sweep::{
+    Config, MetricsRow, Problem, Quantity, RawFiles, Record, RunAnalysis, Stage, is_record,
+};
 use flopgap_phases::{Step, Strictness};
-use flopgap_sweep::{Config, MetricsRow, Problem, Quantity, RawFiles, Record, RunAnalysis, Stage, is_record};
 
 use crate::column::{Column, count, float, looked_up, maybe_count, maybe_int, text};
 use crate::held::{Held, table};
@@ -77,7 +79,8 @@ impl Run {
     /// What its manifest says; nothing where it has none.
     #[cfg(feature = "parquet")]
     pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
-        let manifest = flopgap_sweep::Manifest::read(&self.path).map_err(flopgap_sweep::RunError::from)?;
+        let manifest = flopgap_phases::sweep::Manifest::read(&self.path)
+            .map_err(flopgap_phases::sweep::RunError::from)?;
         let recorded = manifest.as_ref().and_then(|manifest| crate::parquet::spelled(&manifest.created));
         let origin = manifest.map(|manifest| manifest.origin).unwrap_or_default();
         Ok(crate::parquet::Provenance {
@@ -94,7 +97,7 @@ impl Run {
         if let Some(analysis) = self.analysis.get() {
             return Ok(analysis.clone());
         }
-        let analysis = flopgap_sweep::analyze(&self.path, Strictness::Strict, |_, _| {})?;
+        let analysis = flopgap_phases::sweep::analyze(&self.path, Strictness::Strict, |_, _| {})?;
         analysis.require_complete(&self.path)?;
         let finding = |is_loss| move |problem: &Problem| Finding { text: problem.to_string(), is_loss };
         let problems = analysis.problems.iter().map(finding(true));

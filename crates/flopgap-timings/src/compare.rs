@@ -1,6 +1,6 @@
 //! Two traces by kind of work, such as inference and training.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_trace::Recording;
 use serde::{Deserialize, Serialize};

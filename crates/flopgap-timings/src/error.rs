@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_flops::FlopError;
-use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_trace::ReadError;
 
 use crate::unlaunched::Unlaunched;

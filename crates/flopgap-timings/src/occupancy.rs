@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_trace::{Attribution, DeviceId, Launched, ProcessId, Recording};
 use serde::{Deserialize, Serialize};
 

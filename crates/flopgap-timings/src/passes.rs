@@ -1,6 +1,6 @@
 //! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_trace::{Attribution, DeviceId, GpuId, GpuWork, ProcessId, Ranges as NvtxRanges, Recording};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use flopgap_hint::{ErrorKind, Hint};
+use flopgap_files::{ErrorKind, Hint};
 use serde::{Deserialize, Serialize};
 
 /// The name of ranges as a user writes it: `forward`, `model:forward`, `blocks.*`.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_trace::{
     Attribution, DeviceId, GpuActivity, GpuWork, OperationTimes, PlaceTimes, ProcessId, Range as NvtxRange,
     Ranges as NvtxRanges, Recording, Summary, WorkSum,

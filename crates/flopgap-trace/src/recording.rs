@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_flops::torch::OperatorWork;
-use flopgap_hint::{ErrorKind, Hint, Text};
 
 use crate::{
     Attribution, CorrelationId, DeviceId, GpuActivity, GpuId, Launched, OperationTimes, ProcessId, Ranges,

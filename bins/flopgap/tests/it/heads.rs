@@ -119,7 +119,7 @@ fn every_help_begins_with_what_the_command_does() {
         nsys_analyze::command().name("nsys"),
         ncu_analyze::command().name("ncu"),
         hyper_profile::command().name("profile"),
-        mlp_validate::command().name("validate"),
+        hyper_profile::validate::command().name("validate"),
         mlp_bench::command().name("bench"),
         model_calibrate::command().name("calibrate"),
     ] {

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::square::SquareError;
 use flopgap_gpu::counters::{CounterError, CounterSource, LaunchCounts};
 use flopgap_kernels::demangle;
 use flopgap_phases::Phase;
-use flopgap_square::SquareError;
-use flopgap_sweep::{Config, MeterError, Quantity, Record};
+use flopgap_phases::sweep::{Config, MeterError, Quantity, Record};
 
 use super::fault;
 
@@ -25,7 +25,7 @@ pub(super) fn expected_launches(config: Config) -> usize {
 /// Runs all phases under counters.
 ///
 /// # Errors
-/// As [`Meter::measure`](flopgap_sweep::Meter::measure).
+/// As [`Meter::measure`](flopgap_phases::sweep::Meter::measure).
 pub(super) fn count(
     source: &mut dyn CounterSource,
     config: Config,

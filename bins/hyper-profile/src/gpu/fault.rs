@@ -2,12 +2,12 @@
 
 use std::error::Error;
 
+use crate::square::SquareError;
+use flopgap_files::{Hint as _, chain};
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::counters::CounterError;
 use flopgap_gpu::{GpuError, MarkError};
-use flopgap_hint::{Hint as _, chain};
-use flopgap_square::SquareError;
-use flopgap_sweep::MeterError;
+use flopgap_phases::sweep::MeterError;
 
 fn unavailable(error: &dyn Error, hint: Option<impl Into<String>>) -> MeterError {
     MeterError::Unavailable { what: chain(error).to_string(), hint: hint.map(Into::into) }
@@ -85,7 +85,7 @@ mod tests {
         let memory = GpuError::OutOfMemory { wanted: 9, free: 8, total: 10 };
         let of_work = CounterError::Work(Box::new(SquareError::Gpu(memory)));
         assert_eq!(of_counters(of_work), MeterError::DoesNotFit { needed: 9, available: 8 });
-        let shape = flopgap_square::Shape::new(1, 1 << 31, 1).unwrap_err();
+        let shape = crate::square::Shape::new(1, 1 << 31, 1).unwrap_err();
         assert!(matches!(of_network(&shape), MeterError::Failed { .. }));
         let rows = CounterError::Mismatch { launches: 3, ranges: 2 };
         assert_eq!(

@@ -1,15 +1,15 @@
-//! The GPUs of this machine: networks of `flopgap-square` under the counters of `flopgap-gpu`.
+//! The GPUs of this machine: networks of `square` under the counters of `flopgap-gpu`.
 
 mod counting;
 mod fault;
 
+use crate::square::cuda::{Engine, Network, Options, bytes_needed};
+use crate::square::{Backend as _, Shape};
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::counters::{CounterSession, cupti_version};
 use flopgap_gpu::{Context, Marks, blas, driver_version};
 use flopgap_phases::Phase;
-use flopgap_square::cuda::{Engine, Network, Options, bytes_needed};
-use flopgap_square::{Backend as _, Shape};
-use flopgap_sweep::{Config, Meter, MeterError, Quantity, Record};
+use flopgap_phases::sweep::{Config, Meter, MeterError, Quantity, Record};
 
 use crate::hardware::{Device, Hardware, mark};
 use counting::{count, expected_launches};
@@ -37,6 +37,7 @@ impl Hardware for Gpu {
             name: device.name,
             compute_capability: (device.compute_capability.major, device.compute_capability.minor),
             driver: driver.module.map_or(cuda.clone(), |module| format!("{module} ({cuda})")),
+            // The name of the network in the manifests of all runs: another one would end them.
             framework: format!(
                 "flopgap-square {}, cuBLAS {major}.{minor}.{patch}, NVRTC {}.{}",
                 env!("CARGO_PKG_VERSION"),
@@ -91,7 +92,7 @@ fn network(engine: &Engine, config: Config) -> Result<Network<'_>, MeterError> {
 }
 
 /// Queues one phase.
-fn run(network: &mut Network<'_>, phase: Phase) -> Result<(), flopgap_square::SquareError> {
+fn run(network: &mut Network<'_>, phase: Phase) -> Result<(), crate::square::SquareError> {
     match phase {
         Phase::Setup => network.initialize(SEED),
         Phase::Forward => network.forward(),

@@ -1,7 +1,7 @@
 //! The report of a recorded run as readers see it, in a headless Chromium; skipped where there is
 //! none.
 
-use flopgap_browser::Browser;
+use flopgap_testing::browser::Browser;
 
 use crate::{analyze, recorded_run};
 

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use flopgap_sweep::Record;
+use flopgap_phases::sweep::Record;
 
 use crate::support::{assert_kept, contents, fake, recorded, records, run, text};
 
@@ -65,7 +65,7 @@ fn check_in_between(path: &Path) {
             if name.ends_with(".counts.json.zst") && !name.starts_with('.') {
                 Record::read(&file).unwrap();
             } else if name == "metrics.csv" {
-                assert_eq!(flopgap_sweep::read_metrics(&file).unwrap().len(), 24 * 2);
+                assert_eq!(flopgap_phases::sweep::read_metrics(&file).unwrap().len(), 24 * 2);
             }
         }
     }

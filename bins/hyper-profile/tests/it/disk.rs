@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flopgap_skip::skip;
+use flopgap_testing::skip;
 
 use crate::support::{contents, fake, fake_program, recorded, run, text};
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use assert_cmd::cargo::CommandCargoExt as _;
-use flopgap_sweep::Config;
+use flopgap_phases::sweep::Config;
 
 use crate::support::{assert_kept, contents, fake, owner, recorded, records, run, text};
 
@@ -391,7 +391,7 @@ fn runs_are_compared_launch_by_launch() {
 
     // One instruction more in one launch.
     let file = b.join("raw/n2_d64_m16.counts.json.zst");
-    let json = flopgap_sweep::Record::read(&file).unwrap().to_json();
+    let json = flopgap_phases::sweep::Record::read(&file).unwrap().to_json();
     let changed = json.replacen(",65536]", ",65537]", 1);
     assert_ne!(changed, json);
     fs::write(&file, changed).unwrap();

@@ -11,7 +11,9 @@ mod messages;
 #[cfg(unix)]
 mod ncu;
 mod script;
+mod square;
 mod support;
+mod validate;
 
 use std::fs;
 use std::path::{Path, PathBuf};

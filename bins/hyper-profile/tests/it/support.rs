@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use flopgap_sweep::Config;
+use flopgap_phases::sweep::Config;
 
 /// `hyper-profile` on FAKE counters (`examples/fake_counters.rs`), which `cargo test` builds next
 /// to this program.
@@ -125,5 +125,5 @@ pub(crate) fn owner(run: &Path, lock: &str) -> Option<u32> {
 
 /// The configurations that have a file below `raw/`.
 pub(crate) fn recorded(run: &Path) -> BTreeSet<Config> {
-    flopgap_sweep::RawFiles::list(&run.join("raw")).unwrap().configs.into_keys().collect()
+    flopgap_phases::sweep::RawFiles::list(&run.join("raw")).unwrap().configs.into_keys().collect()
 }

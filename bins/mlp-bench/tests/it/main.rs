@@ -149,7 +149,7 @@ fn kernels_of_an_older_architecture_are_compiled_for_a_newer_one() {
     let planned = |plan: &str| run(&[&kernels[..], &["--format", "csv", "--arch-plan", plan]].concat());
     let output = planned("sm_80");
     if output.code == 3 && output.stderr.contains("NVRTC") {
-        return flopgap_skip::skip("nvrtc", &output.stderr);
+        return flopgap_testing::skip("nvrtc", &output.stderr);
     }
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert!(output.stdout.contains("coopmat_mlp_forward_mma,"), "{}", output.stdout);
@@ -172,7 +172,7 @@ fn registers_are_reported_without_a_gpu() {
     let output =
         run(&["kernels", "--arch", "sm_80", "--size", "small", "--impl", "naive", "--format", "csv"]);
     if output.code == 3 {
-        return flopgap_skip::skip("nvrtc", &output.stderr);
+        return flopgap_testing::skip("nvrtc", &output.stderr);
     }
     assert_eq!(output.code, 0, "{}", output.stderr);
     let mut rows = csv::Reader::from_reader(output.stdout.as_bytes());
@@ -407,7 +407,7 @@ fn a_gpu_is_checked_and_timed() {
     ];
     let output = run_on(true, &arguments);
     if output.code == 3 {
-        return flopgap_skip::skip("gpu", &output.stderr);
+        return flopgap_testing::skip("gpu", &output.stderr);
     }
     assert_eq!(output.code, 0, "{}", output.stderr);
     let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
@@ -467,7 +467,7 @@ fn a_quiet_program_still_says_what_was_skipped() {
     let ask = |more: &[&str]| run(&[&kernels[..], &["--arch", "sm_9990,sm_80"], more].concat());
     let (normal, quiet) = (ask(&[]), ask(&["-q"]));
     if normal.code == 3 {
-        return flopgap_skip::skip("nvrtc", &normal.stderr);
+        return flopgap_testing::skip("nvrtc", &normal.stderr);
     }
     assert_eq!(normal.code, 0, "{}", normal.stderr);
     assert!(quiet.stderr.contains("sm_9990 is skipped: NVRTC"), "{}", quiet.stderr);

@@ -60,8 +60,8 @@ impl Cache {
     pub(super) fn put(&self, key: &str, bytes: &[u8]) {
         let Some(folder) = &self.folder else { return };
         let key = self.key(key);
-        if flopgap_fs::create_folder(folder).is_ok()
-            && flopgap_fs::write_atomic(&path(folder, &key), &encode(&key, bytes)).is_ok()
+        if flopgap_files::create_folder(folder).is_ok()
+            && flopgap_files::write_atomic(&path(folder, &key), &encode(&key, bytes)).is_ok()
         {
             forget(folder, MOST);
         }

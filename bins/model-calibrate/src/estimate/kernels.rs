@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 
 use flopgap_calibration::Header;
-use flopgap_engines::cuda::Cuda;
-use flopgap_engines::{Engine, EngineError};
+use flopgap_calibration::engines::cuda::Cuda;
+use flopgap_calibration::engines::{Engine, EngineError};
+use flopgap_files::Hint as _;
 use flopgap_flops::Precision;
 use flopgap_gpu::{Device, GpuError};
 use flopgap_graph::{Algorithm, Mode, Step, Workload};
-use flopgap_hint::Hint as _;
 
 /// The engine that reports kernels.
 pub(super) const NAMES_KERNELS: &str = "cuda";
@@ -60,14 +60,14 @@ pub(super) fn query(header: &Header, steps: &[Step], precision: Precision, mode:
     let references = Some(&header.references).filter(|best| !best.is_empty());
     let kernels =
         Cuda::with_references(index, references).and_then(|cuda| of_steps(&cuda, steps, precision, mode));
-    kernels.map_or_else(|error| Kernels::SizesAlone(flopgap_hint::chain(&error).to_string()), Kernels::Known)
+    kernels.map_or_else(|error| Kernels::SizesAlone(flopgap_files::chain(&error).to_string()), Kernels::Known)
 }
 
 fn without(error: &GpuError) -> String {
     if error.is_absence() {
         "this machine has no GPU".to_owned()
     } else {
-        flopgap_hint::chain(error).to_string()
+        flopgap_files::chain(error).to_string()
     }
 }
 
@@ -108,8 +108,8 @@ fn of_step(
 #[cfg(test)]
 mod tests {
     use flopgap_calibration::Origin;
-    use flopgap_engines::Native;
-    use flopgap_engines::cpu::CpuSettings;
+    use flopgap_calibration::engines::Native;
+    use flopgap_calibration::engines::cpu::CpuSettings;
     use flopgap_flops::Activation;
     use flopgap_graph::MlpSpec;
 
@@ -140,7 +140,7 @@ mod tests {
     fn the_gpu_names_the_kernels_of_each_step() {
         let cuda = match Cuda::new(0) {
             Ok(cuda) => cuda,
-            Err(error) => return flopgap_skip::skip("gpu", error),
+            Err(error) => return flopgap_testing::skip("gpu", error),
         };
         let header = Header::new(cuda.origin().clone(), None);
         drop(cuda);

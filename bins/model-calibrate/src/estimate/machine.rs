@@ -114,7 +114,7 @@ fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<
     // A GPU's file names its machine; a CPU's calibration must be from this machine unless another
     // is requested.
     if origin.kind == "cpu" {
-        let here = flopgap_engines::cpu::origin();
+        let here = flopgap_calibration::engines::cpu::origin();
         let recorded = |part: &str| IDENTITY.contains(&part);
         let mut differences = origin.machine_differences(&here).into_iter();
         if let Some(difference) =

@@ -13,11 +13,11 @@ const INTENSITIES: (f64, f64) = (0.1, 10_000.0);
 
 /// Writes the pictures into a directory, which is created if missing.
 pub(super) fn write(ceilings: &Ceilings, folder: &Path, console: Console) -> Result<(), Failure> {
-    flopgap_fs::create_folder(folder)?;
+    flopgap_files::create_folder(folder)?;
     for (name, chart) in charts(ceilings)? {
         let path = folder.join(name);
         let svg = chart.to_svg()?;
-        flopgap_fs::write_atomic(&path, svg.as_bytes())?;
+        flopgap_files::write_atomic(&path, svg.as_bytes())?;
         console.note(format_args!("wrote {}", path.display()));
     }
     Ok(())

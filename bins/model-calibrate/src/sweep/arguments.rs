@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use flopgap_calibration::engines::Repetition;
 use flopgap_calibration::grid::{Family, SEED, Scenario, Size};
 use flopgap_calibration::mode_name;
-use flopgap_engines::Repetition;
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, StatedShape};
 

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use flopgap_calibration::Writer;
+use flopgap_calibration::engines::{
+    Engine, Measure, MeasureError, Monitor, Repetition, SHORTEST_WINDOW, measure,
+};
 use flopgap_calibration::run::{PlannedRow, RunPlan};
 use flopgap_cli::{Console, Failure};
-use flopgap_engines::{Engine, Measure, MeasureError, Monitor, Repetition, SHORTEST_WINDOW, measure};
 
 use crate::load::of_file;
 
@@ -98,7 +100,7 @@ impl Driver<'_> {
         let monitor = self.monitor.as_mut();
         let row = measure(engine, &point.workload, point.precision, point.mode, &what, monitor);
         let row =
-            row.map_err(|error: MeasureError| Unmeasured::Row(flopgap_hint::chain(&error).to_string()))?;
+            row.map_err(|error: MeasureError| Unmeasured::Row(flopgap_files::chain(&error).to_string()))?;
         self.writer.append(&row).map_err(|error| Unmeasured::File(of_file(&error)))
     }
 }
@@ -121,9 +123,9 @@ pub(super) fn name(planned: &PlannedRow) -> String {
 mod tests {
     use std::path::Path;
 
+    use flopgap_calibration::engines::{EngineError, Session, Unwatched};
     use flopgap_calibration::grid::{Family, Point, Request, SEED, Size, Target, plan};
     use flopgap_calibration::{Calibration, Check, Header, Origin, Timing};
-    use flopgap_engines::{EngineError, Session, Unwatched};
     use flopgap_flops::Precision;
     use flopgap_graph::{Algorithm, Mode, Workload};
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use flopgap_calibration::Origin;
-use flopgap_cli::{Exit, Failure};
-use flopgap_engines::cpu::{CpuSettings, Rapl};
-use flopgap_engines::cuda::{Cuda, Fused};
-use flopgap_engines::{
+use flopgap_calibration::engines::cpu::{CpuSettings, Rapl};
+use flopgap_calibration::engines::cuda::{Cuda, Fused};
+use flopgap_calibration::engines::{
     Engine, EngineError, Monitor, Native, Nvml, Ort, Torch, TorchMode, TorchSettings, Unwatched,
 };
+use flopgap_cli::{Exit, Failure};
 
 use super::arguments::Options;
 use super::models::UserModel;
@@ -67,7 +67,7 @@ impl Engines {
                 {
                     flopgap_cli::note(
                         PROGRAM,
-                        format_args!("without engine {name}: {}", flopgap_hint::chain(&error)),
+                        format_args!("without engine {name}: {}", flopgap_files::chain(&error)),
                     );
                 }
                 Err(Opening::Engine(error)) => return Err(Failure::of(&error)),
@@ -198,7 +198,7 @@ pub(crate) fn monitor(device: Device, energy: bool) -> Box<dyn Monitor> {
     opened.unwrap_or_else(|error| {
         // On a GPU, clocks and throttling are missing, too; on a CPU, RAPL reports energy alone.
         if energy || device != Device::Cpu {
-            flopgap_cli::note(PROGRAM, format_args!("without energy: {}", flopgap_hint::chain(&error)));
+            flopgap_cli::note(PROGRAM, format_args!("without energy: {}", flopgap_files::chain(&error)));
         }
         Box::new(Unwatched)
     })

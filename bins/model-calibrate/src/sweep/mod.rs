@@ -11,15 +11,15 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use flopgap_calibration::engines::Engine;
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, Gathered, PlannedRow, RunError, RunPlan, Session};
 use flopgap_calibration::{Calibration, Header, Origin};
 use flopgap_cli::{Console, Exit, Failure, Termination};
-use flopgap_engines::Engine;
+use flopgap_files::chain;
+use flopgap_files::run::Shard;
 use flopgap_graph::{Op, Workload};
-use flopgap_hint::chain;
 use flopgap_roofline::Ceilings;
-use flopgap_run::Shard;
 
 pub(crate) use arguments::Arguments;
 

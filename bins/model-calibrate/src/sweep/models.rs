@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use flopgap_calibration::engines::ModelFile;
 use flopgap_cli::Failure;
-use flopgap_engines::ModelFile;
 use flopgap_flops::Precision;
 use flopgap_graph::{FileSpec, Graph, Mode, StatedShape, Workload, plan};
 use sha2::{Digest as _, Sha256};

@@ -182,7 +182,7 @@ fn a_model_from_a_file_is_measured_as_it_is() {
         let error = text(&output.stderr);
         assert!(error.contains("pip install onnxruntime"), "{error}");
         assert!(!run.exists());
-        flopgap_skip::skip("onnxruntime", error);
+        flopgap_testing::skip("onnxruntime", error);
         return;
     }
     expect(&output, 0);

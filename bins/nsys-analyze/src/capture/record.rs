@@ -58,7 +58,7 @@ fn options(arguments: &Arguments, base: &Path) -> Vec<OsString> {
 pub(super) fn record(nsys: &Path, arguments: &Arguments, console: Console) -> Result<Recorded, Failure> {
     let base = &arguments.output;
     if let Some(folder) = base.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        flopgap_fs::create_folder(folder)?;
+        flopgap_files::create_folder(folder)?;
     }
     let [report, raw, sqlite] =
         ["nsys-rep", "qdstrm", "sqlite"].map(|extension| with_extension(base, extension));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use flopgap_cli::{Console, Exit, Failure};
-use flopgap_fs::{WriteError, write_atomic_with};
+use flopgap_files::{WriteError, write_atomic_with};
 use flopgap_nsys::Error;
 use flopgap_nsys::export::{left_out, perfetto};
 

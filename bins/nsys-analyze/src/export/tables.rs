@@ -4,8 +4,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use flopgap_cli::{Console, Exit, Failure};
-use flopgap_fs::{WriteError, create_folder, write_atomic_with};
-use flopgap_hint::Hint as _;
+use flopgap_files::{Hint as _, WriteError, create_folder, write_atomic_with};
 use flopgap_report::table::WithoutFormulas;
 #[cfg(feature = "parquet")]
 use flopgap_table::parquet;

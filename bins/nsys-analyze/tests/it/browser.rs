@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_browser::Browser;
+use flopgap_testing::browser::Browser;
 
 use crate::summary::{json, rows, section};
 use crate::{run, trace};

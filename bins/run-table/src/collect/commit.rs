@@ -32,7 +32,7 @@ pub(super) fn complete(layout: &Layout, encoded: &str) -> Result<(), Failure> {
     remove_folder(&layout.staging(encoded))?;
     if let Some(manifest) = Manifest::read(&ready.join(MANIFEST))? {
         for name in manifest.tables.keys() {
-            flopgap_fs::create_folder(&layout.partition(name, encoded))?;
+            flopgap_files::create_folder(&layout.partition(name, encoded))?;
             let (new, part) = (ready.join(format!("{name}.parquet")), layout.part(name, encoded));
             match fs::rename(&new, &part) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && part.exists() => {}

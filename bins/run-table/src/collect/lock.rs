@@ -23,7 +23,7 @@ impl Drop for Lock {
 /// Locks a run; none where another process holds it.
 pub(super) fn lock(layout: &Layout, encoded: &str) -> Result<Option<Lock>, Failure> {
     let path = layout.lock(encoded);
-    let file = flopgap_fs::lock_file(&path)
+    let file = flopgap_files::lock_file(&path)
         .map_err(|error| Failure::new(format!("{}: cannot be locked: {error}", path.display())))?;
     Ok(file.map(|file| Lock { path, _file: file }))
 }

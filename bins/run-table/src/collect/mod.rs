@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     output::check(&arguments.output)?;
     let found = console.timed("inputs: searched", || find::find(&arguments.inputs, &layout))?;
     // Nothing was written so far: not into a directory that is an input.
-    flopgap_fs::create_folder(&layout.runs())?;
+    flopgap_files::create_folder(&layout.runs())?;
     commit::complete_all(&layout)?;
     let only = arguments.table.iter().cloned().collect();
     let (again, replace) = (arguments.again, arguments.replace);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use flopgap_cli::Failure;
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_table::parquet::{Provenance, Written};
 use flopgap_table::{Error, Kind, Source, parquet};
 
@@ -222,7 +222,7 @@ fn stage(
     let mut provenance = source.provenance()?;
     crate::PROGRAM.clone_into(&mut provenance.tool);
     provenance.others.insert("run".to_owned(), input.run.clone());
-    flopgap_fs::create_folder(staging)?;
+    flopgap_files::create_folder(staging)?;
     let (mut staged, mut skipped) = (Staged::new(), Vec::new());
     for info in source.tables() {
         if !file.only.is_empty() && !file.only.contains(&*info.name) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_hint::chain;
+use flopgap_files::chain;
 use flopgap_report::table::Table;
 use polars::error::PolarsError;
 use polars::io::HiveOptions;

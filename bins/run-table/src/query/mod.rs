@@ -131,11 +131,11 @@ fn answer(
         return write(&rows.into_table(title)?, arguments, console);
     }
     if let Some(path) = arguments.output.file() {
-        return flopgap_fs::write_atomic_with(path, |file| {
+        return flopgap_files::write_atomic_with(path, |file| {
             use std::io::Write as _;
             rows.each_csv(|text| {
                 file.write_all(text.as_bytes())
-                    .map_err(|error| flopgap_fs::WriteError::new(path, error).into())
+                    .map_err(|error| flopgap_files::WriteError::new(path, error).into())
             })
             .map_err(Ended)
         })
@@ -148,8 +148,8 @@ fn answer(
 /// What ended the writing of a file.
 struct Ended(Failure);
 
-impl From<flopgap_fs::WriteError> for Ended {
-    fn from(error: flopgap_fs::WriteError) -> Ended {
+impl From<flopgap_files::WriteError> for Ended {
+    fn from(error: flopgap_files::WriteError) -> Ended {
         Ended(error.into())
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn draw(rows: &Rows, name: &str, path: &Path, console: Console) -> Re
         (AxisLabel::new("run, in the order of recording"), AxisLabel::new("time of a call").unit("µs"));
     let plot = Plot::new(title, x, y, lines?).map_err(failed)?;
     let svg = plot.ticks_at_points().linear().to_svg().map_err(failed)?;
-    flopgap_fs::write_atomic(path, svg.as_bytes())?;
+    flopgap_files::write_atomic(path, svg.as_bytes())?;
     console.note(format_args!("wrote {}", path.display()));
     Ok(())
 }

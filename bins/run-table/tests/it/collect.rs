@@ -307,7 +307,7 @@ fn a_directory_that_may_not_be_read_is_listed_and_skipped() {
     let found = as_nobody(folder.path(), &["collect", text(&input), "-o", text(&output), "--format", "csv"]);
     mode(&input.join("closed"), 0o755);
     let Some(found) = found else {
-        flopgap_skip::skip("another user", "this process may not become one");
+        flopgap_testing::skip("another user", "this process may not become one");
         return;
     };
     let (stdout, stderr) = (String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));

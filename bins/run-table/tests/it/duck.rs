@@ -258,7 +258,7 @@ pub(crate) fn are_same(mut ours: Vec<Vec<String>>, mut theirs: Vec<Vec<String>>)
 #[test]
 fn generated_queries_are_answered_as_by_duckdb_or_refused() {
     let Some(python) = python() else {
-        flopgap_skip::skip("python libraries", "not installed from PyPI: run .ci/run once");
+        flopgap_testing::skip("python libraries", "not installed from PyPI: run .ci/run once");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

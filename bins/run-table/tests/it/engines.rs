@@ -39,7 +39,7 @@ for name, found in ("duckdb", from_duckdb), ("polars", from_polars), ("pyarrow",
 #[test]
 fn other_engines_answer_the_same() {
     let Some(python) = python() else {
-        flopgap_skip::skip("python libraries", "not installed from PyPI: run .ci/run once");
+        flopgap_testing::skip("python libraries", "not installed from PyPI: run .ci/run once");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ fn programs() -> Vec<Command> {
     vec![
         hyper_profile::command(),
         mlp_bench::command(),
-        mlp_validate::command(),
+        hyper_profile::validate::command(),
         model_calibrate::command(),
         ncu_analyze::command(),
         nsys_analyze::command(),

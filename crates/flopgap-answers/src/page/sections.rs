@@ -1,6 +1,6 @@
 //! The sections of a page, in order.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::ReportKind;
 use flopgap_report::chart::{Bar, Part, ShareBars, Slice};

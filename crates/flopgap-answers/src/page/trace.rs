@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_nsys::Problem;
 use flopgap_report::ReportError;

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use flopgap_fs::{Action, WriteError};
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
-use flopgap_run::FormatFault;
+use flopgap_files::run::FormatFault;
+use flopgap_files::{Action, ErrorKind, Hint, InFile, Text, WriteError};
 
 use super::OriginDifference;
 

@@ -13,8 +13,8 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
+use flopgap_files::run::{Format, FormatFault, now};
 use flopgap_roofline::Ceilings;
-use flopgap_run::{Format, FormatFault, now};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,7 @@ impl Calibration {
         } else {
             text.into_bytes()
         };
-        flopgap_fs::write_atomic(path, &bytes).map_err(not_written)
+        flopgap_files::write_atomic(path, &bytes).map_err(not_written)
     }
 }
 
@@ -223,7 +223,7 @@ fn read_row(bytes: &[u8], line: u64, path: &Path) -> Result<Row, FileError> {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::Hint as _;
+    use flopgap_files::Hint as _;
 
     use super::*;
     use crate::testing;

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use flopgap_fs::WriteError;
+use flopgap_files::WriteError;
 
 use super::{Calibration, Contents, FORMAT, FileError, FileFault, Header, ZSTD, line, not_written};
 use crate::row::Row;
@@ -23,7 +23,7 @@ impl Writer {
     /// # Errors
     /// When the file exists, or cannot be written.
     pub fn create(path: &Path, header: &Header) -> Result<Writer, FileError> {
-        if !flopgap_fs::write_new(path, FORMAT.line(header).as_bytes()).map_err(not_written)? {
+        if !flopgap_files::write_new(path, FORMAT.line(header).as_bytes()).map_err(not_written)? {
             return Err(FileError::new(path, FileFault::Exists));
         }
         let file = OpenOptions::new().append(true).open(path).map_err(|source| write_error(path, source))?;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
+use flopgap_files::{ErrorKind, Hint};
 use flopgap_flops::Precision;
 use flopgap_graph::{Epilogue, MlpSpec, Mode, Op, ResnetSpec, Step, Workload};
-use flopgap_hint::{ErrorKind, Hint};
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;

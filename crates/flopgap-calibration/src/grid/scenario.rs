@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
+use flopgap_files::{ErrorKind, Hint};
 use flopgap_flops::Precision;
 use flopgap_graph::{Graph, GraphError, Op, Workload};
-use flopgap_hint::{ErrorKind, Hint};
 
 use crate::row::Origin;
 

@@ -1,8 +1,8 @@
 //! Errors of fitting and judging.
 
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_flops::FlopError;
 use flopgap_graph::GraphError;
-use flopgap_hint::{ErrorKind, Hint, Text};
 use flopgap_roofline::predict::FitError;
 
 /// An error of fitting rows, or of judging a fit.

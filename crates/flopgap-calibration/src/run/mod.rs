@@ -9,10 +9,12 @@ mod session;
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
+use flopgap_files::{
+    ErrorKind, Hint, InFile, Text,
+    run::{Format, FormatError, FormatFault, LockError, Shard, now},
+};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Workload};
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
-use flopgap_run::{Format, FormatError, FormatFault, LockError, Shard, now};
 use serde::{Deserialize, Serialize};
 
 pub use session::{Gathered, Session, gather, rows_path};
@@ -90,7 +92,7 @@ pub enum RunError {
     Plan(#[from] FormatError),
     /// The plan could not be written.
     #[error(transparent)]
-    Write(#[from] flopgap_fs::WriteError),
+    Write(#[from] flopgap_files::WriteError),
     /// Another process measures the same part of the run.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -139,10 +141,10 @@ impl RunPlan {
     /// # Errors
     /// [`RunError::Occupied`] when it has one; when the directory or file cannot be written.
     pub fn write_new(&self, run: &Path) -> Result<(), RunError> {
-        flopgap_fs::create_folder(run)?;
+        flopgap_files::create_folder(run)?;
         // One line for each row, so that the file can be read and compared by eye.
         let json = FORMAT.line(self).replace("{\"engine\":", "\n{\"engine\":");
-        if !flopgap_fs::write_new(&run.join(PLAN), json.as_bytes())? {
+        if !flopgap_files::write_new(&run.join(PLAN), json.as_bytes())? {
             return Err(RunError::Occupied { run: run.to_owned() });
         }
         Ok(())

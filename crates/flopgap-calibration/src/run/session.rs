@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flopgap_run::{Lock, Opening, Shard};
+use flopgap_files::run::{Lock, Opening, Shard};
 
 use super::{RunError, RunPlan, calibration_path};
 use crate::file::{Calibration, FileError, FileFault, Header, Writer};
@@ -63,7 +63,7 @@ impl Session {
         of_run.expect_origin(&header.origin, &own)?;
         let path = rows_path(run, shard);
         if !shard.is_whole() && !path.exists() {
-            flopgap_fs::create_folder(&run.join(SHARDS))?;
+            flopgap_files::create_folder(&run.join(SHARDS))?;
             Writer::create(&path, &of_run)?;
         }
         let (mut writer, Calibration { torn, .. }) = Writer::resume(&path, &of_run)?;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use flopgap_hint::{ErrorKind, Hint, InFile, Text};
+use flopgap_files::{ErrorKind, Hint, InFile, Text};
 
 /// An error of reading or joining CSV tables: where, and the fault.
 pub type SheetError = InFile<SheetFault>;

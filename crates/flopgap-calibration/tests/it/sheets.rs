@@ -6,9 +6,9 @@ use flopgap_calibration::accuracy::Errors;
 use flopgap_calibration::sheet::{
     Role, Sheet, SheetError, SheetRow, SheetWarning, join, parse, read, to_csv,
 };
+use flopgap_files::Hint as _;
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Op, Workload};
-use flopgap_hint::Hint as _;
 
 const HEADER: &str = "model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms";
 
@@ -52,11 +52,11 @@ fn a_table_of_another_estimator_is_read_as_it_is() {
 #[test]
 fn the_whole_sweep_on_a_jetson_has_the_error_that_is_stated_for_it() {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        return flopgap_skip::skip("corpus", "FLOPGAP_CORPUS is not set");
+        return flopgap_testing::skip("corpus", "FLOPGAP_CORPUS is not set");
     };
     let path = PathBuf::from(corpus).join("calibration/branes_jetson_mlp.csv");
     if !path.exists() {
-        return flopgap_skip::skip("corpus", "it has no branes_jetson_mlp.csv");
+        return flopgap_testing::skip("corpus", "it has no branes_jetson_mlp.csv");
     }
     let sheet = read(&path, Role::Both, None).unwrap();
     assert_eq!(sheet.records.len(), 336);

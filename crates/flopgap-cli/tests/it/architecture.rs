@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Which of our crates each library may depend on; `flopgap-hint`, which depends on nothing, is for
+/// Which of our crates each library may depend on; `flopgap-files`, which depends on none, is for
 /// all. Binaries and benches may depend on any library.
 const ALLOWED: &[(&str, &[&str])] = &[
     (
@@ -20,25 +20,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flopgap-trace",
         ],
     ),
-    ("flopgap-browser", &["flopgap-skip"]),
-    ("flopgap-skip", &[]),
+    ("flopgap-testing", &[]),
     ("flopgap-flops", &[]),
-    ("flopgap-hint", &[]),
     ("flopgap-kernels", &[]),
-    ("flopgap-kineto", &["flopgap-flops", "flopgap-trace", "flopgap-unpack"]),
-    ("flopgap-ncu", &["flopgap-unpack"]),
-    ("flopgap-nsys", &["flopgap-sqlite", "flopgap-trace"]),
-    ("flopgap-sqlite", &[]),
-    ("flopgap-fs", &[]),
-    ("flopgap-unpack", &[]),
+    ("flopgap-kineto", &["flopgap-flops", "flopgap-trace"]),
+    ("flopgap-ncu", &[]),
+    ("flopgap-nsys", &["flopgap-trace"]),
+    ("flopgap-files", &[]),
     ("flopgap-report", &[]),
-    ("flopgap-gpu", &["flopgap-fs"]),
-    ("flopgap-numerics", &[]),
-    ("flopgap-mlp", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-numerics"]),
-    ("flopgap-square", &["flopgap-flops", "flopgap-gpu", "flopgap-numerics"]),
+    ("flopgap-gpu", &[]),
+    ("flopgap-mlp", &["flopgap-flops", "flopgap-gpu"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
-    ("flopgap-run", &["flopgap-fs"]),
-    ("flopgap-sweep", &["flopgap-flops", "flopgap-fs", "flopgap-kernels", "flopgap-phases", "flopgap-run"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),
     ("flopgap-gap", &["flopgap-flops", "flopgap-kernels", "flopgap-timings", "flopgap-trace"]),
     ("flopgap-trace", &["flopgap-flops"]),
@@ -46,45 +38,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "flopgap-table",
         &[
             "flopgap-flops",
-            "flopgap-fs",
             "flopgap-kernels",
             "flopgap-kineto",
             "flopgap-ncu",
             "flopgap-nsys",
             "flopgap-phases",
-            "flopgap-sweep",
             "flopgap-timings",
             "flopgap-trace",
-            "flopgap-unpack",
         ],
     ),
-    ("flopgap-cli", &["flopgap-fs", "flopgap-report", "flopgap-run"]),
+    ("flopgap-cli", &["flopgap-report"]),
     ("flopgap-graph", &["flopgap-flops"]),
-    ("flopgap-roofline", &["flopgap-flops", "flopgap-fs", "flopgap-gpu", "flopgap-graph"]),
-    (
-        "flopgap-calibration",
-        &[
-            "flopgap-flops",
-            "flopgap-fs",
-            "flopgap-graph",
-            "flopgap-report",
-            "flopgap-roofline",
-            "flopgap-run",
-        ],
-    ),
-    (
-        "flopgap-engines",
-        &[
-            "flopgap-calibration",
-            "flopgap-flops",
-            "flopgap-fs",
-            "flopgap-gpu",
-            "flopgap-graph",
-            "flopgap-kernels",
-            "flopgap-mlp",
-            "flopgap-numerics",
-        ],
-    ),
+    ("flopgap-roofline", &["flopgap-flops", "flopgap-gpu", "flopgap-graph"]),
+    ("flopgap-calibration", &["flopgap-flops", "flopgap-graph", "flopgap-report", "flopgap-roofline"]),
 ];
 
 /// What the binary of the README's first command must not pull in, because a newcomer would wait
@@ -155,7 +121,7 @@ fn crates_depend_only_on_what_the_architecture_allows() {
 
     for &(name, allowed) in ALLOWED {
         for dependency in dependencies(&packages[name]).intersection(&libraries) {
-            let allowed = dependency == "flopgap-hint" || allowed.contains(&dependency.as_str());
+            let allowed = dependency == "flopgap-files" || allowed.contains(&dependency.as_str());
             assert!(allowed, "{name} must not depend on {dependency}");
         }
     }

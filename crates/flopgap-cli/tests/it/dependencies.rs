@@ -86,7 +86,10 @@ fn every_license_is_listed() {
             // A build downloads what it needs: no feature that is off, no other workspace.
             let error = String::from_utf8_lossy(&output.stderr);
             let reason = error.lines().next().unwrap_or_default();
-            return flopgap_skip::skip("packages", format!("{folder}/: {reason}; `cargo fetch` gets them"));
+            return flopgap_testing::skip(
+                "packages",
+                format!("{folder}/: {reason}; `cargo fetch` gets them"),
+            );
         }
         let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         for package in metadata["packages"].as_array().expect("a list") {

@@ -84,7 +84,8 @@ fn actions_are_pinned() {
 
 #[test]
 fn programs_are_named_after_their_folders() {
-    // release.yml copies target/release/NAME for each folder bins/NAME.
+    // release.yml copies target/release/NAME for each folder bins/NAME, and for each file in its
+    // src/bin.
     for entry in fs::read_dir(root().join("bins")).expect("a folder") {
         let folder = entry.expect("an entry").path();
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use flopgap_files::Hint as _;
 use flopgap_gap::{Gap, Options, Part, Step, gap};
-use flopgap_hint::Hint as _;
 use flopgap_kineto::Job;
 use flopgap_trace::{DeviceId, ProcessId, Recording};
 use proptest::prelude::*;

@@ -11,12 +11,12 @@ mod reference;
 
 use std::process::ExitCode;
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::dnn::{
     self, Arithmetic, Convolution, ConvolutionOperands, ConvolutionPlan, Dnn, Layout, Search,
 };
 use flopgap_gpu::timing::{Repetitions, replays};
 use flopgap_gpu::{Buffer, Context, GpuError, Stream};
-use flopgap_hint::Hint as _;
 
 use cases::{Case, cases, poolings};
 use elements::{Element, Random};

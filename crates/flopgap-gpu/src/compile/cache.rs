@@ -50,8 +50,8 @@ impl Cache {
 
     /// Stores an entry. A cache that cannot be written only costs time, so nothing is reported.
     pub(super) fn put(&self, key: &str, image: &[u8], log: &str) {
-        if flopgap_fs::create_folder(&self.folder).is_ok() {
-            let _ = flopgap_fs::write_atomic(&self.path(key), &encode(key, image, log));
+        if flopgap_files::create_folder(&self.folder).is_ok() {
+            let _ = flopgap_files::write_atomic(&self.path(key), &encode(key, image, log));
         }
     }
 }

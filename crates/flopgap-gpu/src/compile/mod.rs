@@ -13,7 +13,7 @@ use cudarc::nvrtc::{result, sys};
 
 use crate::capability::ComputeCapability;
 use crate::library::{Library, LibraryError, probe};
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// A machine language of GPUs: `sm_90`, or `sm_90a` for code that runs on exactly 9.0 and may use
 /// its own instructions.

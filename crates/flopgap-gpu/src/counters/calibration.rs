@@ -113,7 +113,7 @@ impl Calibration {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::Hint as _;
+    use flopgap_files::Hint as _;
 
     use super::*;
 

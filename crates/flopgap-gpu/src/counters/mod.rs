@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use crate::error::GpuError;
 use crate::library::LibraryError;
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 
 /// The subject of a row of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

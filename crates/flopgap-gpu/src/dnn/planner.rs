@@ -292,7 +292,7 @@ fn describe(device: &Device) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::Hint as _;
+    use flopgap_files::Hint as _;
 
     use super::super::{Activation, Arithmetic, Layout, Trait};
     use super::*;
@@ -343,7 +343,7 @@ mod tests {
     fn planner() -> Option<Planner> {
         match Planner::described(&h200()) {
             Ok(planner) => Some(planner),
-            Err(error) if error.is_absence() => flopgap_skip::none("cudnn", error),
+            Err(error) if error.is_absence() => flopgap_testing::none("cudnn", error),
             Err(error) => panic!("{error}"),
         }
     }

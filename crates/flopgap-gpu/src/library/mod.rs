@@ -12,7 +12,7 @@ mod search;
 
 pub use search::{python_packages, search_folders};
 
-use flopgap_hint::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -262,7 +262,7 @@ static LOADED: Mutex<Vec<&'static Loaded>> = Mutex::new(Vec::new());
 ///
 /// ```
 /// use flopgap_gpu::library::{Library, probe};
-/// use flopgap_hint::Hint as _;
+/// use flopgap_files::Hint as _;
 ///
 /// match probe(Library::Nvrtc) {
 ///     Ok(loaded) => println!("{}", loaded.path().display()),

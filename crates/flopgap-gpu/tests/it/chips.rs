@@ -62,7 +62,7 @@ fn blackwell_counts_packed_instructions_too() {
     }
     let chip = match Chip::named("GB100") {
         Ok(chip) => chip,
-        Err(error) => return flopgap_skip::skip("CUPTI that knows GB100", error),
+        Err(error) => return flopgap_testing::skip("CUPTI that knows GB100", error),
     };
     let flops = chip.preset(Preset::Flops);
     assert_eq!(flops.len(), 6, "{flops:?}");

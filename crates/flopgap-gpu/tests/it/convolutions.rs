@@ -1,11 +1,11 @@
 //! cuDNN: convolutions and pooling on a real GPU, and the library alone.
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::dnn::{
     self, Activation, Arithmetic, Convolution, ConvolutionOperands, Dnn, Fusion, Layout, PoolFunction,
     Pooling, Search,
 };
 use flopgap_gpu::{Context, GpuError, Stream};
-use flopgap_hint::Hint as _;
 
 use crate::gpu;
 
@@ -73,7 +73,7 @@ fn expected(convolution: &Convolution, [x, w, bias, residual]: [&[f32]; 4]) -> V
 fn open(context: &Context) -> Option<(Stream, Dnn)> {
     match Dnn::new(context) {
         Ok(dnn) => Some((context.stream().unwrap(), dnn)),
-        Err(error) if error.is_absence() => flopgap_skip::none("cudnn", error),
+        Err(error) if error.is_absence() => flopgap_testing::none("cudnn", error),
         Err(error) => panic!("{error}"),
     }
 }

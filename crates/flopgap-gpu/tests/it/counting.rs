@@ -14,12 +14,12 @@ fn session(context: &Context, presets: &[Preset]) -> Option<CounterSession> {
         return None;
     }
     let chip = match Chip::of(context) {
-        Err(error @ CounterError::Privileges { .. }) => return flopgap_skip::none("privileges", error),
+        Err(error @ CounterError::Privileges { .. }) => return flopgap_testing::none("privileges", error),
         chip => chip.unwrap(),
     };
     let metrics: Vec<String> = presets.iter().flat_map(|preset| chip.preset(*preset)).collect();
     match CounterSession::on_chip(context, &chip, &metrics) {
-        Err(error @ CounterError::Privileges { .. }) => flopgap_skip::none("privileges", error),
+        Err(error @ CounterError::Privileges { .. }) => flopgap_testing::none("privileges", error),
         session => Some(session.unwrap()),
     }
 }
@@ -284,7 +284,7 @@ fn gpus_are_counted_one_after_the_other() {
     let Some((first, _guard)) = gpu() else { return };
     let second = match Context::new(1) {
         Ok(context) => context,
-        Err(error) => return flopgap_skip::skip("second gpu", error),
+        Err(error) => return flopgap_testing::skip("second gpu", error),
     };
     for context in [&first, &second, &first] {
         let Some(mut session) = session(context, &[Preset::Flops]) else { return };

@@ -19,7 +19,7 @@ use std::sync::MutexGuard;
 use flopgap_gpu::Context;
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::library::{Library, probe};
-use flopgap_skip::{none, turn};
+use flopgap_testing::{none, turn};
 
 fn compiler() -> Option<Compiler> {
     Compiler::without_cache().map_or_else(|error| none("nvrtc", error), Some)

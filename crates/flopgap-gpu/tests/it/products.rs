@@ -9,7 +9,7 @@ use crate::gpu;
 /// The choice of an algorithm, where there is one.
 fn matmul(context: &Context, product: Product) -> Option<Matmul> {
     if let Err(error) = probe(Library::CublasLt) {
-        return flopgap_skip::none("cublaslt", error);
+        return flopgap_testing::none("cublaslt", error);
     }
     let matmul = BlasLt::new(context).unwrap().matmul(&product, 32 << 20).unwrap();
     Some(matmul.expect("cuBLASLt has an algorithm"))

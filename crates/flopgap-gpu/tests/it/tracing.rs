@@ -89,7 +89,9 @@ impl Bench {
             return None;
         }
         let chip = match Chip::of(context) {
-            Err(error @ CounterError::Privileges { .. }) => return flopgap_skip::none("privileges", error),
+            Err(error @ CounterError::Privileges { .. }) => {
+                return flopgap_testing::none("privileges", error);
+            }
             chip => chip.unwrap(),
         };
         let stream = context.stream().unwrap();

@@ -1,10 +1,10 @@
 //! Streams, buffers, events, graphs and cuBLAS on a real GPU.
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::blas::{Blas, Fp32, Gemm};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::library::{Library, probe};
 use flopgap_gpu::{Context, Device, Digester, GpuError, Kernel, Stream, digest_of, driver_version};
-use flopgap_hint::Hint as _;
 
 use crate::{compiler, gpu};
 
@@ -129,7 +129,7 @@ fn launches_that_overlap_are_captured_after_anything() {
     let Some((context, _guard)) = gpu() else { return };
     let Some(fadd) = kernel(&context, "count_fadd") else { return };
     if context.device().compute_capability.major < 9 {
-        return flopgap_skip::skip("compute capability 9.0", "older kernels do not overlap");
+        return flopgap_testing::skip("compute capability 9.0", "older kernels do not overlap");
     }
     let (stream, other) = (context.stream().unwrap(), context.stream().unwrap());
     let overlapped = Launch { overlap: true, ..Launch::new(2, 32) };
@@ -166,7 +166,7 @@ fn digests_are_those_of_the_host() {
     let stream = context.stream().unwrap();
     let mut digester = match Digester::new(&context, &stream) {
         Ok(digester) => digester,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     let numbers: Vec<u16> = (0..1_000_003_u32).map(|i| (i % 65_521) as u16).collect();
     let buffer = stream.upload(&numbers).unwrap();
@@ -216,7 +216,7 @@ fn products_agree_with_64_bit_arithmetic() {
         Err(error) => {
             assert!(error.is_absence(), "{error}");
             let error = probe(Library::Cublas).unwrap_err();
-            return flopgap_skip::skip("cublas", error);
+            return flopgap_testing::skip("cublas", error);
         }
     };
     assert!(blas.version().unwrap().0 >= 11);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use flopgap_files::Hint as _;
 use flopgap_graph::{GraphError, Shapes, read};
-use flopgap_hint::Hint as _;
 use rten_onnx::onnx::{DataLocation, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 
 use crate::support::{file, fixture, integers, model, node, read_bytes, read_nodes, shapes, value, weights};
@@ -248,6 +248,6 @@ fn graphs_that_contradict_themselves_are_refused() {
 fn counts_that_overflow_are_refused() {
     let inputs = vec![value("x", "4000000000 x 4000000000"), value("y", "4000000000 x 4000000000")];
     let error = read_nodes(inputs, vec![], vec![node("MatMul x y -> r", vec![])], &["r"], &[]).unwrap_err();
-    let text = flopgap_hint::chain(&error).to_string();
+    let text = flopgap_files::chain(&error).to_string();
     assert!(text.contains("the MatMul: ") && text.contains("overflows its integer"), "{text}");
 }

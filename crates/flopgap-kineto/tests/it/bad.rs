@@ -1,6 +1,6 @@
 //! Damaged files, and files that are not traces.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kineto::{Error, Trace};
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kineto::{Error, Trace};
 
 /// What the decompressor says after the beginning of a trace.
@@ -20,5 +20,5 @@ fn the_message_says_what_to_do() {
     let Err(error) = Trace::read(begin.chain(TooLarge), "trace.json") else { panic!("it was read") };
     let is_kept = matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge);
     assert!(is_kept, "{error:?}");
-    assert_eq!(error.hint().as_deref(), Some(flopgap_unpack::HINT));
+    assert_eq!(error.hint().as_deref(), Some(flopgap_files::unpack::HINT));
 }

@@ -4,18 +4,18 @@
 use std::fs;
 use std::path::PathBuf;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kineto::Trace;
 
 #[test]
 fn every_public_trace_is_read_or_refused_in_words() {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        let _: Option<()> = flopgap_skip::none("corpus", "FLOPGAP_CORPUS is not set");
+        let _: Option<()> = flopgap_testing::none("corpus", "FLOPGAP_CORPUS is not set");
         return;
     };
     let folder = PathBuf::from(corpus).join("kineto");
     let Ok(entries) = fs::read_dir(&folder) else {
-        let _: Option<()> = flopgap_skip::none("corpus", "FLOPGAP_CORPUS has no kineto folder");
+        let _: Option<()> = flopgap_testing::none("corpus", "FLOPGAP_CORPUS has no kineto folder");
         return;
     };
     let mut read = 0;

@@ -3,7 +3,7 @@
 
 use std::f32::consts::TAU;
 
-use flopgap_numerics::uniform;
+use flopgap_mlp::numerics::uniform;
 
 /// Width and height in pixels.
 pub(crate) const SIDE: usize = 256;

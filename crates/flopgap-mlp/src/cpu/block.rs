@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
+use crate::numerics::{Matrix, product};
 use crate::{Network, Parameters, slope_from_output};
-use flopgap_numerics::{Matrix, product};
 
 use super::activations::{activate, activate_again, activate_beside, multiply_slopes};
 

@@ -8,6 +8,7 @@ mod activations;
 mod adamw;
 mod block;
 mod cache;
+mod loss;
 mod peaks;
 mod threads;
 
@@ -19,6 +20,7 @@ use std::thread;
 use crate::{MlpError, Network, Parameters};
 
 pub use adamw::AdamW;
+pub use loss::squared_error;
 pub use peaks::CorePeaks;
 
 use block::{Back, Layers, Scratch, grow};
@@ -257,6 +259,7 @@ impl Cpu {
     /// let cpu = Cpu::new(&Parameters::he(&network, 42));
     /// let (x, targets) = (vec![0.5; 100 * 8], vec![1.0; 100 * 8]);
     /// let mut gradients = vec![0.0; network.parameters()];
+    /// // Half of `squared_error`.
     /// let loss = cpu.train(&x, None, &mut gradients, |samples, y, dy| {
     ///     let mut loss = 0.0;
     ///     for ((y, target), dy) in y.iter().zip(&targets[samples.start * 8..]).zip(dy) {

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flopgap_numerics::{Matrix, product};
+use crate::numerics::{Matrix, product};
 
 /// Rows and columns of the products: a product takes about a millisecond, and its matrices stay in
 /// the caches of a core.

@@ -129,7 +129,7 @@ mod tests {
     fn each_activation_has_code_of_its_own() {
         let compiler = match Compiler::without_cache() {
             Ok(compiler) => compiler,
-            Err(error) => return flopgap_skip::skip("nvrtc", error),
+            Err(error) => return flopgap_testing::skip("nvrtc", error),
         };
         let capability = flopgap_gpu::ComputeCapability { major: 8, minor: 0 };
         let code = |activation| {

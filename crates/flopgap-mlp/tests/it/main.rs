@@ -11,5 +11,5 @@ use flopgap_gpu::Context;
 
 /// The first GPU, for one test at a time: the tests measure memory against each other otherwise.
 fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
-    flopgap_skip::turn("gpu", || Context::new(0))
+    flopgap_testing::turn("gpu", || Context::new(0))
 }

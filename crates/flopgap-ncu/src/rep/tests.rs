@@ -580,7 +580,7 @@ proptest! {
 #[test]
 fn a_report_of_ncu_2022_is_read() {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        return flopgap_skip::skip("corpus", "FLOPGAP_CORPUS is not set");
+        return flopgap_testing::skip("corpus", "FLOPGAP_CORPUS is not set");
     };
     let path = PathBuf::from(corpus).join("ncu/real_mojo.ncu-rep");
     let outcome = read(std::fs::File::open(path).unwrap());

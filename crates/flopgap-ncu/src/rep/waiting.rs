@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn reports_of_ncu_2023_3_are_not_damaged() {
         let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-            return flopgap_skip::skip("corpus", "FLOPGAP_CORPUS is not set");
+            return flopgap_testing::skip("corpus", "FLOPGAP_CORPUS is not set");
         };
         let path = |name| PathBuf::from(&corpus).join("ncu").join(name);
         for (name, launches, time) in

@@ -7,7 +7,7 @@ use flopgap_ncu::{FlopCounter, Measurement, OperationType, Report, Value};
 
 pub(crate) fn corpus(name: &str) -> Option<Report> {
     let Some(directory) = std::env::var_os("FLOPGAP_CORPUS") else {
-        return flopgap_skip::none("corpus", format!("{name}: FLOPGAP_CORPUS is not set"));
+        return flopgap_testing::none("corpus", format!("{name}: FLOPGAP_CORPUS is not set"));
     };
     Some(flopgap_ncu::read(PathBuf::from(directory).join("ncu").join(name)).unwrap())
 }

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write};
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_ncu::Fault;
 
 use crate::support::{bytes, parse, plains, text};

@@ -1,6 +1,6 @@
 //! Runs that ended badly, and everything that is no table.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_ncu::{Error, Fault, Report};
 
 use crate::support::{parse, path, read, text};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_ncu::{Error, Fault, NumberFormat, Value};
 use proptest::prelude::*;
 

@@ -24,7 +24,7 @@ use std::str::FromStr;
 pub use options::ReportOptions;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
-use flopgap_hint::{ErrorKind, Hint};
+use flopgap_files::{ErrorKind, Hint};
 
 use crate::{Error, KernelName, Trace};
 use shared::Shared;

@@ -9,7 +9,7 @@ pub use options::{AppliedRule, InvalidRule, RuleOptions};
 use std::fmt;
 use std::str::FromStr;
 
-use flopgap_hint::{ErrorKind, Hint};
+use flopgap_files::{ErrorKind, Hint};
 
 use crate::{Error, Sink, Trace};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use flopgap_hint::{ErrorKind, Hint};
+use flopgap_files::{ErrorKind, Hint};
 
 use super::{Rule, UnknownRule};
 use crate::{Error, Filter, Trace};

@@ -1,6 +1,6 @@
 //! What a filter reads of a table.
 
-use flopgap_sqlite::Value;
+use crate::sqlite::Value;
 
 use super::TableSpec;
 use super::nvtx_kind::{NVTX, NvtxKind};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use flopgap_sqlite::{Slot, Value};
+use crate::sqlite::{Slot, Value};
 use rusqlite::OptionalExtension as _;
 use rusqlite::types::ValueRef;
 

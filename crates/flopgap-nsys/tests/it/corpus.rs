@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::export::perfetto;
 use flopgap_nsys::{Error, Report, ReportKind, ReportTable, Rule, Trace, Units};
 
@@ -16,7 +16,7 @@ fn say(text: &str) {
 
 fn files() -> Option<Vec<PathBuf>> {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        return flopgap_skip::none("corpus", "FLOPGAP_CORPUS is not set");
+        return flopgap_testing::none("corpus", "FLOPGAP_CORPUS is not set");
     };
     let folder = PathBuf::from(corpus).join("nsys");
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

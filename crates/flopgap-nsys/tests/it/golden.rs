@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::{Error, Report, ReportKind, Rule};
 
 use crate::support::{TRACES, Unpacked, found, golden, goldens, printed};

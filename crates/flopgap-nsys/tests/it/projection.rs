@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use rusqlite::Connection;
 
 use crate::support::{Unpacked, printed};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::{
     ContextId, CopyKind, CorrelationId, DeviceId, Error, EventId, GpuId, GraphClass, GraphExecId, GraphId,
     GraphNodeId, GraphPart, NvtxKind, NvtxPayload, NvtxText, ProcessId, StreamId, StreamKind, StringId,

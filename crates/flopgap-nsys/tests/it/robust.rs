@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::{
     Attribution, Error, Oddity, Report, ReportKind, ReportOptions, ReportTable, Trace, Unlaunched,
 };
@@ -14,7 +14,7 @@ use crate::support::{TRACES, Unpacked, printed};
 /// The message of a file that cannot be opened with its causes, without the path, and the hint.
 fn message(path: &Path) -> (String, Option<String>) {
     let error = Trace::open(path).unwrap_err();
-    let text = flopgap_hint::chain(&error).to_string();
+    let text = flopgap_files::chain(&error).to_string();
     assert!(text.starts_with(&path.display().to_string()), "{text}");
     (text[path.display().to_string().len()..].to_owned(), error.hint().map(Into::into))
 }

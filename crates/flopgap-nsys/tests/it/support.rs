@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_nsys::{Error, Report, ReportTable, Rule, Trace, Units};
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! Cutting by sequence: what is accepted, and the first difference where it is not.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Phase, PhaseError, Phases, Recording};
 use proptest::prelude::*;

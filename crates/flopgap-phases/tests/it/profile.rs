@@ -1,6 +1,6 @@
 //! Totals by kernel and class.
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_ncu::{OperationType, Reader, Unknown};
 use flopgap_phases::{PhaseError, Place, Profile};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use flopgap_files::Hint as _;
 use flopgap_flops::SquareMlp;
-use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, Contradiction, PhaseError, Phases, Recording, SizeEvidence, Strictness};
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use flopgap_files::Hint as _;
 use flopgap_flops::{Pass, SquareMlp};
-use flopgap_hint::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{
     Analysis, Contradiction, LaunchKind, Phase, PhaseError, Phases, Profile, Recording, Strictness,

@@ -1,10 +1,10 @@
 //! The heatmaps of the page and what a chosen cell is made of, in a headless Chromium; skipped
 //! where there is none.
 
-use flopgap_browser::Browser;
 use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point, Step};
 use flopgap_report::surface::AxisLabel;
+use flopgap_testing::browser::Browser;
 use serde_json::json;
 
 const WIDTHS: [f64; 4] = [256.0, 512.0, 1024.0, 2048.0];

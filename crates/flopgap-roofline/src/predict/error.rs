@@ -1,6 +1,6 @@
 //! Errors of fitting and of estimates.
 
-use flopgap_hint::Hint;
+use flopgap_files::Hint;
 
 /// An error of fitting a predictor, or of an estimate.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

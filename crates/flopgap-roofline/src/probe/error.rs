@@ -1,8 +1,8 @@
 //! Errors of measuring ceilings.
 
+use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_gpu::compile::CompileError;
 use flopgap_gpu::{GpuError, KernelError};
-use flopgap_hint::{ErrorKind, Hint, Text};
 
 /// An error while measuring ceilings.
 #[derive(Debug, thiserror::Error)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use flopgap_files::Hint as _;
 use flopgap_flops::Precision;
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::Compiler;
-use flopgap_hint::Hint as _;
 use flopgap_roofline::probe::{cpu, cuda};
-use flopgap_skip::{none, skip};
+use flopgap_testing::{none, skip};
 
 fn compiler() -> Option<Compiler> {
     Compiler::without_cache().map_or_else(|error| none("nvrtc", error), Some)

@@ -14,10 +14,10 @@ use parquet::record::RowAccessor as _;
 /// A table, or `None` with the skip counted.
 pub(crate) fn table(name: &str) -> Option<PathBuf> {
     let Some(corpus) = std::env::var_os("FLOPGAP_CORPUS") else {
-        return flopgap_skip::none("corpus", "FLOPGAP_CORPUS is not set");
+        return flopgap_testing::none("corpus", "FLOPGAP_CORPUS is not set");
     };
     let path = PathBuf::from(corpus).join("calibration").join(name);
-    if path.is_file() { Some(path) } else { flopgap_skip::none("corpus", format!("{name} is not in it")) }
+    if path.is_file() { Some(path) } else { flopgap_testing::none("corpus", format!("{name} is not in it")) }
 }
 
 fn step(op: Op) -> Vec<Step> {

@@ -78,7 +78,7 @@ impl Nsys {
     /// Which version of nsys exported it, and the GPUs of the machine.
     #[cfg(feature = "parquet")]
     pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
-        use flopgap_hint::Hint as _;
+        use flopgap_files::Hint as _;
         let entries = self.trace.export_metadata()?;
         let entry = |name: &str| {
             let found = entries.iter().find(|entry| &*entry.name == name);

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::path::Path;
 
-use flopgap_fs::{WriteError, write_atomic_with};
+use flopgap_files::{WriteError, write_atomic_with};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 

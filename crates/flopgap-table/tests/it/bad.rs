@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_table::{Error, Source};
 
 use crate::{fixtures, open};
@@ -91,5 +91,5 @@ fn a_small_database_that_unpacks_without_end_is_refused() {
         matches!(&error, Error::Unpack { reason, .. } if reason.kind() == ErrorKind::FileTooLarge),
         "{error:?}"
     );
-    assert_eq!(error.hint().as_deref(), Some(flopgap_unpack::HINT));
+    assert_eq!(error.hint().as_deref(), Some(flopgap_files::unpack::HINT));
 }

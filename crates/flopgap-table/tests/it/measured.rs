@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 
 use flopgap_calibration::Calibration;
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_table::{Error, Kind, Source};
 
 use crate::{Cell, column, counts, fixtures, open, texts};

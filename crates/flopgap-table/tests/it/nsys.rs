@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kernels::Classifier;
 use flopgap_nsys::{ProcessId, RowsOf, Trace};
 use flopgap_table::Kind;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
-use flopgap_hint::{Hint as _, chain};
+use flopgap_files::{Hint as _, chain};
 use flopgap_table::arrow_array::types::Int32Type;
 use flopgap_table::arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, RecordBatchReader as _, UInt64Array,

@@ -53,7 +53,7 @@ for column in ["name", "registers"]:
 #[test]
 fn others_read_the_same_sums() {
     let Some(python) = python() else {
-        flopgap_skip::skip("python libraries", "not installed from PyPI: run .ci/run once");
+        flopgap_testing::skip("python libraries", "not installed from PyPI: run .ci/run once");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_table::Kind;
 
 use crate::{Cell, column, counts, fixtures, open, texts};
@@ -14,10 +14,11 @@ fn metrics_are_those_of_the_recorded_table() {
         let source = open(&format!("runs/{run}"));
         assert_eq!(source.kind(), Kind::Run);
         let table = source.table("metrics").unwrap();
-        let written =
-            flopgap_sweep::read_metrics(&fixtures().join(format!("runs/{run}/processed/metrics.csv")))
-                .unwrap();
-        let is = |column: &str, get: &dyn Fn(&flopgap_sweep::MetricsRow) -> u64| {
+        let written = flopgap_phases::sweep::read_metrics(
+            &fixtures().join(format!("runs/{run}/processed/metrics.csv")),
+        )
+        .unwrap();
+        let is = |column: &str, get: &dyn Fn(&flopgap_phases::sweep::MetricsRow) -> u64| {
             assert_eq!(
                 counts(&table, column),
                 written.iter().map(|row| Some(get(row))).collect::<Vec<_>>(),
@@ -69,7 +70,7 @@ fn launches_of_records_add_up() {
         sum += flops.unwrap();
     }
     for file in std::fs::read_dir(fixtures().join("runs/h200-small/raw")).unwrap() {
-        let record = flopgap_sweep::Record::read(&file.unwrap().path()).unwrap();
+        let record = flopgap_phases::sweep::Record::read(&file.unwrap().path()).unwrap();
         expected += record.launches().map(|launch| launch.flops().unwrap()).sum::<u64>();
     }
     assert_eq!(sum, expected);

@@ -89,7 +89,7 @@ fn cycles() {
 #[test]
 fn some_cycles_leave_nothing_behind() {
     if !Path::new("/proc/self/fd").is_dir() {
-        return flopgap_skip::skip("procfs", "descriptors cannot be counted");
+        return flopgap_testing::skip("procfs", "descriptors cannot be counted");
     }
     let temporary = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())

@@ -8,7 +8,7 @@ mod work;
 
 use std::collections::BTreeSet;
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_trace::{DeviceId, Recording};
 use serde::{Deserialize, Serialize};

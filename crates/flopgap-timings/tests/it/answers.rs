@@ -1,5 +1,5 @@
+use flopgap_files::Hint as _;
 use flopgap_flops::Attention;
-use flopgap_hint::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_timings::attention::{Names, Options, attention};
 use flopgap_timings::compare::{compare, scopes};

@@ -1,4 +1,4 @@
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_timings::passes::{Options, Pass, Passes, SpreadTime, passes};
 use flopgap_timings::{Error, LeftOutFirst, PassKind, Selection, WarmUp};
 

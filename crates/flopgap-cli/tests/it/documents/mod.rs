@@ -201,7 +201,7 @@ fn commands_print_what_the_documents_show() {
         let missing: Vec<String> = missing.into_iter().collect();
         let unknown = missing.iter().find(|program| !root.join("bins").join(program).exists());
         assert_eq!(unknown, None, "not of this repository: say in not_run.rs why it is not run");
-        flopgap_skip::skip(
+        flopgap_testing::skip(
             "built programs",
             format!("`cargo test --workspace` builds {}", missing.join(", ")),
         );

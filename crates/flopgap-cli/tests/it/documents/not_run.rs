@@ -41,7 +41,7 @@ pub(super) const NOT_RUN: &[NotRun] = &[
         reason: "registers depend on the version of NVRTC; the program's own tests compile the kernels",
     },
     NotRun {
-        document: "bins/mlp-validate/",
+        document: "bins/hyper-profile/",
         command: "flopgap validate sweep --kineto-dir traces",
         reason: NEEDS_GPU,
     },
@@ -86,7 +86,7 @@ pub(super) const NOT_RUN: &[NotRun] = &[
         command: "flopgap nsys batch profiles",
         reason: "the directory stands for one of the reader",
     },
-    NotRun { document: "crates/flopgap-sqlite/", command: "", reason: MEASURES },
+    NotRun { document: "crates/flopgap-nsys/docs/", command: "", reason: MEASURES },
     NotRun { document: "docs/CLUSTER.md", command: "", reason: "needs a cluster" },
     NotRun { document: "docs/FORMATS.md", command: "LC_ALL=C ncu", reason: "needs ncu and a GPU" },
     NotRun { document: "docs/FORMATS.md", command: "find manifest.json", reason: NEEDS_FILES },

@@ -11,9 +11,9 @@ use std::thread;
 
 use flopgap_gpu::{Context, Stream};
 use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, Reference, Rounding, relative_error};
 use flopgap_mlp::{Activation, Cpu, Element, MlpError, Network, Parameters, Precision};
-use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;

@@ -6,9 +6,9 @@ use std::thread;
 
 use flopgap_gpu::{ComputeCapability, Context, Stream};
 use flopgap_mlp::cuda::{Implementation, Model, Options, Reduction};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, Reference, relative_error};
 use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
-use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use super::{BATCHES, networks};

@@ -6,9 +6,9 @@ use std::path::Path;
 use flopgap_gpu::Stream;
 use flopgap_mlp::cuda::train::{self, MeanSquaredError};
 use flopgap_mlp::cuda::{Gradients, Implementation, Model, Options};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Rounding, relative_error};
 use flopgap_mlp::{Activation, AdamWSettings, Cpu, MlpError, Network, Parameters, Precision, cpu};
-use flopgap_numerics::uniform;
 
 use crate::gpu;
 

@@ -2,9 +2,9 @@
 
 use std::num::NonZero;
 
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Reference, Rounding, relative_error};
 use flopgap_mlp::{Activation, Cpu, MlpError, Network, Parameters};
-use flopgap_numerics::uniform;
 
 use super::{BATCHES, networks};
 

@@ -5,9 +5,9 @@ use flopgap_gpu::Context;
 use flopgap_gpu::compile::{Architecture, Compiler};
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_mlp::cuda::{DeviceFunction, Target};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, relative_error};
 use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
-use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;
@@ -56,7 +56,7 @@ fn networks() -> Vec<Network> {
 fn a_users_kernel_compiles_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     let check = |mlp: Result<DeviceFunction, MlpError>, name: &str| {
         let binary = mlp.unwrap().kernel("shade.cu", SHADE).compile(&compiler).unwrap();

@@ -19,9 +19,9 @@ use std::time::Instant;
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::cuda::{Accumulate, Gradients, Implementation, Model, Options, Reduction, Tape};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, Rounding, relative_error};
 use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision};
-use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_hint::Hint as _;
+use flopgap_files::Hint as _;
 use flopgap_mlp::reference::{self, Rounding, relative_error};
 use flopgap_mlp::{Activation, Cpu, FileError, Network, Parameters, Precision};
 use half::{bf16, f16};
@@ -98,7 +98,7 @@ fn refusal(bytes: &[u8]) -> String {
     let path = folder.path().join("network.safetensors");
     fs::write(&path, bytes).unwrap();
     let error = Parameters::load(&path).unwrap_err();
-    let message = flopgap_hint::chain(&error).to_string();
+    let message = flopgap_files::chain(&error).to_string();
     message.strip_prefix(&format!("{}: ", path.display())).unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 

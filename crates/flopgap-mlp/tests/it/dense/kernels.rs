@@ -302,7 +302,7 @@ fn every_run_compiles_every_kind_of_sums() {
 fn kernels_compile_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     let asked = std::env::var("FLOPGAP_COMPILE").unwrap_or_default();
     let asked: Vec<&str> = asked.split(',').collect();
@@ -348,7 +348,7 @@ fn kernels_compile_for_every_architecture_without_spills() {
 fn loss_and_optimizer_compile_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     let network = Size::Small.network();
     for capability in CAPABILITIES {

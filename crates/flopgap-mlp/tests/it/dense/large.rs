@@ -3,9 +3,9 @@
 
 use flopgap_gpu::Context;
 use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Errors, Rounding, relative_error};
 use flopgap_mlp::{Element, MlpError, Network, Parameters};
-use flopgap_numerics::uniform;
 use half::f16;
 
 use crate::gpu;
@@ -89,13 +89,13 @@ fn check(context: &Context, network: &Network, implementation: Implementation) {
 #[test]
 fn arrays_of_more_than_four_billion_elements_are_computed() {
     if std::env::var_os("FLOPGAP_LARGE").is_none() {
-        return flopgap_skip::skip("FLOPGAP_LARGE=1", "it takes most of a GPU's memory");
+        return flopgap_testing::skip("FLOPGAP_LARGE=1", "it takes most of a GPU's memory");
     }
     let Some((context, _guard)) = gpu() else { return };
     let free = context.memory().unwrap().free;
     if free < NEEDED {
         let reason = format!("{} GiB of the GPU's memory are free, {} are needed", free >> 30, NEEDED >> 30);
-        return flopgap_skip::skip("memory", reason);
+        return flopgap_testing::skip("memory", reason);
     }
     for widths in [[WIDE, 16, 8], [8, WIDE, 8], [8, 16, WIDE]] {
         let network = Network::new(&widths).unwrap();

@@ -73,7 +73,7 @@ fn none_is_large(found: &[Compiled]) {
 fn odd_and_deep_networks_have_little_machine_code() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     let of = |widths: &[usize]| Network::new(widths).unwrap();
     let deep = of(&[64; 65]);
@@ -111,7 +111,7 @@ fn odd_and_deep_networks_have_little_machine_code() {
 #[test]
 fn draws_have_little_machine_code() {
     if std::env::var("FLOPGAP_COMPILE").as_deref() != Ok("all") {
-        return flopgap_skip::skip("FLOPGAP_COMPILE=all", "it takes many minutes");
+        return flopgap_testing::skip("FLOPGAP_COMPILE=all", "it takes many minutes");
     }
     let compiler = Compiler::without_cache().unwrap();
     let draws: u64 = from_environment("FLOPGAP_DRAWS").unwrap_or(50);

@@ -5,9 +5,9 @@ use flopgap_gpu::cudarc::driver::CudaContext;
 use flopgap_gpu::{Buffer, Context, Stream};
 use flopgap_mlp::cuda::train::{AdamW, MeanSquaredError};
 use flopgap_mlp::cuda::{Gradients, Implementation, Model, Options};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::{self, Rounding, relative_error};
 use flopgap_mlp::{Activation, AdamWSettings, Network, Parameters};
-use flopgap_numerics::uniform;
 
 use crate::gpu;
 

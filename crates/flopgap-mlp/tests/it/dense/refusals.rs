@@ -1,7 +1,7 @@
 //! What a model refuses: with an error that says what is wrong, before anything is written.
 
+use flopgap_files::Hint as _;
 use flopgap_gpu::GpuError;
-use flopgap_hint::Hint as _;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Options, Target, compile_all};
 use flopgap_mlp::{Activation, AdamWSettings, Cpu, MlpError, Network, Parameters, Precision, Size, cpu};
 use half::f16;
@@ -42,7 +42,7 @@ fn an_optimizer_that_cannot_work_is_refused_on_cores() {
 fn networks_at_the_limits_are_compiled_or_refused_with_the_alternative() {
     let compiler = match flopgap_gpu::compile::Compiler::without_cache() {
         Ok(compiler) => compiler,
-        Err(error) => return flopgap_skip::skip("nvrtc", error),
+        Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
     let refusal = |widths: &[usize], precision, options, capability: &str| {
         let network = Network::new(widths).unwrap();

@@ -4,9 +4,9 @@ use flopgap_gpu::Stream;
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::cuda::train::{self, MeanSquaredError};
 use flopgap_mlp::cuda::{Implementation, Model, Options};
+use flopgap_mlp::numerics::uniform;
 use flopgap_mlp::reference::relative_error;
 use flopgap_mlp::{AdamWSettings, Cpu, Element, MlpError, Network, Parameters, cpu};
-use flopgap_numerics::uniform;
 use half::{bf16, f16};
 
 use crate::gpu;

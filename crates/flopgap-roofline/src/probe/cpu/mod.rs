@@ -130,7 +130,7 @@ fn region(threads: usize, progress: Progress<'_>) -> Result<Quantity, ProbeError
 
 #[cfg(test)]
 mod tests {
-    use flopgap_hint::{ErrorKind, Hint as _};
+    use flopgap_files::{ErrorKind, Hint as _};
 
     use super::*;
 

@@ -206,7 +206,7 @@ mod tests {
         let loops = loops();
         assert!(loops.is_empty() || !refused());
         if loops.is_empty() {
-            return flopgap_skip::skip("amx", "the CPU has no tiles, or the system does not allow them");
+            return flopgap_testing::skip("amx", "the CPU has no tiles, or the system does not allow them");
         }
         for one in loops {
             let sum = (one.run)(100, true);

@@ -27,8 +27,8 @@ use kernels::Kernels;
 /// the free memory.
 ///
 /// # Errors
-/// No driver, no such GPU, no NVRTC: an absence ([`flopgap_hint::Hint::is_absence`]). Errors of the
-/// driver. [`ProbeError::Wrong`] if a kernel did not do its work.
+/// No driver, no such GPU, no NVRTC: an absence ([`flopgap_files::Hint::is_absence`]). Errors of
+/// the driver. [`ProbeError::Wrong`] if a kernel did not do its work.
 pub fn probe(device: usize, progress: Progress<'_>) -> Result<Ceilings, ProbeError> {
     let context = Context::new(device)?;
     let stream = context.stream()?;

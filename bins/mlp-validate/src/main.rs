@@ -1,7 +1,0 @@
-//! `mlp-validate`: compares FLOPs of an MLP from several sources.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    mlp_validate::main()
-}

@@ -1,0 +1,17 @@
+#![doc = include_str!("../../docs/sqlite.md")]
+
+mod database;
+mod error;
+mod find;
+mod page;
+mod record;
+mod rows;
+mod varint;
+mod visited;
+mod walk;
+
+pub use database::Database;
+pub use error::{Damage, Error, Unsupported};
+pub use find::PageCache;
+pub use record::{Record, Slot, Value};
+pub use rows::Rows;
