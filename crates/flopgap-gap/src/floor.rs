@@ -15,7 +15,8 @@ use crate::peaks::Peaks;
 /// What the measured work needs at least, by the definitions of the operators that launched it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// The peaks of the GPU; absent where its data sheet is not known, or GPUs are of several kinds.
+    /// The peaks of the GPU; absent where its data sheet is not known here, and of GPUs of several
+    /// kinds.
     pub peaks: Option<Peaks>,
     /// FLOPs of products, convolutions and attention by the type of their factors, of all measured
     /// steps.

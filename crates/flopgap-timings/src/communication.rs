@@ -110,7 +110,8 @@ pub fn communication(trace: &dyn Recording, classifier: &Classifier) -> Result<C
     Ok(Communication { places, collectives })
 }
 
-/// The kernels of collectives whose ranks were recorded together, and when the last of them arrived.
+/// The kernels of collectives whose ranks were recorded together, and when the last of them
+/// arrived.
 ///
 /// # Errors
 /// When there is no GPU work.

@@ -9,7 +9,8 @@ use flopgap_trace::{Recording as _, WorkKind};
 
 use crate::fixture;
 
-/// A step of 1,000 µs of a rank: it computes for so long, then takes part in an all-reduce until 900.
+/// A step of 1,000 µs of a rank: it computes for so long, then takes part in an all-reduce until
+/// 900.
 fn rank(rank: u64, computes: i64) -> Trace {
     let gpu = format!(r#""pid":{rank},"tid":7"#);
     let launch = |correlation: i64, start: i64| {
