@@ -2,6 +2,7 @@
 
 mod advice;
 mod cause;
+mod difference;
 mod error;
 mod host;
 mod late;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use advice::{Advice, Kind};
 pub use cause::{Cause, Limit, Part};
+pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
 pub use partition::{Detail, Share, Step};
 pub use steps::{Clock, FoundBy};
