@@ -13,16 +13,15 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.extend(near(found));
     said.push(steps(found));
     said.extend(caveats(found));
-    said.extend(found.advice.iter().take(ADVICES).map(|advice| {
-        let (what, evidence) = (what(advice.kind), evidence(advice));
-        format!(
-            "{}: at most {} of a step ({}). {evidence}",
-            what,
-            time(advice.bound_ns as f64),
-            percent(advice.share)
-        )
-    }));
+    said.extend(found.advice.iter().take(ADVICES).map(advice));
     said
+}
+
+/// What to change, by how much a step becomes shorter at most, and what shows it.
+pub(crate) fn advice(advice: &Advice) -> String {
+    let (what, evidence) = (what(advice.kind), evidence(advice));
+    let (bound, share) = (time(advice.bound_ns as f64), percent(advice.share));
+    format!("{what}: at most {bound} of a step ({share}). {evidence}").trim_end().to_owned()
 }
 
 /// The share of a group of the measured time.
