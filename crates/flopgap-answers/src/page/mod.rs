@@ -1,5 +1,5 @@
-//! All answers on one page: what limits a step and what it consists of, passes, kernels, kinds of work, attention, memory, and when the GPU was
-//! busy; two traces are compared.
+//! All answers on one page: what limits a step and what it consists of, passes, kernels, kinds of
+//! work, attention, memory, and when the GPU was busy; two traces are compared.
 //!
 //! ```
 //! use flopgap_answers::open;
