@@ -273,7 +273,8 @@ fn analyze(
     }
     let (overview, skipped) = (answers.overview.clone(), answers.skipped.clone());
     let page = base.with_file_name(format!("{}_summary.{}", answers.name, arguments.format.extension()));
-    write(&page, &arguments.format.write(&answers.into_document(), &TextOptions::default())?)?;
+    let document = answers.into_document().map_err(|error| failure(&error))?;
+    write(&page, &arguments.format.write(&document, &TextOptions::default())?)?;
     let page = page.strip_prefix(&arguments.output).unwrap_or(&page).to_owned();
     Ok(Written { page, overview, skipped })
 }

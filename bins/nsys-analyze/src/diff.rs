@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_answers::{Answer, sentences, tables};
+use flopgap_answers::{Answer, ask, sentences, tables};
 use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_kernels::Classifier;
 use flopgap_timings::RangePattern;
 use flopgap_timings::diff::{self, By, Diff, Judged, RangeChange, Verdict, diff};
 use serde::Serialize;
 
-use crate::PROGRAM;
 use crate::answer::{print, unanswered};
 use crate::kernels::names_for;
 use crate::opening::{Opener, warn_all};
 use crate::scope::ScopeArguments;
+use crate::{PROGRAM, failure};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -89,13 +89,16 @@ impl From<ByArg> for By {
 }
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct Data<'a, P> {
     #[serde(flatten)]
     diff: &'a Diff,
     same_work: bool,
     slower: &'a [Judged],
     /// Whether there was too little to judge by; absent without a gate.
     undecided: Option<bool>,
+    /// The difference by the causes of the time of a step; absent where steps do not compare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<P>,
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
@@ -127,13 +130,24 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     };
     found.ranges.retain(|range| most(range) >= least);
     let (names, top) = (names_for(arguments.output.format()), arguments.top.unwrap_or(usize::MAX));
-    let tables = tables::diff(&found, names, top)?;
+    let mut tables = tables::diff(&found, names, top)?;
+    // What was recorded outside of steps is not taken apart.
+    let partition = if arguments.all {
+        None
+    } else {
+        ask::difference([&before, &after], &part).map_err(|error| failure(&error))?
+    };
+    if let Some(partition) = &partition {
+        tables.extend_from_slice(&partition.tables);
+        said.extend_from_slice(&partition.sentences);
+    }
     let same_work = found.same_work();
     let data = Data {
         diff: &found,
         same_work,
         slower: gate.as_ref().map(|(_, gate)| gate.slower.as_slice()).unwrap_or_default(),
         undecided: gate.as_ref().map(|(_, gate)| gate.blind),
+        partition: partition.map(|answer| answer.data),
     };
     let answer = Answer { data, tables, sentences: said };
     let printed = print(&answer, &arguments.output, opener.console());

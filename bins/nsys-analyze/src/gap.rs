@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use flopgap_answers::{ask, screen};
+use clap::builder::styling::{AnsiColor, Style};
+use flopgap_answers::ask;
+use flopgap_answers::screen::{self, Ink};
 use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_timings::RangePattern;
 
@@ -40,8 +42,27 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let answer = ask::gap(trace, &part).map_err(|error| failure(&error))?;
     warn_all(trace);
     if arguments.output.format() == FormatArg::Table {
-        let text = screen::screen(&trace.name(), &answer.data);
-        return arguments.output.write(opener.console(), text.trim_end());
+        let path = match arguments.traces.as_slice() {
+            [path] => screen::in_commands(path),
+            _ => "TRACE…".to_owned(),
+        };
+        let screen = screen::screen(&trace.name(), &path, &answer.data);
+        if arguments.output.file().is_none() && flopgap_cli::is_colored() {
+            return flopgap_cli::print_styled(&screen.styled(styled));
+        }
+        return arguments.output.write(opener.console(), &screen.to_text());
     }
     print(&answer, &arguments.output, opener.console())
+}
+
+/// A piece of the screen in its color.
+fn styled(ink: Ink, text: &str) -> String {
+    let style = match ink {
+        Ink::Plain => return text.to_owned(),
+        Ink::Strong => Style::new().bold(),
+        Ink::Busy => AnsiColor::Green.on_default(),
+        Ink::Exposed => AnsiColor::Yellow.on_default(),
+        Ink::Idle => AnsiColor::Red.on_default(),
+    };
+    format!("{style}{text}{style:#}")
 }

@@ -15,7 +15,7 @@
 //! ```
 
 use flopgap_flops::Attention;
-use flopgap_gap::{Gap, gap as taken_apart};
+use flopgap_gap::{Difference, Gap, gap as taken_apart};
 use flopgap_kernels::Classifier;
 use flopgap_report::table::Table;
 use flopgap_timings::attention::{AttentionTimes, Names, attention as attention_times};
@@ -23,7 +23,7 @@ use flopgap_timings::compare::{Comparison, compare as comparison};
 use flopgap_timings::passes::{Passes, passes as times_of_passes};
 use flopgap_timings::{Ranges, Scope};
 
-use crate::error::Error;
+use crate::error::{Error, present};
 use crate::open::Opened;
 use crate::part::Part;
 use crate::{sentences, tables};
@@ -72,6 +72,25 @@ pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
     let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
     let data = taken_apart(trace.recording(), &flopgap_gap::Options { steps })?;
     Ok(Answer { tables: tables::gap(&trace.name(), &data)?, sentences: sentences::gap(&data), data })
+}
+
+/// By which causes a step of one trace takes longer than that of another; nothing where they do
+/// not compare, or one of them has no GPU work or no such ranges.
+///
+/// # Errors
+/// When a trace cannot be read.
+pub fn difference(traces: [&Opened; 2], part: &Part) -> Result<Option<Answer<Difference>>, Error> {
+    let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
+    let options = flopgap_gap::Options { steps };
+    let mut gaps = Vec::new();
+    for trace in traces {
+        let found = taken_apart(trace.recording(), &options);
+        gaps.extend(present(found)?);
+    }
+    let [before, after] = gaps.as_slice() else { return Ok(None) };
+    let Some(data) = Difference::of(before, after) else { return Ok(None) };
+    let tables = vec![tables::difference(&data)?];
+    Ok(Some(Answer { tables, sentences: sentences::difference(&data), data }))
 }
 
 /// How the GPU time of two traces differs by kind of work, of a scope of each.

@@ -1,11 +1,14 @@
 //! A step taken apart, on one screen of a terminal: at most 40 lines of 100 columns.
 
-use std::fmt::Write as _;
+use std::cmp::Reverse;
+use std::path::Path;
 
 use flopgap_gap::{Gap, Part, Share};
 use flopgap_report::numbers;
+use flopgap_report::text::printable;
 
-use crate::sentences::gap::{ADVICES, caveats, evidence, steps, verdict, what};
+use crate::sentences::floor::floor;
+use crate::sentences::gap::{ADVICES, caveats, evidence, near, steps, verdict, what};
 use crate::sentences::time;
 
 /// Columns of text.
@@ -14,60 +17,166 @@ const WIDTH: usize = 98;
 const BAR: usize = 36;
 /// Causes of one part that have a line of their own; the rest have one together.
 const CAUSES: usize = 6;
+/// Lines of a screen; where they do not suffice, fewer causes have one.
+const LINES: usize = 40;
 
-/// The screen of a trace.
-pub fn screen(name: &str, found: &Gap) -> String {
-    let mut text = String::new();
-    let gpus = if found.gpus.is_empty() { String::new() } else { format!(" on {}", found.gpus.join(", ")) };
-    let _ = writeln!(text, "{name}{gpus}\n");
-    wrapped(&mut text, &verdict(found), "", "");
-    wrapped(&mut text, &steps(found), "", "");
-    text.push('\n');
-    let row = |text: &mut String, name: &str, ns: i64, mark: char| {
+/// How a piece of a screen is to be shown, where there are colors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// As all text.
+    Plain,
+    /// Stands out.
+    Strong,
+    /// A bar of what the GPU computes.
+    Busy,
+    /// A bar of what is exposed.
+    Exposed,
+    /// A bar of what the GPU idles.
+    Idle,
+}
+
+/// A screen: lines of pieces.
+#[derive(Clone, Debug, Default)]
+pub struct Screen {
+    lines: Vec<Vec<(Ink, String)>>,
+}
+
+impl Screen {
+    /// The screen without colors.
+    pub fn to_text(&self) -> String {
+        self.styled(|_, text| text.to_owned())
+    }
+
+    /// The screen with each piece as `style` shows it. Its text has no control characters: names
+    /// come from files.
+    pub fn styled(&self, style: impl Fn(Ink, &str) -> String) -> String {
+        let line = |line: &Vec<(Ink, String)>| {
+            let pieces = line.iter().filter(|(_, text)| !text.is_empty());
+            pieces.map(|(ink, text)| style(*ink, &printable(text))).chain(["\n".to_owned()]).collect()
+        };
+        self.lines.iter().map(line).collect::<Vec<String>>().concat()
+    }
+
+    fn line(&mut self, ink: Ink, text: impl Into<String>) {
+        self.lines.push(vec![(ink, text.into())]);
+    }
+
+    /// Adds a text in lines of at most [`WIDTH`] columns.
+    fn wrapped(&mut self, ink: Ink, words: &str, first: &str, indent: &str) {
+        let mut line = first.to_owned();
+        let mut is_empty = true;
+        for word in words.split_whitespace() {
+            if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.line(ink, line.trim_end());
+                indent.clone_into(&mut line);
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+        self.line(ink, line);
+    }
+
+    /// Adds the first of some lines with commands that fits.
+    fn command(&mut self, lines: impl IntoIterator<Item = String>) {
+        let line = lines.into_iter().find(|line| line.chars().count() <= WIDTH);
+        self.lines.extend(line.map(|line| vec![(Ink::Plain, line)]));
+    }
+
+    /// Adds a part or a cause with its bar.
+    fn row(&mut self, found: &Gap, part: Part, name: &str, ns: i64) {
         let share = found.share(ns);
-        let bar: String = std::iter::repeat_n(mark, filled(share)).collect();
-        let _ = writeln!(
-            text,
-            "{:<38}{:>12} {:>6}  {bar}",
+        let (ink, mark) = match part {
+            Part::Busy => (Ink::Busy, '█'),
+            Part::Exposed => (Ink::Exposed, '▒'),
+            Part::Idle => (Ink::Idle, '░'),
+        };
+        let text = format!(
+            "{:<38}{:>12} {:>6}  ",
             shortened(name, 37),
             time(found.each(ns)),
             numbers::percent(share, 1)
         );
-    };
-    for (part, mark) in [(Part::Busy, '█'), (Part::Exposed, '▒'), (Part::Idle, '░')] {
+        let bar = std::iter::repeat_n(mark, filled(share)).collect();
+        self.lines.push(vec![(Ink::Plain, text), (ink, bar)]);
+    }
+}
+
+/// What commands call a trace whose path does not fit.
+const TRACE: &str = "TRACE";
+
+/// The screen of a trace. `path` is what commands call the trace.
+pub fn screen(name: &str, path: &str, found: &Gap) -> Screen {
+    let of = |causes| with_causes(name, path, found, causes);
+    let fits = |screen: &Screen| screen.lines.len() <= LINES;
+    (1..=CAUSES).rev().map(of).find(fits).unwrap_or_else(|| of(1))
+}
+
+/// The screen with a line for each of some causes of a part.
+fn with_causes(name: &str, path: &str, found: &Gap, causes: usize) -> Screen {
+    let mut screen = Screen::default();
+    let gpus = if found.gpus.is_empty() { String::new() } else { format!(" on {}", found.gpus.join(", ")) };
+    screen.line(Ink::Plain, format!("{name}{gpus}"));
+    screen.line(Ink::Plain, "");
+    let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
+    screen.wrapped(Ink::Strong, &verdict.join(" "), "", "");
+    let said = [Some(steps(found)), floor(found)].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    screen.wrapped(Ink::Plain, &said, "", "");
+    screen.line(Ink::Plain, "");
+    for part in [Part::Busy, Part::Exposed, Part::Idle] {
         let mut own: Vec<&Share> = found.parts.iter().filter(|share| share.part == part).collect();
         if own.is_empty() {
             continue;
         }
-        own.sort_by_key(|share| std::cmp::Reverse(share.ns));
-        row(&mut text, part.as_str(), own.iter().map(|share| share.ns).sum(), mark);
-        let shown = if own.len() > CAUSES + 1 { CAUSES } else { own.len() };
+        own.sort_by_key(|share| Reverse(share.ns));
+        screen.row(found, part, part.as_str(), own.iter().map(|share| share.ns).sum());
+        let shown = if own.len() > causes + 1 { causes } else { own.len() };
         for share in &own[..shown] {
-            row(&mut text, &format!("  {}", share.cause.in_words()), share.ns, mark);
+            screen.row(found, part, &format!("  {}", share.cause.in_words()), share.ns);
         }
         if shown < own.len() {
             let rest = own[shown..].iter().map(|share| share.ns).sum();
-            row(&mut text, &format!("  {} other causes", own.len() - shown), rest, mark);
+            screen.row(found, part, &format!("  {} other causes", own.len() - shown), rest);
         }
     }
-    text.push('\n');
+    screen.line(Ink::Plain, "");
     if found.advice.is_empty() {
-        text.push_str("Nothing to change was found that would shorten a step by 5 % or more.\n");
+        screen.line(Ink::Plain, "Nothing to change was found that would shorten a step by 5 % or more.");
     } else {
-        text.push_str("What to change first, and by how much a step becomes shorter at most:\n");
+        screen.line(Ink::Plain, "What to change first, and by how much a step becomes shorter at most:");
     }
     for (at, advice) in found.advice.iter().take(ADVICES).enumerate() {
         let bound = format!("{} ({})", time(advice.bound_ns as f64), numbers::percent(advice.share, 1));
-        wrapped(&mut text, &format!("{bound}: {}.", what(advice.kind)), &format!("{}. ", at + 1), "   ");
+        let said = format!("{bound}: {}.", what(advice.kind));
+        screen.wrapped(Ink::Plain, &said, &format!("{}. ", at + 1), "   ");
         let seen = evidence(advice);
         if !seen.is_empty() {
-            wrapped(&mut text, &seen, "   ", "   ");
+            screen.wrapped(Ink::Plain, &seen, "   ", "   ");
         }
     }
-    for caveat in caveats(found) {
-        wrapped(&mut text, &caveat, "", "");
+    if !found.advice.is_empty() {
+        screen.command(
+            [path, TRACE].map(|path| format!("Verify with a new recording: flopgap nsys diff {path} AFTER")),
+        );
     }
-    text
+    for caveat in caveats(found) {
+        screen.wrapped(Ink::Plain, &caveat, "", "");
+    }
+    let page = |path: &str| format!("flopgap nsys summary {path} -o page.html");
+    let both = |path: &str| format!("More: flopgap --all {path}; as a page: {}", page(path));
+    screen.command([both(path), format!("More: {}", page(path)), both(TRACE)]);
+    screen
+}
+
+/// What commands call a trace: its path, unless a shell would read it as something else.
+pub fn in_commands(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,=@%".contains(c);
+    let is_word = !path.is_empty() && !path.starts_with('-') && path.chars().all(is_plain);
+    if is_word { path.into_owned() } else { TRACE.to_owned() }
 }
 
 /// How many columns of a bar a share fills; what is there at all fills one.
@@ -89,23 +198,53 @@ fn shortened(name: &str, most: usize) -> String {
     name.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// Adds a text in lines of at most [`WIDTH`] columns.
-fn wrapped(text: &mut String, words: &str, first: &str, indent: &str) {
-    let mut line = first.to_owned();
-    let mut is_empty = true;
-    for word in words.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            indent.clone_into(&mut line);
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Part as Scope, ask, open};
+
+    fn found(name: &str) -> Gap {
+        let path = format!("{}/../../fixtures/advice/{name}.json.gz", env!("CARGO_MANIFEST_DIR"));
+        ask::gap(&open::open(path).unwrap(), &Scope::default()).unwrap().data
     }
-    text.push_str(&line);
-    text.push('\n');
+
+    #[test]
+    fn pieces_have_their_style_and_no_control_characters() {
+        let screen = screen("a\u{1b}[2Jb", "a", &found("layer-timers.before"));
+        let styled = screen.styled(|ink, text| match ink {
+            Ink::Plain => text.to_owned(),
+            ink => format!("<{ink:?}>{text}</>"),
+        });
+        assert!(styled.starts_with("a\u{FFFD}[2Jb on NVIDIA H100 80GB HBM3\n\n<Strong>Waiting "), "{styled}");
+        for bar in ["65.0%  <Busy>███", "0.1%  <Exposed>▒</>", "34.9%  <Idle>░░"] {
+            assert!(styled.contains(bar), "{bar}: {styled}");
+        }
+        assert_eq!(screen.to_text(), screen.styled(|_, text| text.to_owned()));
+    }
+
+    #[test]
+    fn commands_have_the_path_where_it_fits_and_a_shell_reads_it_so() {
+        let gap = found("layer-timers.before");
+        let of = |path: &str| screen("a", &in_commands(Path::new(path)), &gap).to_text();
+        let verify = "\nVerify with a new recording: flopgap nsys diff";
+        for (path, called) in [
+            ("runs/a.json.gz", "runs/a.json.gz"),
+            ("my runs/a.json", "TRACE"),
+            ("-a.json", "TRACE"),
+            ("$HOME", "TRACE"),
+        ] {
+            let text = of(path);
+            assert!(text.contains(&format!("{verify} {called} AFTER\n")), "{text}");
+            let page = format!(
+                "\nMore: flopgap --all {called}; as a page: flopgap nsys summary {called} -o page.html\n"
+            );
+            assert!(text.ends_with(&page), "{text}");
+        }
+        let (long, longer) = ("a".repeat(40), "a".repeat(80));
+        let page = format!("\nMore: flopgap nsys summary {long} -o page.html\n");
+        assert!(of(&long).contains(&format!("{verify} {long} AFTER\n")) && of(&long).ends_with(&page));
+        assert!(of(&longer).contains(&format!("{verify} TRACE AFTER\n")));
+        assert!(of(&longer).contains("\nMore: flopgap --all TRACE; "));
+        assert!(!screen("a", "a", &found("healthy-inference.healthy")).to_text().contains("Verify"));
+    }
 }

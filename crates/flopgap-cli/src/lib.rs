@@ -17,7 +17,7 @@ pub use console::{Console, Verbosity};
 pub use device::{DeviceArg, gpu};
 pub use exit::Exit;
 pub use failure::{Failure, command, outcome, parse, run, start};
-pub use output::{note, print, warn, warn_all};
+pub use output::{is_colored, note, print, print_styled, warn, warn_all};
 pub use restart::Restart;
 pub use shard::shard;
 pub use termination::Termination;

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use anstream::AutoStream;
+use anstream::{AutoStream, ColorChoice};
 use flopgap_report::text::printable;
 
 use crate::Failure;
@@ -41,6 +41,24 @@ pub fn print(result: &str) -> Result<(), Failure> {
     let result = for_output(result, stdout.is_terminal());
     let end: &[u8] = if result.ends_with('\n') { b"" } else { b"\n" };
     let written = stdout.write_all(result.as_bytes()).and_then(|()| stdout.write_all(end));
+    written.and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+/// Whether standard output shows colors: a terminal that can, unless `NO_COLOR` is set or
+/// `CLICOLOR` is 0.
+pub fn is_colored() -> bool {
+    let stdout = io::stdout();
+    stdout.is_terminal() && AutoStream::choice(&stdout) != ColorChoice::Never
+}
+
+/// Writes a result with styles to standard output that [`is_colored`]. The caller removes control
+/// characters from what is within the styles.
+///
+/// # Errors
+/// When standard output is closed or full.
+pub fn print_styled(result: &str) -> Result<(), Failure> {
+    let mut stdout = AutoStream::auto(io::stdout().lock());
+    let written = stdout.write_all(result.as_bytes());
     written.and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 

@@ -2,6 +2,7 @@
 
 mod advice;
 mod cause;
+mod difference;
 mod error;
 mod floor;
 mod host;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use advice::{Advice, Kind};
 pub use cause::{Cause, Limit, Part};
+pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
 pub use floor::{Bar, Floor, FloorPart, TypeFlops};
 pub use partition::{Detail, Share, Step};

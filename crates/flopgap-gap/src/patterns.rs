@@ -47,7 +47,7 @@ impl Patterns {
             self.launched += 1;
             if timeline.kind(op).cause == Cause::Communication {
                 self.collectives.0 += 1;
-                self.collectives.1 += op.end - op.start;
+                self.collectives.1 = self.collectives.1.saturating_add(length(op));
             }
             streams.entry(op.stream).or_default().push(op);
         }
@@ -55,9 +55,7 @@ impl Patterns {
             let in_attention = self.attention(timeline, own);
             self.chains(timeline, host, own, &in_attention);
             for op in own.iter().filter(|op| host.meaning(host.range_of(op.call, None)).is_recomputed) {
-                let ns = op.end - op.start;
-                self.recomputed_ns += ns;
-                *self.recomputed.entry(op.kind).or_default() += ns;
+                add(&mut self.recomputed_ns, &mut self.recomputed, op);
             }
         }
         self.serialized(timeline, lane, &inside);
@@ -67,24 +65,26 @@ impl Patterns {
     /// turns at least every few kernels.
     fn serialized(&mut self, timeline: &Timeline, lane: &Lane, inside: &impl Fn(&Op) -> bool) {
         let mut busy: FxHashMap<u32, i64> = FxHashMap::default();
-        let (mut overlap, mut turns, mut all) = (0, 0, 0_i64);
+        let (mut overlap, mut turns, mut all) = (0_i64, 0, 0_i64);
         let mut last: Option<&Op> = None;
         let computes = |op: &&Op| timeline.kind(op).rank() == 0 && inside(op);
         for op in lane.operations.iter().filter(computes) {
-            *busy.entry(op.stream).or_default() += op.end - op.start;
+            let own = busy.entry(op.stream).or_default();
+            *own = own.saturating_add(length(op));
             all += 1;
             if let Some(last) = last {
-                overlap += (last.end - op.start).max(0).min(op.end - op.start);
+                let together = last.end.saturating_sub(op.start).clamp(0, length(op));
+                overlap = together.saturating_add(overlap);
                 turns += i64::from(last.stream != op.stream);
             }
             if last.is_none_or(|last| last.end < op.end) {
                 last = Some(op);
             }
         }
-        let sum: i64 = busy.values().sum();
-        let most = busy.values().copied().max().unwrap_or_default();
-        if 10 * overlap < sum - most && 10 * turns > all {
-            self.serialized_ns += sum - most;
+        let sum = busy.values().fold(0_i64, |sum, own| sum.saturating_add(*own));
+        let others = sum - busy.values().copied().max().unwrap_or_default();
+        if overlap < others / 10 && 10 * turns > all {
+            self.serialized_ns = self.serialized_ns.saturating_add(others);
         }
     }
 
@@ -116,9 +116,7 @@ impl Patterns {
             }
         }
         for (op, _) in own.iter().zip(&within).filter(|(_, within)| **within) {
-            let ns = op.end - op.start;
-            self.attention_ns += ns;
-            *self.attention.entry(op.kind).or_default() += ns;
+            add(&mut self.attention_ns, &mut self.attention, op);
         }
         within
     }
@@ -139,17 +137,30 @@ impl Patterns {
                 end += 1;
             }
             if end - at >= 2 {
-                let lengths = own[at..end].iter().map(|op| op.end - op.start);
-                let (all, least) = lengths.fold((0, i64::MAX), |(all, least), ns| (all + ns, least.min(ns)));
+                let lengths = own[at..end].iter().map(|op| length(op));
+                let (all, least) = lengths
+                    .fold((0_i64, i64::MAX), |(all, least), ns| (all.saturating_add(ns), least.min(ns)));
                 // What lies between them goes, too.
-                let gaps = own[at..end].windows(2).map(|pair| pair[1].start - pair[0].end);
+                let gaps = own[at..end].windows(2).map(|pair| pair[1].start.saturating_sub(pair[0].end));
                 let gaps: i64 = gaps.filter(|gap| (0..DEPENDENT_NS).contains(gap)).sum();
-                self.chains_ns += all - least + gaps;
+                self.chains_ns = self.chains_ns.saturating_add((all - least).saturating_add(gaps));
                 for op in &own[at..end] {
-                    *self.chains.entry(op.kind).or_default() += op.end - op.start;
+                    add(&mut 0, &mut self.chains, op);
                 }
             }
             at = end.max(at + 1);
         }
     }
+}
+
+/// How long an operation ran. Times of a broken file may be as far apart as there are numbers.
+fn length(op: &Op) -> i64 {
+    op.end.saturating_sub(op.start)
+}
+
+/// Adds an operation to a sum and to that of its kind.
+fn add(sum: &mut i64, kinds: &mut FxHashMap<u32, i64>, op: &Op) {
+    *sum = sum.saturating_add(length(op));
+    let kind = kinds.entry(op.kind).or_default();
+    *kind = kind.saturating_add(length(op));
 }

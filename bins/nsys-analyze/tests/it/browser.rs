@@ -1,8 +1,10 @@
 //! The page of a summary as readers see it, in a headless Chromium; skipped where there is none.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use flopgap_testing::browser::Browser;
+use serde_json::{Value, json};
 
 use crate::summary::{json, rows, section};
 use crate::{run, trace};
@@ -48,5 +50,65 @@ fn the_timeline_shows_each_kind_of_work_as_the_tables_count_it() {
         let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth").unwrap();
         assert!(sideways.as_i64().unwrap() <= 0, "{sideways} pixels at {width}");
         browser.shot(&format!("summary-timeline-{width}")).unwrap();
+    }
+}
+
+/// The page begins with the verdict and the waterfall, whose bars lie below each other without a
+/// gap from the step to nothing, and open what they consist of.
+#[test]
+fn a_waterfall_leads_from_the_step_to_its_parts() {
+    let Some(mut browser) = Browser::for_test("the waterfall of a page").unwrap() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/advice/layer-timers.before.json.gz");
+    let path = path.to_str().unwrap();
+    let done = run(&["summary", path, "--output", page.to_str().unwrap()]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let gap: Value = serde_json::from_str(&run(&["gap", path, "--format", "json"]).stdout).unwrap();
+    browser.open(&page).unwrap();
+    browser.wait_until_drawn().unwrap();
+
+    let first = browser.evaluate("document.querySelector('main > *').textContent").unwrap();
+    assert_eq!(first.as_str().unwrap(), gap["sentences"][0].as_str().unwrap().replace('`', ""));
+    let bars = "[...document.querySelectorAll('.fall')].map((fall) => { const box = fall.querySelector('rect').getBoundingClientRect();
+        return [fall.querySelector('.label').textContent, box.left, box.right, fall.querySelector('.value').textContent]; })";
+    let bars: Vec<(String, f64, f64, String)> =
+        serde_json::from_value(browser.evaluate(bars).unwrap()).unwrap();
+    let causes = gap["parts"].as_array().unwrap().len();
+    assert!(bars.len() > 8 && bars.len() <= causes + 2, "{bars:?}");
+    assert_eq!(bars[0].0, "a step");
+    assert_eq!(bars[0].3, "12.376 ms, 100.0%");
+    let left = bars[0].1;
+    let mut until = bars[0].2;
+    for (label, from, to, _) in &bars[1..] {
+        assert!((to - until).abs() < 0.5, "{label} ends at {to}, not {until}");
+        if label != "what the GPU computes" {
+            until = *from;
+        }
+    }
+    assert!((until - left).abs() < 0.5, "{until} {left}");
+
+    // A click on a bar opens its table, another one closes it.
+    let waiting = "[...document.querySelectorAll('details.fall')].find((fall) => fall.textContent.includes('after a blocking call'))";
+    let click = format!("{waiting}.querySelector('.bar svg').parentElement.click()");
+    browser.evaluate(&click).unwrap();
+    assert_eq!(browser.evaluate(&format!("{waiting}.open")).unwrap(), true);
+    let cell = browser.evaluate(&format!("{waiting}.querySelector('tbody td').textContent")).unwrap();
+    assert_eq!(cell, "cudaDeviceSynchronize");
+
+    for scheme in ["light", "dark"] {
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.command("Emulation.setEmulatedMedia", &media).unwrap();
+        browser.wait_until_drawn().unwrap();
+        assert_eq!(browser.axe().unwrap(), Vec::<String>::new(), "{scheme}");
+        browser.shot(&format!("waterfall-{scheme}")).unwrap();
+    }
+    assert_eq!(browser.problems(), Vec::<String>::new());
+    for width in [900, 360] {
+        browser.resize(width, 900).unwrap();
+        let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth").unwrap();
+        assert!(sideways.as_i64().unwrap() <= 0, "{sideways} pixels at {width}");
+        browser.shot(&format!("waterfall-{width}")).unwrap();
     }
 }

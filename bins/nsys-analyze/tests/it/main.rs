@@ -7,6 +7,7 @@ mod browser;
 mod capture;
 mod compressed;
 mod export;
+mod gap;
 mod hostile;
 mod kineto;
 mod messages;

@@ -2,6 +2,7 @@
 
 mod commit;
 mod find;
+mod gap;
 mod identity;
 mod lock;
 mod one;
@@ -60,7 +61,7 @@ pub(crate) struct Arguments {
 
 /// The tables that a data set can have.
 fn table_names() -> BTreeSet<&'static str> {
-    flopgap_table::table_names().into_iter().chain([runs::NAME]).collect()
+    flopgap_table::table_names().into_iter().chain([gap::NAME, runs::NAME]).collect()
 }
 
 /// What to do with every source.

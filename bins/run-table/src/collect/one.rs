@@ -12,7 +12,7 @@ use flopgap_table::{Error, Kind, Source, parquet};
 
 use super::identity::{Content, Input, Stamp};
 use super::lock::lock;
-use super::{Options, commit, prune, runs};
+use super::{Options, commit, gap, prune, runs};
 use crate::layout::Layout;
 use crate::manifest::{Manifest, SourceFile};
 use crate::name;
@@ -237,6 +237,10 @@ fn stage(
             Err(error) => return Err(error.into()),
         };
         write(&mut staged, &table.unified(), staging, &provenance)?;
+    }
+    let is_asked = file.only.is_empty() || file.only.contains(gap::NAME);
+    if let Some(table) = if is_asked { gap::table(source)? } else { None } {
+        write(&mut staged, &table, staging, &provenance)?;
     }
     // Every run is in this table, whatever was asked for: it has the dates.
     write(&mut staged, &runs::table(&provenance, file, content.stamp.modified)?, staging, &provenance)?;

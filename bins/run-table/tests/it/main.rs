@@ -3,6 +3,7 @@
 mod collect;
 mod duck;
 mod engines;
+mod gap;
 mod identity;
 mod installed;
 mod loss;

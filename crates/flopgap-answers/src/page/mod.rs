@@ -1,5 +1,5 @@
-//! All answers on one page: passes, kernels, kinds of work, attention, memory, and when the GPU was
-//! busy; two traces are compared.
+//! All answers on one page: what limits a step and what it consists of, passes, kernels, kinds of
+//! work, attention, memory, and when the GPU was busy; two traces are compared.
 //!
 //! ```
 //! use flopgap_answers::open;
@@ -13,6 +13,7 @@
 //! ```
 
 mod busy;
+mod gap;
 mod memory;
 mod ranks;
 mod recorded;
@@ -22,6 +23,7 @@ mod trace;
 mod work;
 
 use flopgap_flops::Attention;
+use flopgap_gap::Difference;
 use flopgap_kernels::Classifier;
 use flopgap_report::html::{Block, Document};
 
@@ -30,6 +32,7 @@ pub use trace::{Overview, Skipped, TracePage};
 use crate::error::Error;
 use crate::open::Opened;
 use crate::part::Part;
+use crate::{sentences, tables};
 
 /// What a page shows.
 #[derive(Clone, Debug)]
@@ -77,13 +80,20 @@ pub fn page(traces: &[Opened], options: &PageOptions) -> Result<Document, Error>
     let mut compared = Vec::new();
     if let [one, other] = traces {
         compared = sections::comparison([one, other], options, &Classifier::new(), &mut comparison)?;
+        let apart = [&pages[0], &pages[1]].map(|page| page.taken_apart.as_ref());
+        if let [Some(a), Some(b)] = apart
+            && let Some(found) = Difference::of(a, b)
+        {
+            comparison.extend(sentences::difference(&found));
+            compared.push(Block::Table(tables::difference(&found)?));
+        }
     }
-    Ok(join(pages, comparison, compared))
+    join(pages, comparison, compared)
 }
 
-/// The comparison of two traces and the answers of all first, then what is missing, then the
-/// sections of each.
-fn join(pages: Vec<TracePage>, comparison: Vec<String>, compared: Vec<Block>) -> Document {
+/// The comparison of two traces first, then what limits each and its answers, then what is missing,
+/// then the sections of each.
+fn join(pages: Vec<TracePage>, comparison: Vec<String>, compared: Vec<Block>) -> Result<Document, Error> {
     let several = pages.len() > 1;
     let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
     let subtitle = match pages.as_slice() {
@@ -113,11 +123,15 @@ fn join(pages: Vec<TracePage>, comparison: Vec<String>, compared: Vec<Block>) ->
             (2, _) => document.blocks.push(Block::Text(format!("B: {}", page.name))),
             _ => document.blocks.push(Block::Text(page.name.clone())),
         }
+        if let Some(found) = &page.taken_apart {
+            document.blocks.extend(gap::blocks(found)?);
+            document.blocks.push(Block::Text("What else the trace says:".to_owned()));
+        }
         document.blocks.push(Block::List(page.answers.clone()));
     }
     document.blocks.extend(compared);
     for page in pages {
         document.blocks.extend(page.into_blocks(several));
     }
-    document
+    Ok(document)
 }

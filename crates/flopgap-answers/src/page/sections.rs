@@ -21,6 +21,7 @@ use super::memory::Calls;
 use super::trace::TracePage;
 use super::work::color;
 use super::{PageOptions, busy, memory, ranks, recorded, timeline, work};
+use crate::ask;
 use crate::error::{Error, present};
 use crate::open::Opened;
 use crate::sentences::{self, page as page_sentences, time};
@@ -35,7 +36,8 @@ pub(crate) fn all(
     classifier: &Classifier,
 ) -> Result<(), Error> {
     let trace = opened.recording();
-    // First, so that no more than one list of all operations is held at a time.
+    // Both first, so that no more than one list of all operations is held at a time.
+    page.taken_apart = present(ask::gap(opened, &options.part))?.map(|answer| answer.data);
     let devices = work::read(trace, None)?;
     let gaps = work::gaps(&devices, busy::GAPS);
     let gaps = work::described(&gaps, &work::Names::new(&devices, classifier));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use flopgap_files::Hint as _;
+use flopgap_gap::Gap;
 use flopgap_kernels::Classifier;
 use flopgap_nsys::Problem;
 use flopgap_report::ReportError;
@@ -36,6 +37,8 @@ pub struct TracePage {
     pub(crate) machine: String,
     /// The problems that nsys itself reported about the recording.
     pub(crate) reported: Vec<Problem>,
+    /// Its steps taken apart; absent without GPU work.
+    pub(crate) taken_apart: Option<Gap>,
     /// In sentences.
     pub(crate) answers: Vec<String>,
     /// Why steps and passes, or the requested ranges, were not measured; nothing when
@@ -104,6 +107,7 @@ impl TracePage {
             path: trace.path().to_owned(),
             machine: String::new(),
             reported: trace.problems()?,
+            taken_apart: None,
             answers: Vec::new(),
             unmeasured: None,
             skipped: Vec::new(),
@@ -122,7 +126,10 @@ impl TracePage {
     }
 
     /// The page of this trace alone.
-    pub fn into_document(self) -> Document {
+    ///
+    /// # Errors
+    /// When a chart cannot be made.
+    pub fn into_document(self) -> Result<Document, Error> {
         join(vec![self], Vec::new(), Vec::new())
     }
 

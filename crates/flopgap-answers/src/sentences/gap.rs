@@ -2,25 +2,28 @@
 
 use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, Limit, Part};
 
-use super::{percent, time};
+use super::floor::floor;
+use super::{lower_first, percent, time};
 
 /// How many advices are said.
 pub(crate) const ADVICES: usize = 3;
 
 /// The verdict, how the steps were found, and what to change, largest bound first.
 pub fn gap(found: &Gap) -> Vec<String> {
-    let mut said = vec![verdict(found), steps(found)];
+    let mut said = vec![verdict(found)];
+    said.extend(near(found));
+    said.push(steps(found));
+    said.extend(floor(found));
     said.extend(caveats(found));
-    said.extend(found.advice.iter().take(ADVICES).map(|advice| {
-        let (what, evidence) = (what(advice.kind), evidence(advice));
-        format!(
-            "{}: at most {} of a step ({}). {evidence}",
-            what,
-            time(advice.bound_ns as f64),
-            percent(advice.share)
-        )
-    }));
+    said.extend(found.advice.iter().take(ADVICES).map(advice));
     said
+}
+
+/// What to change, by how much a step becomes shorter at most, and what shows it.
+pub(crate) fn advice(advice: &Advice) -> String {
+    let (what, evidence) = (what(advice.kind), evidence(advice));
+    let (bound, share) = (time(advice.bound_ns as f64), percent(advice.share));
+    format!("{what}: at most {bound} of a step ({share}). {evidence}").trim_end().to_owned()
 }
 
 /// The share of a group of the measured time.
@@ -36,7 +39,12 @@ fn largest(found: &Gap, is: impl Fn(Cause) -> bool) -> Option<&Detail> {
 
 /// `cudaStreamSynchronize` in `aten::item`.
 pub(crate) fn named(detail: &Detail) -> String {
-    match (&detail.what, &detail.by) {
+    of(detail.what.as_deref(), detail.by.as_deref())
+}
+
+/// As [`named`], of a thing and what is around it.
+pub(crate) fn of(what: Option<&str>, by: Option<&str>) -> String {
+    match (what, by) {
         (Some(what), Some(by)) => format!("`{what}` in `{by}`"),
         (Some(what), None) => format!("`{what}`"),
         (None, Some(by)) => format!("`{by}`"),
@@ -95,6 +103,60 @@ pub(crate) fn verdict(found: &Gap) -> String {
         Limit::Unknown => format!(
             "What limits the step is unknown: for {own} of the time the recording does not say what the GPU waits for."
         ),
+    }
+}
+
+/// Of a group, when it is nearly as much as the one that limits.
+const NEARLY: f64 = 0.9;
+/// Of the time, what is lost outside the GPU's own work when that is no longer the limit, and how
+/// far from it the verdict could be the other.
+const LOST: f64 = 0.25;
+const CLOSE: f64 = 0.03;
+
+/// How near the verdict is to another one; nothing where it is not.
+pub(crate) fn near(found: &Gap) -> Option<String> {
+    let lost = || found.limits.iter().filter(|group| group.limit != Limit::Gpu);
+    let first = lost().find(|group| group.limit == found.limit);
+    let second = lost().filter(|group| group.limit != found.limit).max_by_key(|group| group.ns);
+    if let (Some(first), Some(second)) = (first, second)
+        && second.ns as f64 >= NEARLY * first.ns as f64
+    {
+        return Some(format!(
+            "{} ({}) is nearly as much.",
+            group(second.limit),
+            percent(found.share(second.ns))
+        ));
+    }
+    let all: i64 = found.limits.iter().map(|group| group.ns).sum();
+    let share = lost().map(|group| group.ns).sum::<i64>() as f64 / all.max(1) as f64;
+    if (share - LOST).abs() > CLOSE {
+        return None;
+    }
+    let (share, least) = (percent(share), percent(LOST));
+    Some(if found.limit == Limit::Gpu {
+        let most = second.map(|group| format!(", most to: {}", lower_first(self::group(group.limit))));
+        format!(
+            "It is near: {share} are lost elsewhere{}; more than {least} would be the limit.",
+            most.unwrap_or_default()
+        )
+    } else {
+        format!("It is near: {share} are lost outside the GPU's own work, which is the limit up to {least}.")
+    })
+}
+
+/// A group as the subject of a sentence.
+fn group(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Launch => "Launching",
+        Limit::Host => "Other work of the host",
+        Limit::Sync => "Waiting for the GPU",
+        Limit::Input => "Waiting for the next batch",
+        Limit::Allocation => "Allocating and freeing memory",
+        Limit::Copies => "Copying",
+        Limit::Communication => "Communication",
+        Limit::Skew => "Waiting for a late rank",
+        Limit::Gpu => "The GPU's own work",
+        Limit::Unknown => "Waiting for an unknown reason",
     }
 }
 
@@ -216,4 +278,84 @@ pub(crate) fn evidence(advice: &Advice) -> String {
         advice.evidence.iter().take(2).map(|detail| format!("{} {}", named(detail), time(detail.ns as f64)));
     let shown: Vec<String> = shown.collect();
     if shown.is_empty() { String::new() } else { format!("Seen in a step: {}.", shown.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_gap::{Group, Pauses, Share, VERSION};
+
+    use super::*;
+
+    /// A step of 1000 ns of which groups take some.
+    fn of(limit: Limit, groups: &[(Limit, i64)]) -> Gap {
+        let whole = Share {
+            part: Part::Busy,
+            cause: Cause::Other,
+            limit: Limit::Gpu,
+            ns: 1000,
+            pieces: 1,
+            details: Vec::new(),
+        };
+        Gap {
+            version: VERSION,
+            limit,
+            found_by: FoundBy::Marked,
+            step: "step".to_owned(),
+            gpus: Vec::new(),
+            captures: false,
+            measured: 1,
+            places: 1,
+            pauses: Pauses::default(),
+            step_ns: 1000,
+            limits: groups.iter().map(|(limit, ns)| Group { limit: *limit, ns: *ns }).collect(),
+            parts: vec![whole],
+            advice: Vec::new(),
+            steps: Vec::new(),
+            between: Vec::new(),
+            floor: None,
+        }
+    }
+
+    #[test]
+    fn a_verdict_says_how_near_it_is_to_another() {
+        use Limit::{Copies, Gpu, Host, Launch, Sync};
+        let said = |limit, groups: &[(Limit, i64)]| near(&of(limit, groups));
+        assert_eq!(said(Host, &[(Gpu, 400), (Host, 310), (Sync, 270), (Copies, 20)]), None);
+        assert_eq!(
+            said(Host, &[(Gpu, 500), (Host, 222), (Sync, 216), (Copies, 62)]).unwrap(),
+            "Waiting for the GPU (21.6%) is nearly as much."
+        );
+        // What the GPU computes is no rival of a cause: another rule is about it.
+        assert_eq!(said(Launch, &[(Gpu, 500), (Launch, 500)]), None);
+        assert_eq!(
+            said(Gpu, &[(Gpu, 770), (Launch, 130), (Host, 100)]).unwrap(),
+            "It is near: 23.0% are lost elsewhere, most to: launching; more than 25.0% would be the limit."
+        );
+        assert_eq!(
+            said(Launch, &[(Gpu, 730), (Launch, 200), (Host, 70)]).unwrap(),
+            "It is near: 27.0% are lost outside the GPU's own work, which is the limit up to 25.0%."
+        );
+        assert_eq!(said(Gpu, &[(Gpu, 790), (Launch, 210)]), None);
+        assert_eq!(said(Gpu, &[(Gpu, 1000)]), None);
+        assert_eq!(said(Gpu, &[]), None);
+    }
+
+    #[test]
+    fn every_group_has_its_words() {
+        let groups: Vec<&str> = Cause::ALL.iter().map(|cause| group(cause.limit())).collect();
+        for expected in [
+            "Launching",
+            "Other work of the host",
+            "Waiting for the GPU",
+            "Waiting for the next batch",
+            "Allocating and freeing memory",
+            "Copying",
+            "Communication",
+            "The GPU's own work",
+            "Waiting for an unknown reason",
+        ] {
+            assert!(groups.contains(&expected), "{expected}");
+        }
+        assert_eq!(group(Limit::Skew), "Waiting for a late rank");
+    }
 }

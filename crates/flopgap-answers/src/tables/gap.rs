@@ -22,9 +22,14 @@ fn parts(name: &str, found: &Gap) -> Result<Table, ReportError> {
             Column::number("time_ms", "time").unit("ms"),
             Column::number("share", "share"),
             Column::number("pieces", "pieces").rank(2),
+            Column::number("known_ms", "floor known").unit("ms").rank(3),
+            Column::number("floor_ms", "floor").unit("ms").rank(3),
         ],
     )?;
+    let floors = found.floor.iter().filter(|floor| floor.peaks.is_some()).flat_map(|floor| &floor.parts);
     for part in &found.parts {
+        let floor = floors.clone().find(|own| own.cause == part.cause && own.known_ns > 0);
+        let need = |ns: Option<i64>| ns.map_or(Cell::Absent, |ns| ms(found.each(ns)));
         table.push([
             Cell::text(part.part.as_str()),
             Cell::text(part.cause.in_words()),
@@ -32,6 +37,8 @@ fn parts(name: &str, found: &Gap) -> Result<Table, ReportError> {
             ms(found.each(part.ns)),
             Cell::percent(found.share(part.ns), 2),
             Cell::float(part.pieces as f64 / found.measured.max(1) as f64, 1),
+            need(floor.map(|own| own.known_ns)),
+            need(floor.map(|own| own.floor_ns + own.repeated_ns)),
         ])?;
     }
     Ok(table)

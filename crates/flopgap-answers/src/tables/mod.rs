@@ -17,6 +17,7 @@
 mod attention;
 mod comparison;
 mod diff;
+mod difference;
 mod gap;
 mod kernels;
 mod passes;
@@ -27,6 +28,7 @@ use flopgap_report::table::Cell;
 pub use attention::attention;
 pub use comparison::comparison;
 pub use diff::diff;
+pub use difference::difference;
 pub use gap::gap;
 pub use kernels::{KernelNames, kernel_pairs, kernels};
 pub use passes::passes;

@@ -1,6 +1,7 @@
 //! Steps taken apart: recorded, generated, and of programs with a planted cause.
 
 mod causes;
+mod differences;
 mod experiments;
 mod floor;
 mod ranks;

@@ -1,6 +1,7 @@
 //! Charts of shares, of time and of points, as SVG.
 //!
-//! [`ShareBars`] shows of what one or several wholes are made, [`Timeline`] what happened when,
+//! [`ShareBars`] shows of what one or several wholes are made, [`Waterfall`] how one falls to
+//! nothing, part by part, [`Timeline`] what happened when,
 //! [`Plot`] lines and points over two axes, [`SmallMultiples`] many small plots side by side. They
 //! know only labels, numbers and [`Color`]s. Positions are percentages and letters have a fixed
 //! size, so that a chart fills whatever width it is given and stays legible there: a label that
@@ -14,6 +15,7 @@ mod panel;
 mod plot;
 mod shares;
 mod timeline;
+mod waterfall;
 
 pub use crate::svg::style::Color;
 pub use multiples::SmallMultiples;
@@ -23,6 +25,8 @@ pub use plot::Plot;
 pub use shares::{Bar, Part, ShareBars, Slice};
 pub(crate) use timeline::script_json as timeline_json;
 pub use timeline::{LaneId, NameId, RowId, Timeline};
+pub(crate) use waterfall::Drawn;
+pub use waterfall::{Fall, Waterfall};
 
 use crate::error::ReportError;
 

@@ -1,6 +1,6 @@
 //! A page of prose, tables and charts.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use minijinja::{context, value::Serde};
 use serde::Serialize;
@@ -11,7 +11,8 @@ use super::data::{self, ExplorerView, inside_script};
 use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
-use crate::chart::{Plot, ShareBars, Timeline, timeline_json};
+use crate::chart::Drawn;
+use crate::chart::{Plot, ShareBars, Timeline, Waterfall, timeline_json};
 use crate::heatmap::patterns;
 use crate::svg::style::page_style;
 use crate::table::{Table, TextOptions, escape_markdown};
@@ -77,6 +78,8 @@ pub enum Block {
     Table(Table),
     /// Shares as bars; letters in Markdown.
     Shares(ShareBars),
+    /// A whole that falls to nothing; letters in Markdown. A part opens what it consists of.
+    Waterfall(Waterfall),
     /// A timeline to zoom; Markdown only names it.
     Timeline(Timeline),
     /// Points over two axes; Markdown shows the file that the chart names, or else only names the
@@ -105,8 +108,19 @@ enum BlockView<'a> {
     Problems { text: &'a str, items: Vec<Vec<Span<'a>>> },
     Table { title: Vec<Span<'a>>, table: TableView<'a> },
     Chart { text: Vec<Span<'a>>, svg: String },
+    Waterfall { text: Vec<Span<'a>>, falls: Vec<FallView<'a>>, hatched: bool, opens: bool },
     Timeline { text: Vec<Span<'a>>, data: String },
     Explorer(ExplorerView<'a>),
+}
+
+/// A part of a waterfall: its bar, and what it consists of.
+#[derive(Serialize)]
+struct FallView<'a> {
+    label: &'a str,
+    text: &'a str,
+    is_strong: bool,
+    svg: String,
+    details: Option<TableView<'a>>,
 }
 
 /// A piece of prose.
@@ -259,6 +273,7 @@ impl Document {
                 }
                 Block::Heading(_)
                 | Block::Shares(_)
+                | Block::Waterfall(_)
                 | Block::Timeline(_)
                 | Block::Plot(_)
                 | Block::Explorer(_) => {}
@@ -319,12 +334,23 @@ fn view(block: &Block) -> Result<BlockView<'_>, ReportError> {
         }
         Block::Table(table) => BlockView::Table { title: spans(table.title()), table: table.into() },
         Block::Shares(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page() },
+        Block::Waterfall(chart) => BlockView::Waterfall {
+            text: spans(chart.title()),
+            falls: chart.to_page().map(fall).collect(),
+            hatched: chart.has_unknown(),
+            opens: chart.to_page().any(|fall| fall.details.is_some()),
+        },
         Block::Plot(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page()? },
         Block::Timeline(chart) => {
             BlockView::Timeline { text: spans(chart.title()), data: inside_script(&timeline_json(chart)?) }
         }
         Block::Explorer(explorer) => BlockView::Explorer(data::view(explorer)?),
     })
+}
+
+fn fall(fall: Drawn<'_>) -> FallView<'_> {
+    let Drawn { label, text, is_strong, svg, details } = fall;
+    FallView { label, text, is_strong, svg, details: details.map(TableView::from) }
 }
 
 fn markdown(out: &mut String, block: &Block) {
@@ -348,16 +374,19 @@ fn markdown(out: &mut String, block: &Block) {
             heading.and(write!(out, "{}", table.to_aligned_markdown()))
         }
         // Indented text is shown as it is.
-        Block::Shares(chart) => {
-            let title = writeln!(out, "**{}**\n", prose(chart.title()));
-            let text = chart.to_text(BLOCKS);
-            title.and(text.lines().try_for_each(|line| writeln!(out, "    {}", line.trim_end())))
-        }
+        Block::Shares(chart) => letters(out, chart.title(), &chart.to_text(BLOCKS)),
+        Block::Waterfall(chart) => letters(out, chart.title(), &chart.to_text(BLOCKS)),
         Block::Timeline(_) | Block::Plot(_) | Block::Explorer(_) => match picture(block) {
             (title, "") => writeln!(out, "{}: see the page in HTML.", prose(title)),
             (title, file) => writeln!(out, "![{}]({})", escape_markdown(title), address(file)),
         },
     };
+}
+
+/// A chart in letters below its title, in Markdown.
+fn letters(out: &mut String, title: &str, text: &str) -> fmt::Result {
+    writeln!(out, "**{}**\n", prose(title))?;
+    text.lines().try_for_each(|line| writeln!(out, "    {}", line.trim_end()))
 }
 
 /// The title of what is drawn in HTML alone, and the file that shows it elsewhere; empty without
@@ -404,6 +433,7 @@ fn text(block: &Block, options: &TextOptions, width: usize) -> String {
         Block::Problems(text, items) => point("", &format!("{text}:"), width) + &points(items),
         Block::Table(table) => table.to_text(options),
         Block::Shares(chart) => point("", chart.title(), width) + &bars(chart, width),
+        Block::Waterfall(chart) => point("", chart.title(), width) + &chart.to_text_within(BLOCKS, width),
         Block::Timeline(_) | Block::Plot(_) | Block::Explorer(_) => match picture(block) {
             (title, "") => point("", &format!("{title}: see the page in HTML."), width),
             (title, file) => point("", &format!("{title}: {file}"), width),

@@ -1,10 +1,13 @@
 //! Charts and the page around them: well-formed, complete, and safe against what names may contain.
 
 use flopgap_report::ReportError;
-use flopgap_report::chart::{Bar, Color, Part, Plot, Series, ShareBars, Slice, SmallMultiples, Timeline};
+use flopgap_report::chart::{
+    Bar, Color, Fall, Part, Plot, Series, ShareBars, Slice, SmallMultiples, Timeline, Waterfall,
+};
 use flopgap_report::html::{Block, Document};
 use flopgap_report::numbers::ValueFormat;
 use flopgap_report::surface::AxisLabel;
+use flopgap_report::table::{Cell, Column, Table};
 use proptest::prelude::*;
 
 use crate::markup::check_well_formed;
@@ -27,6 +30,14 @@ fn timeline(text: &str) -> Timeline {
     timeline
 }
 
+fn waterfall(text: &str) -> Waterfall {
+    let mut table = Table::new(text, [Column::text("a", text)]).unwrap();
+    table.push([Cell::text(text)]).unwrap();
+    let fall = |at| Fall::new(text, at, Color::nth(2)).text(text);
+    let falls = vec![fall([0.0, 4.0]).strong(), fall([1.0, 4.0]).details(table), fall([0.0, 1.0]).unknown()];
+    Waterfall::new(text, falls).unwrap()
+}
+
 fn page(text: &str) -> Document {
     Document {
         title: text.to_owned(),
@@ -39,6 +50,7 @@ fn page(text: &str) -> Document {
             Block::Facts(vec![(text.to_owned(), text.to_owned())]),
             Block::Problems(text.to_owned(), vec![text.to_owned()]),
             Block::Shares(shares(text)),
+            Block::Waterfall(waterfall(text)),
             Block::Plot(plot(text)),
             Block::Timeline(timeline(text)),
         ],
@@ -54,7 +66,10 @@ fn plot(text: &str) -> Plot {
 /// The charts of a page, and a chart that is a file, without its style sheet, which holds `>` and
 /// quotes of its own.
 fn check_charts(html: &str, text: &str) -> usize {
-    let of_page = html.split("<svg xmlns").skip(1).map(|rest| rest.split("</svg>\n</div>").next().unwrap());
+    let of_page = html.split("<svg xmlns").skip(1).map(|rest| {
+        let ends = ["</svg>\n</div>", "</svg>\n</span>"].map(|end| rest.find(end).unwrap_or(rest.len()));
+        &rest[..ends[0].min(ends[1])]
+    });
     let elements = of_page.map(|chart| check_well_formed(&format!("<svg xmlns{chart}</svg>")));
     let file = plot(text).to_svg().unwrap();
     let (before, after) = file.split_once("<style>").unwrap();

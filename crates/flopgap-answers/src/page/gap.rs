@@ -1,0 +1,171 @@
+//! What comes first on a page: what limits a step, what it consists of, and what to change.
+
+use std::cmp::Reverse;
+
+use flopgap_gap::{Bar, FloorPart, FoundBy, Gap, Part, Share};
+use flopgap_report::chart::{Color, Fall, Waterfall};
+use flopgap_report::html::Block;
+use flopgap_report::table::{Cell, Column, Table};
+
+use crate::error::Error;
+use crate::sentences::floor::floor;
+use crate::sentences::gap::{advice, caveats, near, steps, verdict};
+use crate::sentences::{percent, time};
+use crate::tables::ms;
+
+/// Causes of one part that have a bar of their own; the rest have one together.
+const CAUSES: usize = 8;
+/// Rows of what a bar consists of.
+const DETAILS: usize = 20;
+
+/// The verdict, the waterfall from a step to what the GPU computes, and the advice.
+pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
+    let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
+    let mut blocks = vec![Block::Text(verdict.join(" ")), Block::Text(steps(found))];
+    blocks.extend(floor(found).map(Block::Text));
+    if found.total_ns() > 0 {
+        blocks.push(Block::Waterfall(waterfall(found)?));
+    }
+    let said = if found.advice.is_empty() {
+        "Nothing to change was found that would shorten a step by 5 % or more."
+    } else {
+        "What to change first, and by how much a step becomes shorter at most:"
+    };
+    blocks.push(Block::Text(said.to_owned()));
+    if !found.advice.is_empty() {
+        blocks.push(Block::List(found.advice.iter().map(advice).collect()));
+    }
+    blocks.extend(caveats(found).into_iter().map(Block::Text));
+    Ok(blocks)
+}
+
+/// From the measured step down to what the GPU computes, and on to what that needs, or where this is
+/// not known, to nothing.
+fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
+    let is_whole = found.found_by == FoundBy::None;
+    let mut falls = Falls { found, falls: Vec::new(), until: found.total_ns() };
+    falls.sum(if is_whole { "the recording" } else { "a step" });
+    for (part, color) in [(Part::Idle, 5), (Part::Exposed, 13)] {
+        falls.causes(part, part.as_str(), Color::nth(color), |share| share.ns)?;
+    }
+    if found.parts.iter().any(|share| share.part == Part::Busy) {
+        falls.sum("what the GPU computes");
+    }
+    let floor = found.floor.as_ref().filter(|floor| floor.peaks.is_some());
+    let (part, color) = (Part::Busy, Color::nth(4));
+    if let Some(floor) = floor {
+        let of = |share: &Share, ns: fn(&FloorPart) -> i64| {
+            floor.parts.iter().filter(|own| own.cause == share.cause).map(ns).sum::<i64>()
+        };
+        let above = |own: &FloorPart| own.known_ns - own.floor_ns - own.repeated_ns;
+        falls.causes(part, "above the floor", color, |share| of(share, above))?;
+        falls.causes(part, Bar::Repeated.in_words(), color, |share| of(share, |own| own.repeated_ns))?;
+        let first = falls.falls.len();
+        let unknown = |own: &FloorPart| own.ns - own.known_ns;
+        falls.causes(part, "floor unknown", Color::NEUTRAL, |share| of(share, unknown))?;
+        let hatched: Vec<Fall> = falls.falls.drain(first..).map(Fall::unknown).collect();
+        falls.falls.extend(hatched);
+        falls.sum(Bar::Needed.in_words());
+    } else {
+        falls.causes(part, part.as_str(), color, |share| share.ns)?;
+    }
+    let title = if is_whole {
+        "Everything recorded, taken apart".to_owned()
+    } else {
+        format!("A mean `{}`, taken apart", found.step)
+    };
+    Ok(Waterfall::new(title, falls.falls)?)
+}
+
+/// Bars of a waterfall, each from where the one before it ends.
+struct Falls<'a> {
+    found: &'a Gap,
+    falls: Vec<Fall>,
+    until: i64,
+}
+
+impl Falls<'_> {
+    fn text(&self, ns: i64) -> String {
+        format!("{}, {}", time(self.found.each(ns)), percent(self.found.share(ns)))
+    }
+
+    /// What is left.
+    fn sum(&mut self, label: &str) {
+        let fall = Fall::new(label, [0.0, self.until as f64], Color::NEUTRAL);
+        self.falls.push(fall.text(self.text(self.until)).strong());
+    }
+
+    /// What the causes of a part take of it, a bar each, and one for the rest.
+    fn causes(
+        &mut self,
+        part: Part,
+        label: &str,
+        color: Color,
+        ns: impl Fn(&Share) -> i64,
+    ) -> Result<(), Error> {
+        let own = self.found.parts.iter().filter(|share| share.part == part);
+        let mut own: Vec<(&Share, i64)> =
+            own.map(|share| (share, ns(share))).filter(|own| own.1 > 0).collect();
+        own.sort_by_key(|(_, ns)| Reverse(*ns));
+        let shown = if own.len() > CAUSES + 1 { CAUSES } else { own.len() };
+        let (single, rest) = own.split_at(shown);
+        let single = single.iter().map(|own| (own.0.cause.in_words().to_owned(), std::slice::from_ref(own)));
+        let rest = (!rest.is_empty()).then(|| (format!("{} other causes", rest.len()), rest));
+        for (words, all) in single.chain(rest) {
+            let ns: i64 = all.iter().map(|(_, ns)| ns).sum();
+            let shares: Vec<&Share> = all.iter().map(|(share, _)| *share).collect();
+            let label = format!("{label}: {words}");
+            let details = details(&label, self.found, &shares)?;
+            let at = [(self.until - ns) as f64, self.until as f64];
+            self.until -= ns;
+            self.falls.push(Fall::new(label, at, color).text(self.text(ns)).details(details));
+        }
+        Ok(())
+    }
+}
+
+/// What some causes consist of, largest first.
+fn details(label: &str, found: &Gap, shares: &[&Share]) -> Result<Table, Error> {
+    let several = shares.len() > 1;
+    let mut columns = vec![];
+    columns.extend(several.then(|| Column::text("cause", "cause")));
+    columns.extend([
+        Column::text("what", "kernel, copy or call"),
+        Column::text("by", "in"),
+        Column::number("time_ms", "time").unit("ms"),
+        Column::number("share", "of the step"),
+        Column::number("pieces", "pieces"),
+    ]);
+    let mut rows: Vec<_> =
+        shares.iter().flat_map(|share| share.details.iter().map(|detail| (share.cause, detail))).collect();
+    rows.sort_by_key(|(_, detail)| Reverse(detail.ns));
+    let more = rows.len().saturating_sub(DETAILS);
+    let rest: i64 = rows.iter().skip(DETAILS).map(|(_, detail)| detail.ns).sum();
+    let mut table = Table::new(label, columns)?;
+    let text = |text: &Option<String>| Cell::text(text.as_deref().unwrap_or_default());
+    for (cause, detail) in rows.into_iter().take(DETAILS) {
+        let mut row = vec![];
+        row.extend(several.then(|| Cell::text(cause.in_words())));
+        row.extend([
+            text(&detail.what),
+            text(&detail.by),
+            ms(found.each(detail.ns)),
+            Cell::percent(found.share(detail.ns), 2),
+            Cell::float(detail.pieces as f64 / found.measured.max(1) as f64, 1),
+        ]);
+        table.push(row)?;
+    }
+    if more > 0 {
+        let mut row = vec![];
+        row.extend(several.then_some(Cell::Absent));
+        row.extend([
+            Cell::text(format!("{more} more")),
+            Cell::Absent,
+            ms(found.each(rest)),
+            Cell::percent(found.share(rest), 2),
+            Cell::Absent,
+        ]);
+        table.push(row)?;
+    }
+    Ok(table)
+}

@@ -1,0 +1,101 @@
+//! What the work of a step needs at least, and how much of its time that is.
+
+use flopgap_gap::{Bar, Floor, Gap, Peaks, TypeFlops};
+use flopgap_report::numbers;
+
+use super::{list, percent, time};
+
+/// Sizes are recorded for so much of the time of products, or utilization is more than is said.
+const COVERED: f64 = 0.99;
+
+/// The utilization, and the time that kernels take beyond what they need; nothing where no sizes
+/// are recorded, or nothing multiplies.
+pub(crate) fn floor(found: &Gap) -> Option<String> {
+    let floor = found.floor.as_ref()?;
+    let model: u64 = floor.flops.iter().map(|own| own.model).sum();
+    if model == 0 {
+        return None;
+    }
+    let flops = numbers::si_with_unit(model as f64 / found.measured.max(1) as f64, "FLOP");
+    let Some((peaks, mfu)) = floor.peaks.as_ref().zip(floor.mfu) else {
+        let gpus = if found.gpus.is_empty() { "the GPU".to_owned() } else { found.gpus.join(" and ") };
+        return Some(format!(
+            "Operators of a step need {flops}; their share of the peak is not known, since no data sheet of {gpus} is."
+        ));
+    };
+    let least = if floor.covered < COVERED { "at least " } else { "" };
+    let mut said = format!(
+        "MFU is {least}{}: a step's {flops} take {} at the peak of {} ({}, data sheet).",
+        percent(mfu),
+        time(mfu * found.step_ns as f64),
+        peaks.gpu,
+        peaks_of(peaks, floor)
+    );
+    if let Some(hfu) = floor.hfu.filter(|_| floor.flops.iter().any(|own| own.repeated > 0)) {
+        said.push_str(&format!(" With what is done again, HFU is {least}{}.", percent(hfu)));
+    }
+    if floor.covered < COVERED {
+        let missing = percent(1.0 - floor.covered);
+        said.push_str(&format!(" No sizes are recorded for {missing} of the time of products."));
+    }
+    let bars = found.waterfall();
+    let share = |bar: Bar| found.share(bars.iter().filter(|own| own.0 == bar).map(|own| own.1).sum());
+    said.push_str(&format!(
+        " Kernels above their floor take {} of the time, and kernels whose floor is unknown {}.",
+        percent(share(Bar::AboveFloor)),
+        percent(share(Bar::FloorUnknown))
+    ));
+    Some(said)
+}
+
+/// The peaks of the types that are multiplied, those with the most FLOPs first.
+pub(crate) fn peaks_of(peaks: &Peaks, floor: &Floor) -> String {
+    let mut types: Vec<&TypeFlops> = floor.flops.iter().collect();
+    types.sort_by_key(|own| std::cmp::Reverse(own.model));
+    let peak = |own: &&TypeFlops| {
+        let peak = numbers::si_with_unit(peaks.peak(own.number)?, "FLOP/s");
+        Some(format!("{} {peak}", own.number))
+    };
+    list(&types.iter().filter_map(peak).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_gap::Gap;
+
+    use super::*;
+    use crate::{Part, ask, open};
+
+    fn found(name: &str) -> Gap {
+        let path = format!("{}/../../fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+        ask::gap(&open::open(path).unwrap(), &Part::default()).unwrap().data
+    }
+
+    /// 381,178,347,520 FLOPs of FP32 on CUDA cores in 8.17 ms, by `torch.utils.flop_counter` and the
+    /// data sheet.
+    #[test]
+    fn utilization_is_said_with_its_denominator() {
+        let said = floor(&found("advice/fp32-products.before.json.gz")).unwrap();
+        let begin = "MFU is 69.7%: a step's 381.2 GFLOP take 5.70 ms at the peak of NVIDIA H100 80GB HBM3 (fp32 66.90 TFLOP/s, data sheet). Kernels above their floor take ";
+        assert!(said.starts_with(begin), "{said}");
+        let said = floor(&found("advice/needless-recomputation.before.json.gz")).unwrap();
+        assert!(said.contains(" With what is done again, HFU is 59.5%."), "{said}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said() {
+        assert_eq!(floor(&found("kineto/stack.json.gz")), None);
+        let mut gap = found("advice/fp32-products.before.json.gz");
+        let own = gap.floor.as_mut().unwrap();
+        own.covered = 0.8;
+        let said = floor(&gap).unwrap();
+        assert!(said.starts_with("MFU is at least 69.7%"), "{said}");
+        assert!(said.contains(" No sizes are recorded for 20.0% of the time of products."), "{said}");
+        let own = gap.floor.as_mut().unwrap();
+        (own.peaks, own.mfu, own.hfu) = (None, None, None);
+        assert_eq!(
+            floor(&gap).unwrap(),
+            "Operators of a step need 381.2 GFLOP; their share of the peak is not known, since no data sheet of NVIDIA H100 80GB HBM3 is."
+        );
+    }
+}
