@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn utilization_is_said_with_its_denominator() {
         let said = floor(&found("advice/fp32-products.before.json.gz")).unwrap();
-        let begin = "MFU is 69.7%: a step's 381.2 GFLOP take 5.70 ms at the peak of NVIDIA H100 80GB HBM3 (fp32 66.90 TFLOP/s, data sheet). Kernels above their floor take ";
+        let begin = "MFU is 69.7%: a step's 381 GFLOP take 5.698 ms at the peak of NVIDIA H100 80GB HBM3 (fp32 66.9 TFLOP/s, data sheet). Kernels above their floor take ";
         assert!(said.starts_with(begin), "{said}");
         let said = floor(&found("advice/needless-recomputation.before.json.gz")).unwrap();
         assert!(said.contains(" With what is done again, HFU is 59.5%."), "{said}");
@@ -95,7 +95,7 @@ mod tests {
         (own.peaks, own.mfu, own.hfu) = (None, None, None);
         assert_eq!(
             floor(&gap).unwrap(),
-            "Operators of a step need 381.2 GFLOP; their share of the peak is not known, since no data sheet of NVIDIA H100 80GB HBM3 is."
+            "Operators of a step need 381 GFLOP; their share of the peak is not known, since no data sheet of NVIDIA H100 80GB HBM3 is."
         );
     }
 }
