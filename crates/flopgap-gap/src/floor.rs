@@ -25,7 +25,7 @@ pub struct Floor {
     /// complete.
     pub covered: f64,
     /// Model FLOPs utilization: the time that the FLOPs of the model need at the peaks of their
-    /// types, as a fraction of the measured time. Absent without peaks.
+    /// types, as a fraction of the measured time. Absent without peaks, or where nothing multiplies.
     pub mfu: Option<f64>,
     /// Hardware FLOPs utilization: the same with FLOPs that are done again.
     pub hfu: Option<f64>,
@@ -215,7 +215,7 @@ impl Floors {
             multiplying.fold((0, 0), |(all, known), part| (all + part.ns, known + part.known_ns));
         let total: i64 = parts.iter().map(|part| part.ns).sum();
         let utilization = |flops_of: fn(&TypeFlops) -> u64| {
-            let peaks = peaks.as_ref()?;
+            let peaks = peaks.as_ref().filter(|_| !flops.is_empty())?;
             let seconds: Option<f64> =
                 flops.iter().map(|own| Some(flops_of(own) as f64 / peaks.peak(own.number)?)).sum();
             Some(seconds? / (total.max(1) as f64 / 1e9))

@@ -95,7 +95,6 @@ pub(crate) struct Host {
 /// A call while it is collected.
 struct Collected {
     call: Call,
-    process: ProcessId,
     correlation: Option<CorrelationId>,
 }
 
@@ -127,7 +126,6 @@ impl Host {
             let end = call.end.max(call.start);
             collected.push(Collected {
                 call: Call { start: call.start, end, name, thread, blocks },
-                process: call.thread.process(),
                 correlation: call.correlation,
             });
         });
@@ -138,23 +136,24 @@ impl Host {
         }
         self.has_calls = !collected.is_empty();
         collected.sort_by_key(|it| (it.call.thread, it.call.start, std::cmp::Reverse(it.call.end)));
-        self.calls.reserve_exact(collected.len());
         let mut until = (0, i64::MIN);
-        for (at, Collected { call, process, correlation }) in (0_u32..).zip(collected) {
+        // Each call becomes smaller where it lies: there are millions.
+        let calls = collected.into_iter().zip(0_u32..).map(|(Collected { call, correlation }, at)| {
+            let process = self.processes[usize::from(call.thread)];
             // Calls by the driver lie in the runtime's.
-            if until.0 != call.thread || call.start >= until.1 {
+            let is_outer = until.0 != call.thread || call.start >= until.1;
+            if is_outer {
                 until = (call.thread, call.end);
                 self.threads[usize::from(call.thread)].calls.push(at);
-                if let Some(correlation) = correlation {
-                    self.launches.insert(process, correlation, at);
-                }
-            } else if let Some(correlation) = correlation
-                && self.launches.get(Some(process), correlation).is_none()
+            }
+            if let Some(correlation) = correlation
+                && (is_outer || self.launches.get(Some(process), correlation).is_none())
             {
                 self.launches.insert(process, correlation, at);
             }
-            self.calls.push(call);
-        }
+            call
+        });
+        self.calls = calls.collect();
         Ok(())
     }
 

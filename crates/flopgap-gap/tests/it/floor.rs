@@ -68,6 +68,8 @@ fn utilization_is_of_the_type_that_kernels_multiply() {
 /// Without sizes nothing is known, and nothing is 0.
 #[test]
 fn without_sizes_there_is_no_floor() {
+    let streams = found("advice/serialized-streams.before.json.gz").floor.unwrap();
+    assert!(streams.flops.is_empty() && streams.mfu.is_none(), "no products: {streams:?}");
     let found = found("kineto/stack.json.gz");
     assert_eq!(found.floor, None);
     assert!(found.waterfall().iter().all(|(bar, _)| !matches!(bar, Bar::Needed | Bar::AboveFloor)));
