@@ -25,7 +25,8 @@ pub struct Floor {
     /// complete.
     pub covered: f64,
     /// Model FLOPs utilization: the time that the FLOPs of the model need at the peaks of their
-    /// types, as a fraction of the measured time. Absent without peaks, or where nothing multiplies.
+    /// types, as a fraction of the measured time. Absent without peaks, and where nothing
+    /// multiplies.
     pub mfu: Option<f64>,
     /// Hardware FLOPs utilization: the same with FLOPs that are done again.
     pub hfu: Option<f64>,

@@ -99,7 +99,7 @@ impl Peaks {
             (NumberType::Int8, sheet.int8),
         ];
         let flops = flops.into_iter().filter(|(_, peak)| *peak > 0.0);
-        let flops = flops.map(|(number, peak)| Peak { number, flops: peak * 1e12 });
+        let flops = flops.map(|(number, peak)| Peak { number, flops: (peak * 10.0).round() * 1e11 });
         Some(Peaks { gpu: gpu.to_owned(), flops: flops.collect(), bytes: sheet.memory * 1e9 })
     }
 

@@ -39,8 +39,8 @@ pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
     Ok(blocks)
 }
 
-/// From the measured step down to what the GPU computes, and on to what that needs, or where this is
-/// not known, to nothing.
+/// From the measured step down to what the GPU computes, and on to what that needs, or where this
+/// is not known, to nothing.
 fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
     let is_whole = found.found_by == FoundBy::None;
     let mut falls = Falls { found, falls: Vec::new(), until: found.total_ns() };

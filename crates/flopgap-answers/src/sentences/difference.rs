@@ -17,7 +17,7 @@ pub fn difference(found: &Difference) -> Vec<String> {
         0 if changed.is_empty() => return vec![format!("{what} takes as long, by each cause: {after}.")],
         0 => format!("as long as before, {after}"),
         longer @ 1.. => format!("{} longer, {after} instead of {before}", time(longer as f64)),
-        shorter => format!("{} shorter, {after} instead of {before}", time(-shorter as f64)),
+        shorter => format!("{} less, {after} instead of {before}", time(-shorter as f64)),
     };
     let shown = if changed.len() > CAUSES + 1 { CAUSES } else { changed.len() };
     let mut parts: Vec<String> = changed[..shown].iter().map(|own| part(own)).collect();
@@ -114,7 +114,7 @@ mod tests {
     fn shorter_and_equal_steps_are_said() {
         assert_eq!(
             said(vec![cause(Cause::Copy, 2_000, 500, &[])]),
-            "A step `step_*` takes 1.5 µs shorter, 500 ns instead of 2.0 µs: -1.5 µs exposed, copies."
+            "A step `step_*` takes 1.5 µs less, 500 ns instead of 2.0 µs: -1.5 µs exposed, copies."
         );
         assert_eq!(
             said(vec![cause(Cause::Copy, 500, 500, &[])]),

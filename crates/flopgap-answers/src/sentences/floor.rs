@@ -31,7 +31,7 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
         peaks.gpu,
         peaks_of(peaks, floor)
     );
-    if let Some(hfu) = floor.hfu.filter(|_| floor.flops.iter().any(|own| own.repeated > 0)) {
+    if let Some(hfu) = floor.hfu.filter(|hfu| percent(*hfu) != percent(mfu)) {
         said.push_str(&format!(" With what is done again, HFU is {least}{}.", percent(hfu)));
     }
     if floor.covered < COVERED {
@@ -71,8 +71,8 @@ mod tests {
         ask::gap(&open::open(path).unwrap(), &Part::default()).unwrap().data
     }
 
-    /// 381,178,347,520 FLOPs of FP32 on CUDA cores in 8.17 ms, by `torch.utils.flop_counter` and the
-    /// data sheet.
+    /// 381,178,347,520 FLOPs of FP32 on CUDA cores in 8.17 ms, by `torch.utils.flop_counter` and
+    /// the data sheet.
     #[test]
     fn utilization_is_said_with_its_denominator() {
         let said = floor(&found("advice/fp32-products.before.json.gz")).unwrap();
