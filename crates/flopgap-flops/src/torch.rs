@@ -201,8 +201,10 @@ impl Operator {
             "_scaled_dot_product_efficient_attention" | "_scaled_dot_product_cudnn_attention" => {
                 Operator::Attention { causal: 6 }
             }
-            "_scaled_dot_product_flash_attention_backward" => Operator::AttentionBackward { causal: 10 },
-            "_scaled_dot_product_efficient_attention_backward" => Operator::AttentionBackward { causal: 10 },
+            "_scaled_dot_product_flash_attention_backward"
+            | "_scaled_dot_product_efficient_attention_backward" => {
+                Operator::AttentionBackward { causal: 11 }
+            }
             "_scaled_dot_product_cudnn_attention_backward" => Operator::AttentionBackward { causal: 14 },
             "add" | "sub" | "mul" | "div" | "maximum" | "minimum" | "gelu" | "silu" | "relu" | "sigmoid"
             | "tanh" | "exp" | "sqrt" | "rsqrt" | "neg" | "pow" | "square" | "reciprocal" | "clamp"
@@ -451,6 +453,7 @@ fn broadcast<'a>(all: impl Iterator<Item = &'a [u64]>) -> Option<Vec<u64>> {
 mod tests {
     use super::*;
 
+    #[expect(clippy::unnecessary_wraps, reason = "as operators are called with it")]
     fn bf16(sizes: &[u64]) -> Option<Operand> {
         let stored = Stored::by_name("c10::BFloat16");
         Some(Operand { sizes: sizes.to_vec(), strides: Vec::new(), stored })
@@ -502,6 +505,12 @@ mod tests {
         let name = "aten::_scaled_dot_product_cudnn_attention_backward";
         let backward = work(name, &operands, &settings).unwrap();
         assert_eq!((backward.flops, backward.repeated_flops), (2 * half.flops, half.flops / 2));
+        for name in ["flash", "efficient"] {
+            let mut settings = vec![String::new(); 13];
+            settings[11] = "True".to_owned();
+            let name = format!("aten::_scaled_dot_product_{name}_attention_backward");
+            assert_eq!(work(&name, &operands, &settings), Some(backward), "{name}");
+        }
         // Where it is not recorded whether it is causal, its work is not known.
         assert_eq!(work(name, &operands, &[]), None);
     }
@@ -514,7 +523,7 @@ mod tests {
         let expanded = Operand { strides: vec![0, 16, 1], ..whole.clone().unwrap() };
         let from_expanded = work("aten::copy_", &[whole.clone(), Some(expanded)], &[]).unwrap();
         assert_eq!(from_expanded.bytes, 2 * (65_536 + 16_384));
-        assert_eq!(work("aten::zero_", &[whole.clone()], &[]).unwrap().bytes, 131_072);
+        assert_eq!(work("aten::zero_", std::slice::from_ref(&whole), &[]).unwrap().bytes, 131_072);
         assert_eq!(work("aten::add_", &[whole.clone(), bf16(&[16])], &[]).unwrap().bytes, add.bytes);
         assert_eq!(work("aten::sum", &[whole], &[]).unwrap().bytes, 131_072);
         // What is stored in a way that was not recorded is not known.

@@ -322,16 +322,14 @@ impl Facts<'_> {
         let ns = self.sum(unaligned);
         add(Kind::TilePadding, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(unaligned));
 
-        let is_communication = |(cause, _, _): &Key| *cause == Cause::Communication;
-        let ns = self.sum(is_communication);
         let (count, sum) = patterns.collectives;
         let small = count > 0 && sum / count < SMALL_COLLECTIVE_NS;
         let kind = if small { Kind::SmallBuckets } else { Kind::CommunicationOverlap };
-        add(kind, WORTH, ns, ns, self.evidence(is_communication));
-
-        let ns = self.cause(Cause::LateRank);
+        let (ns, late) = (self.cause(Cause::Communication), self.cause(Cause::LateRank));
+        // Other kernels can hide waiting, too.
+        add(kind, WORTH, ns, ns + late, self.evidence(|key| key.0 == Cause::Communication));
         // The rank that waits longest has the least to do of its own: so short a step can become.
-        add(Kind::Straggler, WORTH, ns, self.longest_wait_ns.max(ns), self.late_places());
+        add(Kind::Straggler, WORTH, late, self.longest_wait_ns.max(late), self.late_places());
 
         all.sort_by_key(|advice| (Reverse(advice.bound_ns), advice.kind));
         all

@@ -45,9 +45,9 @@ const fn sheet(names: &'static [&'static str], peaks: [f64; 7], memory: f64) -> 
     Sheet { names, fp64, fp32, tf32, fp16, bf16, fp8, int8, memory }
 }
 
-/// Hopper with the power and clocks of SXM.
+/// Hopper as a module on a board.
 const HOPPER: [f64; 7] = [66.9, 66.9, 494.7, 989.4, 989.4, 1978.9, 1978.9];
-/// Ampere with those of SXM or PCIe: the data sheet has one column for both.
+/// Ampere, of either form: the data sheet has one column for both.
 const AMPERE: [f64; 7] = [19.5, 19.5, 156.0, 312.0, 312.0, 0.0, 624.0];
 
 const SHEETS: &[Sheet] = &[

@@ -43,7 +43,7 @@ pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
 /// is not known, to nothing.
 fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
     let is_whole = found.found_by == FoundBy::None;
-    let mut falls = Falls { found, falls: Vec::new(), until: found.total_ns() };
+    let mut falls = Falls { found, all: Vec::new(), until: found.total_ns() };
     falls.sum(if is_whole { "the recording" } else { "a step" });
     for (part, color) in [(Part::Idle, 5), (Part::Exposed, 13)] {
         falls.causes(part, part.as_str(), Color::nth(color), |share| share.ns)?;
@@ -60,11 +60,11 @@ fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
         let above = |own: &FloorPart| own.known_ns - own.floor_ns - own.repeated_ns;
         falls.causes(part, "above the floor", color, |share| of(share, above))?;
         falls.causes(part, Bar::Repeated.in_words(), color, |share| of(share, |own| own.repeated_ns))?;
-        let first = falls.falls.len();
+        let first = falls.all.len();
         let unknown = |own: &FloorPart| own.ns - own.known_ns;
         falls.causes(part, "floor unknown", Color::NEUTRAL, |share| of(share, unknown))?;
-        let hatched: Vec<Fall> = falls.falls.drain(first..).map(Fall::unknown).collect();
-        falls.falls.extend(hatched);
+        let hatched: Vec<Fall> = falls.all.drain(first..).map(Fall::unknown).collect();
+        falls.all.extend(hatched);
         falls.sum(Bar::Needed.in_words());
     } else {
         falls.causes(part, part.as_str(), color, |share| share.ns)?;
@@ -74,13 +74,13 @@ fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
     } else {
         format!("A mean `{}`, taken apart", found.step)
     };
-    Ok(Waterfall::new(title, falls.falls)?)
+    Ok(Waterfall::new(title, falls.all)?)
 }
 
 /// Bars of a waterfall, each from where the one before it ends.
 struct Falls<'a> {
     found: &'a Gap,
-    falls: Vec<Fall>,
+    all: Vec<Fall>,
     until: i64,
 }
 
@@ -92,7 +92,7 @@ impl Falls<'_> {
     /// What is left.
     fn sum(&mut self, label: &str) {
         let fall = Fall::new(label, [0.0, self.until as f64], Color::NEUTRAL);
-        self.falls.push(fall.text(self.text(self.until)).strong());
+        self.all.push(fall.text(self.text(self.until)).strong());
     }
 
     /// What the causes of a part take of it, a bar each, and one for the rest.
@@ -118,7 +118,7 @@ impl Falls<'_> {
             let details = details(&label, self.found, &shares)?;
             let at = [(self.until - ns) as f64, self.until as f64];
             self.until -= ns;
-            self.falls.push(Fall::new(label, at, color).text(self.text(ns)).details(details));
+            self.all.push(Fall::new(label, at, color).text(self.text(ns)).details(details));
         }
         Ok(())
     }

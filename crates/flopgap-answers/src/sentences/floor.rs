@@ -24,28 +24,28 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
         ));
     };
     let least = if floor.covered < COVERED { "at least " } else { "" };
-    let mut said = format!(
+    let mut said = vec![format!(
         "MFU is {least}{}: a step's {flops} take {} at the peak of {} ({}, data sheet).",
         percent(mfu),
         time(mfu * found.step_ns as f64),
         peaks.gpu,
         peaks_of(peaks, floor)
-    );
+    )];
     if let Some(hfu) = floor.hfu.filter(|hfu| percent(*hfu) != percent(mfu)) {
-        said.push_str(&format!(" With what is done again, HFU is {least}{}.", percent(hfu)));
+        said.push(format!("With what is done again, HFU is {least}{}.", percent(hfu)));
     }
     if floor.covered < COVERED {
         let missing = percent(1.0 - floor.covered);
-        said.push_str(&format!(" No sizes are recorded for {missing} of the time of products."));
+        said.push(format!("No sizes are recorded for {missing} of the time of products."));
     }
     let bars = found.waterfall();
     let share = |bar: Bar| found.share(bars.iter().filter(|own| own.0 == bar).map(|own| own.1).sum());
-    said.push_str(&format!(
-        " Kernels above their floor take {} of the time, and kernels whose floor is unknown {}.",
+    said.push(format!(
+        "Kernels above their floor take {} of the time, and kernels whose floor is unknown {}.",
         percent(share(Bar::AboveFloor)),
         percent(share(Bar::FloorUnknown))
     ));
-    Some(said)
+    Some(said.join(" "))
 }
 
 /// The peaks of the types that are multiplied, those with the most FLOPs first.

@@ -80,7 +80,7 @@ fn waiting_is_what_no_computation_hides() {
             let work = operation.work;
             let communicates =
                 classifier.get(operation.name).class == flopgap_kernels::KernelClass::Communication;
-            let is_own = work.process.map(|process| process.pid()) == own.place.process;
+            let is_own = work.process.map(flopgap_trace::ProcessId::pid) == own.place.process;
             if is_own && work.kind == WorkKind::Kernel && !communicates {
                 hidden.push((work.start, work.end));
             }
