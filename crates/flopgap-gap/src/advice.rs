@@ -366,7 +366,7 @@ impl Facts<'_> {
 const SMALL_COLLECTIVE_NS: i64 = 50_000;
 
 /// Of a step, what is lost outside the GPU's own work must be more than this to limit it.
-const LOST: f64 = 0.25;
+pub const LOST: f64 = 0.25;
 
 /// What limits steps: the GPU, unless more is lost elsewhere.
 pub(crate) fn limit(limits: &[(Limit, i64)]) -> Limit {

@@ -1,5 +1,7 @@
 //! Why a trace cannot be taken apart.
 
+use std::path::PathBuf;
+
 use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_trace::ReadError;
 
@@ -13,6 +15,12 @@ pub enum Error {
     /// It has no such ranges.
     #[error(transparent)]
     Ranges(#[from] flopgap_timings::Error),
+    /// The durations of its GPU work do not add up within 64 bits: no recording is so long.
+    #[error("{}: the durations of its GPU work are more than 64 bits hold", path.display())]
+    Durations {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 impl Hint for Error {
@@ -20,6 +28,7 @@ impl Hint for Error {
         match self {
             Error::Trace(error) => error.hint(),
             Error::Ranges(error) => error.hint(),
+            Error::Durations { .. } => Some("record it again: its times are damaged".into()),
         }
     }
 
@@ -27,6 +36,7 @@ impl Hint for Error {
         match self {
             Error::Trace(error) => error.kind(),
             Error::Ranges(error) => error.kind(),
+            Error::Durations { .. } => ErrorKind::Absent,
         }
     }
 }

@@ -85,8 +85,8 @@ impl Bar {
         match self {
             Bar::Needed => "needed at the GPU's peaks",
             Bar::Repeated => "done again instead of kept",
-            Bar::AboveFloor => "kernels above their floor",
-            Bar::FloorUnknown => "kernels whose floor is unknown",
+            Bar::AboveFloor => "above the floor",
+            Bar::FloorUnknown => "floor unknown",
             Bar::Exposed => "exposed",
             Bar::Idle => "idle",
         }
@@ -111,7 +111,7 @@ pub(crate) fn waterfall(parts: &[Share], floor: Option<&Floor>) -> Vec<(Bar, i64
     bars.into_iter().filter(|(_, ns)| *ns != 0).collect()
 }
 
-/// An operator of which something ran in measured time.
+/// An operator, and what it launched in measured time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owner {
     ran: bool,

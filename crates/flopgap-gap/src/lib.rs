@@ -16,14 +16,12 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-use flopgap_kernels::Classifier;
 use flopgap_timings::Gpus;
-use flopgap_timings::communication::arrivals;
 pub use flopgap_timings::{Place, Ranges};
 use flopgap_trace::{Recording, ThreadId};
 use serde::{Deserialize, Serialize};
 
-pub use advice::{Advice, Kind};
+pub use advice::{Advice, Kind, LOST};
 pub use cause::{Cause, Limit, Part};
 pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
@@ -143,12 +141,10 @@ pub struct Group {
 /// An absence when the trace has no GPU work; what keeps it from being read.
 pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let host = Host::read(trace)?;
-    let timeline = Timeline::read(trace, &host)?;
+    let gpus = Gpus::read(trace)?;
+    let timeline = Timeline::read(trace, &host, &gpus)?;
     let found = HostSteps::read(trace, &options.steps, &host, &timeline.lanes)?;
-    let processes = timeline.lanes.iter().map(|lane| lane.process);
-    let gpus = Gpus::read(trace)?.with_processes(processes);
-    let late =
-        if timeline.lanes.len() > 1 { arrivals(trace, &Classifier::new(), &gpus)? } else { Vec::new() };
+    let late = &timeline.arrivals;
     let by_kernel = late.iter().map(|own| ((own.place, own.start, own.end), own.arrived)).collect();
     let context = Context { timeline: &timeline, host: &host, arrivals: &by_kernel };
     let mut folded = Folded::new();

@@ -280,6 +280,9 @@ impl Context<'_> {
 
     /// Notes the operators whose kernels begin in measured windows.
     fn launched(&self, lane: &Lane, main: Option<u16>, windows: &[Window], floors: &mut Floors) {
+        if self.host.works.is_empty() {
+            return;
+        }
         let mut at = 0;
         for op in &lane.operations {
             while windows.get(at).is_some_and(|window| window.end <= op.start) {

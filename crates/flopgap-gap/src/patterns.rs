@@ -47,7 +47,7 @@ impl Patterns {
             self.launched += 1;
             if timeline.kind(op).cause == Cause::Communication {
                 self.collectives.0 += 1;
-                self.collectives.1 = self.collectives.1.saturating_add(length(op));
+                self.collectives.1 += op.end - op.start;
             }
             streams.entry(op.stream).or_default().push(op);
         }
@@ -65,26 +65,23 @@ impl Patterns {
     /// turns at least every few kernels.
     fn serialized(&mut self, timeline: &Timeline, lane: &Lane, inside: &impl Fn(&Op) -> bool) {
         let mut busy: FxHashMap<u32, i64> = FxHashMap::default();
-        let (mut overlap, mut turns, mut all) = (0_i64, 0, 0_i64);
+        let (mut overlap, mut turns, mut all) = (0, 0, 0_i64);
         let mut last: Option<&Op> = None;
         let computes = |op: &&Op| timeline.kind(op).rank() == 0 && inside(op);
         for op in lane.operations.iter().filter(computes) {
-            let own = busy.entry(op.stream).or_default();
-            *own = own.saturating_add(length(op));
+            *busy.entry(op.stream).or_default() += op.end - op.start;
             all += 1;
             if let Some(last) = last {
-                let together = last.end.saturating_sub(op.start).clamp(0, length(op));
-                overlap = together.saturating_add(overlap);
+                overlap += (last.end - op.start).clamp(0, op.end - op.start);
                 turns += i64::from(last.stream != op.stream);
             }
             if last.is_none_or(|last| last.end < op.end) {
                 last = Some(op);
             }
         }
-        let sum = busy.values().fold(0_i64, |sum, own| sum.saturating_add(*own));
-        let others = sum - busy.values().copied().max().unwrap_or_default();
+        let others = busy.values().sum::<i64>() - busy.values().copied().max().unwrap_or_default();
         if overlap < others / 10 && 10 * turns > all {
-            self.serialized_ns = self.serialized_ns.saturating_add(others);
+            self.serialized_ns += others;
         }
     }
 
@@ -137,15 +134,14 @@ impl Patterns {
                 end += 1;
             }
             if end - at >= 2 {
-                let lengths = own[at..end].iter().map(|op| length(op));
-                let (all, least) = lengths
-                    .fold((0_i64, i64::MAX), |(all, least), ns| (all.saturating_add(ns), least.min(ns)));
+                let lengths = own[at..end].iter().map(|op| op.end - op.start);
+                let (all, least) = lengths.fold((0, i64::MAX), |(all, least), ns| (all + ns, least.min(ns)));
                 // What lies between them goes, too.
-                let gaps = own[at..end].windows(2).map(|pair| pair[1].start.saturating_sub(pair[0].end));
+                let gaps = own[at..end].windows(2).map(|pair| pair[1].start - pair[0].end);
                 let gaps: i64 = gaps.filter(|gap| (0..DEPENDENT_NS).contains(gap)).sum();
-                self.chains_ns = self.chains_ns.saturating_add((all - least).saturating_add(gaps));
+                self.chains_ns += all - least + gaps;
                 for op in &own[at..end] {
-                    add(&mut 0, &mut self.chains, op);
+                    *self.chains.entry(op.kind).or_default() += op.end - op.start;
                 }
             }
             at = end.max(at + 1);
@@ -153,14 +149,9 @@ impl Patterns {
     }
 }
 
-/// How long an operation ran. Times of a broken file may be as far apart as there are numbers.
-fn length(op: &Op) -> i64 {
-    op.end.saturating_sub(op.start)
-}
-
 /// Adds an operation to a sum and to that of its kind.
 fn add(sum: &mut i64, kinds: &mut FxHashMap<u32, i64>, op: &Op) {
-    *sum = sum.saturating_add(length(op));
-    let kind = kinds.entry(op.kind).or_default();
-    *kind = kind.saturating_add(length(op));
+    let ns = op.end - op.start;
+    *sum += ns;
+    *kinds.entry(op.kind).or_default() += ns;
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flopgap_kernels::{Classifier, KernelClass, KernelInfo};
-use flopgap_trace::{DeviceId, Memory, Operation, ProcessId, ReadError, Recording, WorkKind};
+use flopgap_timings::collectives::{Arrival, Calls};
+use flopgap_timings::{Gpus, Place};
+use flopgap_trace::{DeviceId, Memory, Operation, ProcessId, Recording, WorkKind};
 use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
+use crate::error::Error;
 use crate::host::Host;
 
 /// A kernel, copy or memset.
@@ -60,13 +63,15 @@ pub(crate) struct Lane {
 pub(crate) struct Timeline {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) kinds: Vec<Kind>,
+    /// The kernels of collectives whose ranks were recorded together.
+    pub(crate) arrivals: Vec<Arrival>,
 }
 
 /// What distinguishes kinds: of copies, their memories; of communication, the group.
 type KindKey = (WorkKind, i64, u8, u32);
 
 impl Timeline {
-    pub(crate) fn read(trace: &dyn Recording, host: &Host) -> Result<Timeline, ReadError> {
+    pub(crate) fn read(trace: &dyn Recording, host: &Host, gpus: &Gpus) -> Result<Timeline, Error> {
         let mut memories: FxHashMap<(Option<ProcessId>, i64, i64), [Memory; 2]> = FxHashMap::default();
         trace.each_copy(&mut |copied| {
             let key = (copied.work.process, copied.work.start, copied.work.end);
@@ -78,6 +83,8 @@ impl Timeline {
         let mut groups: BTreeMap<flopgap_trace::RankGroup, u32> = BTreeMap::new();
         let mut lanes: Vec<Lane> = Vec::new();
         let mut last = 0;
+        let mut collectives = Calls::default();
+        let mut durations = 0_i128;
         trace.each_operation(true, &mut |operation| {
             let work = &operation.work;
             let copied = (work.kind == WorkKind::Copy)
@@ -98,6 +105,10 @@ impl Timeline {
                 kinds.push(kind(operation, copied, &classifier));
                 u32::try_from(kinds.len() - 1).unwrap_or_default()
             });
+            if kinds[kind as usize].cause == Cause::Communication {
+                collectives.add(gpus.place(work.process, work.device), operation);
+            }
+            durations += i128::from(work.end) - i128::from(work.start);
             let is_of = |lane: &Lane| (lane.process, lane.device) == (work.process, work.device);
             if !lanes.get(last).is_some_and(is_of) {
                 last = lanes.iter().position(is_of).unwrap_or_else(|| {
@@ -114,12 +125,18 @@ impl Timeline {
                 call: host.launch(work.process, work.correlation),
             });
         })?;
+        // As those of every real recording do: sums over them need no more.
+        if i64::try_from(durations).is_err() {
+            return Err(Error::Durations { path: trace.path().to_owned() });
+        }
+        let ran: Vec<Place> = lanes.iter().map(|lane| gpus.place(lane.process, lane.device)).collect();
+        let arrivals = collectives.arrivals(&ran, trace.world_size());
         lanes.sort_by_key(|lane| (lane.process, lane.device));
         for lane in &mut lanes {
             lane.operations.shrink_to_fit();
             lane.operations.sort_by_key(|op| op.start);
         }
-        Ok(Timeline { lanes, kinds })
+        Ok(Timeline { lanes, kinds, arrivals })
     }
 
     pub(crate) fn kind(&self, op: &Op) -> &Kind {

@@ -100,7 +100,7 @@ type Key = (Option<RankGroup>, String);
 
 /// Kernels that communicate, while they are collected.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(BTreeMap<Key, BTreeMap<Place, Vec<Call>>>);
+pub struct Calls(BTreeMap<Key, BTreeMap<Place, Vec<Call>>>);
 
 /// Whether a collective needs something of every rank on every rank, so that none is done before
 /// all have arrived; by the name of its kernel, or what the framework calls it.
@@ -122,7 +122,8 @@ fn is_of_all(name: &str) -> bool {
 }
 
 impl Calls {
-    pub(crate) fn add(&mut self, place: Place, operation: &Operation<'_>) {
+    /// Adds a kernel that communicates, and where it ran.
+    pub fn add(&mut self, place: Place, operation: &Operation<'_>) {
         let key = (operation.group.cloned(), operation.name.to_owned());
         let (start, end) = (operation.work.start, operation.work.end);
         self.0.entry(key).or_default().entry(place).or_default().push(Call { start, end });
@@ -133,8 +134,9 @@ impl Calls {
         self.divided(ran, world_size).finish()
     }
 
-    /// The kernels of those that can be divided.
-    pub(crate) fn arrivals(self, ran: &[Place], world_size: Option<u64>) -> Vec<Arrival> {
+    /// The kernels of those that can be divided, and when the last rank arrived at each, given the
+    /// places that did GPU work and how many ranks there are.
+    pub fn arrivals(self, ran: &[Place], world_size: Option<u64>) -> Vec<Arrival> {
         self.divided(ran, world_size).arrivals
     }
 

@@ -1,13 +1,13 @@
 //! Communication between GPUs against their computation: how much of it other kernels hide.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_trace::{DeviceId, ProcessId, Recording, WorkKind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::collectives::{Arrival, Calls, Collectives};
+use crate::collectives::{Calls, Collectives};
 use crate::error::Error;
 use crate::intervals::join;
 use crate::place::{Gpus, Place, Spread};
@@ -108,29 +108,6 @@ pub fn communication(trace: &dyn Recording, classifier: &Classifier) -> Result<C
         places.into_iter().map(|((process, device), own)| own.times(gpus.place(process, device))).collect();
     places.sort_by_key(|own| own.place);
     Ok(Communication { places, collectives })
-}
-
-/// The kernels of collectives whose ranks were recorded together, and when the last of them
-/// arrived.
-///
-/// # Errors
-/// When there is no GPU work.
-pub fn arrivals(trace: &dyn Recording, classifier: &Classifier, gpus: &Gpus) -> Result<Vec<Arrival>, Error> {
-    let mut known: FxHashMap<i64, bool> = FxHashMap::default();
-    let mut ran: BTreeSet<Place> = BTreeSet::new();
-    let mut calls = Calls::default();
-    trace.each_operation(false, &mut |operation| {
-        let place = gpus.place(operation.work.process, operation.work.device);
-        ran.insert(place);
-        if operation.work.kind == WorkKind::Kernel
-            && *known
-                .entry(operation.name_id)
-                .or_insert_with(|| classifier.get(operation.name).class == KernelClass::Communication)
-        {
-            calls.add(place, operation);
-        }
-    })?;
-    Ok(calls.arrivals(&ran.into_iter().collect::<Vec<_>>(), trace.world_size()))
 }
 
 impl Intervals {

@@ -9,34 +9,15 @@ use flopgap_gap::{Gap, Options, Share, Step, gap};
 use flopgap_table::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use flopgap_table::arrow_schema::{Field, Schema};
 use flopgap_table::{Source, Table};
-use flopgap_trace::Recording;
 
 pub(super) const NAME: &str = "gap";
 
-/// The steps of a trace; nothing for a source that is none, or has no GPU work.
+/// The steps of a trace; nothing for another source, and for a trace without GPU work.
 pub(super) fn table(source: &Source) -> Result<Option<Table>, Failure> {
     let Some(trace) = source.trace() else { return Ok(None) };
-    if !has_sums(trace.recording())? {
-        return Ok(None);
-    }
     match gap(trace.recording(), &Options::default()) {
         Ok(found) => of(&found).map(Some),
         Err(error) if error.is_absence() => Ok(None),
-        Err(error) => Err(Failure::of(&error)),
-    }
-}
-
-/// Whether there is GPU work whose durations add up within 64 bits, as those of every real
-/// recording do.
-fn has_sums(trace: &dyn Recording) -> Result<bool, Failure> {
-    let mut sum = 0_i128;
-    let read = trace.each_operation(true, &mut |operation| {
-        let work = operation.work;
-        sum += (i128::from(work.end) - i128::from(work.start)).abs();
-    });
-    match read {
-        Ok(()) => Ok(i64::try_from(sum).is_ok()),
-        Err(error) if error.is_absence() => Ok(false),
         Err(error) => Err(Failure::of(&error)),
     }
 }

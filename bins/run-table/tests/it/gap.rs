@@ -11,8 +11,8 @@ fn taken_apart(path: &str) -> Gap {
     gap(source.trace().unwrap().recording(), &Options::default()).unwrap()
 }
 
-/// SQL over runs gives the sums that `flopgap gap` has of each, and the lengths of its steps. What
-/// has no GPU work, or is no trace, has no rows.
+/// SQL over runs gives the sums that `flopgap gap` has of each, and the lengths of its steps. A
+/// trace without GPU work has no rows, and neither has a file of another kind.
 #[test]
 fn parts_of_many_runs_are_those_of_each() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
 //! Ranks that wait for each other in collectives.
 
 use flopgap_gap::{Cause, Gap, Limit, Options, gap};
-use flopgap_kernels::Classifier;
+use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_kineto::{Job, Trace};
 use flopgap_timings::Gpus;
-use flopgap_timings::communication::arrivals;
+use flopgap_timings::collectives::Calls;
 use flopgap_trace::{Recording as _, WorkKind};
 
 use crate::fixture;
@@ -69,19 +69,30 @@ fn waiting_is_what_no_computation_hides() {
     let files = ["kineto/ddp_rank0.json.gz", "kineto/ddp_rank1.json.gz"].map(fixture);
     let job = Job::open(&files).unwrap();
     let found = gap(&job, &Options::default()).unwrap();
-    let late = arrivals(&job, &Classifier::new(), &Gpus::read(&job).unwrap()).unwrap();
+    let (classifier, gpus) = (Classifier::new(), Gpus::read(&job).unwrap());
+    let communicates = |name: &str| classifier.get(name).class == KernelClass::Communication;
+    let mut calls = Calls::default();
+    let mut ran = Vec::new();
+    job.each_operation(true, &mut |operation| {
+        let place = gpus.place(operation.work.process, operation.work.device);
+        if !ran.contains(&place) {
+            ran.push(place);
+        }
+        if operation.work.kind == WorkKind::Kernel && communicates(operation.name) {
+            calls.add(place, operation);
+        }
+    })
+    .unwrap();
+    let late = calls.arrivals(&ran, job.world_size());
     assert!(late.len() > 4);
-    let classifier = Classifier::new();
     let mut expected = 0;
     let measured: Vec<_> = found.steps.iter().chain(&found.between).filter(|step| !step.warm_up).collect();
     for own in &late {
         let mut hidden: Vec<(i64, i64)> = Vec::new();
         job.each_operation(true, &mut |operation| {
             let work = operation.work;
-            let communicates =
-                classifier.get(operation.name).class == flopgap_kernels::KernelClass::Communication;
             let is_own = work.process.map(flopgap_trace::ProcessId::pid) == own.place.process;
-            if is_own && work.kind == WorkKind::Kernel && !communicates {
+            if is_own && work.kind == WorkKind::Kernel && !communicates(operation.name) {
                 hidden.push((work.start, work.end));
             }
         })

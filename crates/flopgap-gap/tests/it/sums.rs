@@ -113,6 +113,18 @@ fn parts_add_up_to_every_step_of_every_trace() {
     assert!(taken_apart >= 20, "{taken_apart}");
 }
 
+/// 6 billion seconds twice are more than 64 bits hold, and are said to be, instead of summed up.
+#[test]
+fn durations_that_no_recording_has_are_refused() {
+    let kernel = |start: i64| event(0, start, 6_000_000_000_000_000, 7 + start, 1);
+    let json = format!("[{},{}]", kernel(0), kernel(1));
+    let trace =
+        flopgap_kineto::Trace::options().without_shapes(true).read(json.as_bytes(), "t.json").unwrap();
+    let error = gap(&Job::of(vec![trace]).unwrap(), &Options::default()).unwrap_err();
+    assert!(error.is_absence(), "{error}");
+    assert_eq!(error.to_string(), "t.json: the durations of its GPU work are more than 64 bits hold");
+}
+
 /// One event of a trace of `torch.profiler`.
 fn event(kind: usize, start: i64, length: i64, stream: i64, correlation: usize) -> String {
     let (category, name, thread) = match kind {
