@@ -8,8 +8,8 @@ use flopgap_report::numbers;
 use flopgap_report::text::printable;
 
 use crate::sentences::floor::floor;
-use crate::sentences::gap::{ADVICES, caveats, evidence, near, steps, verdict, what};
-use crate::sentences::time;
+use crate::sentences::gap::{ADVICES, before_advice, caveats, evidence, near, steps, verdict, what};
+use crate::sentences::{shown, time};
 
 /// Columns of text.
 const WIDTH: usize = 98;
@@ -133,7 +133,7 @@ fn with_causes(name: &str, path: &str, found: &Gap, causes: usize) -> Screen {
         }
         own.sort_by_key(|share| Reverse(share.ns));
         screen.row(found, part, part.as_str(), own.iter().map(|share| share.ns).sum());
-        let shown = if own.len() > causes + 1 { causes } else { own.len() };
+        let shown = shown(own.len(), causes);
         for share in &own[..shown] {
             screen.row(found, part, &format!("  {}", share.cause.in_words()), share.ns);
         }
@@ -143,11 +143,7 @@ fn with_causes(name: &str, path: &str, found: &Gap, causes: usize) -> Screen {
         }
     }
     screen.line(Ink::Plain, "");
-    if found.advice.is_empty() {
-        screen.line(Ink::Plain, "Nothing to change was found that would shorten a step by 5 % or more.");
-    } else {
-        screen.line(Ink::Plain, "What to change first, and by how much a step becomes shorter at most:");
-    }
+    screen.line(Ink::Plain, before_advice(found));
     for (at, advice) in found.advice.iter().take(ADVICES).enumerate() {
         let bound = format!("{} ({})", time(advice.bound_ns as f64), numbers::percent(advice.share, 1));
         let said = format!("{bound}: {}.", what(advice.kind));

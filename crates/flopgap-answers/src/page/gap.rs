@@ -9,8 +9,8 @@ use flopgap_report::table::{Cell, Column, Table};
 
 use crate::error::Error;
 use crate::sentences::floor::floor;
-use crate::sentences::gap::{advice, caveats, near, steps, verdict};
-use crate::sentences::{percent, time};
+use crate::sentences::gap::{advice, before_advice, caveats, near, steps, verdict};
+use crate::sentences::{percent, shown, time};
 use crate::tables::ms;
 
 /// Causes of one part that have a bar of their own; the rest have one together.
@@ -26,12 +26,7 @@ pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
     if found.total_ns() > 0 {
         blocks.push(Block::Waterfall(waterfall(found)?));
     }
-    let said = if found.advice.is_empty() {
-        "Nothing to change was found that would shorten a step by 5 % or more."
-    } else {
-        "What to change first, and by how much a step becomes shorter at most:"
-    };
-    blocks.push(Block::Text(said.to_owned()));
+    blocks.push(Block::Text(before_advice(found).to_owned()));
     if !found.advice.is_empty() {
         blocks.push(Block::List(found.advice.iter().map(advice).collect()));
     }
@@ -58,11 +53,11 @@ fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
             floor.parts.iter().filter(|own| own.cause == share.cause).map(ns).sum::<i64>()
         };
         let above = |own: &FloorPart| own.known_ns - own.floor_ns - own.repeated_ns;
-        falls.causes(part, "above the floor", color, |share| of(share, above))?;
+        falls.causes(part, Bar::AboveFloor.in_words(), color, |share| of(share, above))?;
         falls.causes(part, Bar::Repeated.in_words(), color, |share| of(share, |own| own.repeated_ns))?;
         let first = falls.all.len();
         let unknown = |own: &FloorPart| own.ns - own.known_ns;
-        falls.causes(part, "floor unknown", Color::NEUTRAL, |share| of(share, unknown))?;
+        falls.causes(part, Bar::FloorUnknown.in_words(), Color::NEUTRAL, |share| of(share, unknown))?;
         let hatched: Vec<Fall> = falls.all.drain(first..).map(Fall::unknown).collect();
         falls.all.extend(hatched);
         falls.sum(Bar::Needed.in_words());
@@ -107,8 +102,7 @@ impl Falls<'_> {
         let mut own: Vec<(&Share, i64)> =
             own.map(|share| (share, ns(share))).filter(|own| own.1 > 0).collect();
         own.sort_by_key(|(_, ns)| Reverse(*ns));
-        let shown = if own.len() > CAUSES + 1 { CAUSES } else { own.len() };
-        let (single, rest) = own.split_at(shown);
+        let (single, rest) = own.split_at(shown(own.len(), CAUSES));
         let single = single.iter().map(|own| (own.0.cause.in_words().to_owned(), std::slice::from_ref(own)));
         let rest = (!rest.is_empty()).then(|| (format!("{} other causes", rest.len()), rest));
         for (words, all) in single.chain(rest) {

@@ -3,7 +3,7 @@
 use flopgap_gap::{CauseDifference, DetailDifference, Difference};
 
 use super::gap::of;
-use super::time;
+use super::{shown, time};
 
 /// Causes that have words of their own.
 const CAUSES: usize = 3;
@@ -19,7 +19,7 @@ pub fn difference(found: &Difference) -> Vec<String> {
         longer @ 1.. => format!("{} longer, {after} instead of {before}", time(longer as f64)),
         shorter => format!("{} less, {after} instead of {before}", time(-shorter as f64)),
     };
-    let shown = if changed.len() > CAUSES + 1 { CAUSES } else { changed.len() };
+    let shown = shown(changed.len(), CAUSES);
     let mut parts: Vec<String> = changed[..shown].iter().map(|own| part(own)).collect();
     let rest: i64 = changed[shown..].iter().map(|own| own.difference_ns).sum();
     if shown < changed.len() {

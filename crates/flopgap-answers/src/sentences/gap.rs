@@ -1,6 +1,6 @@
 //! What a step taken apart says: a verdict, and what to change first.
 
-use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, Limit, Part};
+use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part};
 
 use super::floor::floor;
 use super::{lower_first, percent, time};
@@ -17,6 +17,15 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.extend(caveats(found));
     said.extend(found.advice.iter().take(ADVICES).map(advice));
     said
+}
+
+/// What stands before the advice, or instead of it.
+pub(crate) fn before_advice(found: &Gap) -> &'static str {
+    if found.advice.is_empty() {
+        "Nothing to change was found that would shorten a step by 5 % or more."
+    } else {
+        "What to change first, and by how much a step becomes shorter at most:"
+    }
 }
 
 /// What to change, by how much a step becomes shorter at most, and what shows it.
@@ -108,9 +117,7 @@ pub(crate) fn verdict(found: &Gap) -> String {
 
 /// Of a group, when it is nearly as much as the one that limits.
 const NEARLY: f64 = 0.9;
-/// Of the time, what is lost outside the GPU's own work when that is no longer the limit, and how
-/// far from it the verdict could be the other.
-const LOST: f64 = 0.25;
+/// How far what is lost may be from [`LOST`] where the verdict could be the other.
 const CLOSE: f64 = 0.03;
 
 /// How near the verdict is to another one; nothing where it is not.
@@ -325,7 +332,7 @@ mod tests {
             said(Host, &[(Gpu, 500), (Host, 222), (Sync, 216), (Copies, 62)]).unwrap(),
             "Waiting for the GPU (21.6%) is nearly as much."
         );
-        // What the GPU computes is no rival of a cause: another rule is about it.
+        // The GPU's own work does not compete with a cause: another rule covers it.
         assert_eq!(said(Launch, &[(Gpu, 500), (Launch, 500)]), None);
         assert_eq!(
             said(Gpu, &[(Gpu, 770), (Launch, 130), (Host, 100)]).unwrap(),

@@ -56,6 +56,12 @@ pub(crate) fn busy(found: &Shares) -> String {
     format!("{} of {}{share}", time(found.each(found.gpu_busy_ns)), time(found.each(found.clock_ns)))
 }
 
+/// How many of all have a place of their own where `most` have one, and the rest one together: a
+/// rest of one has its own, too.
+pub(crate) fn shown(all: usize, most: usize) -> usize {
+    if all > most + 1 { most } else { all }
+}
+
 /// A list as it is spoken: `a, b and c`.
 pub(crate) fn list(items: &[String]) -> String {
     match items {
