@@ -100,9 +100,9 @@ pub fn is_known(operator: &str) -> bool {
 }
 
 /// What an operator needs. None for one that is not known, that leaves the work to operators which
-/// it calls, or of which sizes are missing or do not fit together.
+/// it calls, or whose sizes are missing or do not fit together.
 ///
-/// `values` are its arguments that are no tensors, as text, by the same places.
+/// `values` are the arguments that are not tensors, as text, by the same places.
 ///
 /// ```
 /// use flopgap_flops::torch::{Operand, Stored, work};
