@@ -13,8 +13,8 @@ from typing import Any, Union
 from ._flopgap import Table
 
 __all__ = [
-    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapLimit", "GapPart", "GapPauses", "GapStep", "GpuTimes",
-    "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
+    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapFlops", "GapFloor", "GapFloorPart", "GapLimit", "GapPart",
+    "GapPauses", "GapPeak", "GapPeaks", "GapStep", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
     "Pass", "PassGpu", "PassSpread", "Passes", "Period", "Place", "PlaceDiff", "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Sample",
     "Selection", "Share", "Shares", "Shift", "Side", "Spread", "StepGap", "Summary", "Times", "Unlaunched", "WorkDifference", "WorkRow",
 ]
@@ -440,11 +440,70 @@ class GapPauses:
 
 
 @dataclass(frozen=True)
+class GapPeak:
+    """The peak of a type, in FLOPs per second."""
+
+    #: The type of the factors: ``bf16``, ``tf32`` and so on.
+    number: str
+    flops: float
+
+
+@dataclass(frozen=True)
+class GapPeaks:
+    """The data sheet of a GPU."""
+
+    gpu: str
+    flops: list[GapPeak]
+    #: Bytes per second of the device's memory.
+    bytes: float
+
+
+@dataclass(frozen=True)
+class GapFlops:
+    """FLOPs of products, convolutions and attention whose factors have one type."""
+
+    number: str
+    #: FLOPs of the model.
+    model: int
+    #: FLOPs that are done again because their results are not kept.
+    repeated: int
+
+
+@dataclass(frozen=True)
+class GapFloorPart:
+    """The time of kernels of one cause beside what they need, over all measured steps."""
+
+    cause: str
+    ns: int
+    #: The time of the kernels whose need is known.
+    known_ns: int
+    #: What these need at least, by FLOPs or by bytes.
+    floor_ns: int
+    #: What FLOPs that are done again need.
+    repeated_ns: int
+
+
+@dataclass(frozen=True)
+class GapFloor:
+    """What the measured work needs at least, by the definitions of its operators."""
+
+    #: None where the data sheet of the GPU is not known.
+    peaks: GapPeaks | None
+    flops: list[GapFlops]
+    #: The share of the time of multiplying kernels for which sizes are recorded.
+    covered: float
+    #: Model FLOPs utilization, and that of the hardware with FLOPs that are done again.
+    mfu: float | None
+    hfu: float | None
+    parts: list[GapFloorPart]
+
+
+@dataclass(frozen=True)
 class StepGap(_Answer):
     """The steps of a trace taken apart."""
 
     version: int
-    #: What limits a step: ``launch``, ``host``, ``sync``, ``input``, ``allocation``, ``copies``, ``communication``, ``gpu`` or ``unknown``.
+    #: What limits a step: ``launch``, ``host``, ``sync``, ``input``, ``allocation``, ``copies``, ``communication``, ``skew``, ``gpu`` or ``unknown``.
     limit: str
     #: How the steps were found, and what they are called.
     found_by: str
@@ -461,6 +520,8 @@ class StepGap(_Answer):
     limits: list[GapLimit]
     #: The measured time by cause.
     parts: list[GapPart]
+    #: None where nothing is recorded of what operators were called with.
+    floor: GapFloor | None
     #: Largest bound first.
     advice: list[GapAdvice]
     steps: list[GapStep]

@@ -38,7 +38,11 @@ def test_parts_of_a_step_add_up():
             assert sum(part.ns for part in step.parts) == step.wall_ns
         for part in found.parts:
             assert sum(detail.ns for detail in part.details) == part.ns
+        if found.floor is not None:
+            for part in found.floor.parts:
+                assert part.floor_ns + part.repeated_ns <= part.known_ns <= part.ns
     assert (found.limit, found.advice[0].kind) == ("allocation", "allocations")
+    assert 0 < found.floor.mfu <= found.floor.hfu < 1
     assert flopgap.gap(TRAINING, range="forward").step == "forward"
 
 
