@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 LIMITS = ["launch", "host", "sync", "input", "allocation", "copies", "communication", "skew", "gpu", "unknown"]
 ADVICE = [
-    "cuda-graphs", "blocking-call", "input-pipeline", "pageable-copies", "unoverlapped-copies", "tensor-cores",
-    "fused-attention", "fuse-elementwise", "fused-optimizer", "channels-last", "tile-padding", "allocations",
+    "cuda-graphs", "blocking-call", "input-pipeline", "pageable-copies", "unoverlapped-copies", "fewer-copies",
+    "tensor-cores", "fused-attention", "fuse-elementwise", "fused-optimizer", "channels-last", "tile-padding", "allocations",
     "serialized-streams", "communication-overlap", "small-buckets", "straggler", "recomputation", "host-code", "clocks",
 ]  # fmt: skip
 

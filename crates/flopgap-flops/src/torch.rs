@@ -8,11 +8,16 @@
 //! | scaled dot-product attention | `2 b h pairs (e + f)` for heads `e` wide, and values `f` wide |
 //! | its backward pass | twice that; half as much again where scores are computed again |
 //! | by element, softmax, normalization | 0: their bytes decide |
+//! | lists of tensors: `_foreach_*`, fused optimizers | 0: their elements decide |
 //!
 //! These are the formulas of `torch.utils.flop_counter`, except that causal attention counts the
 //! pairs that it needs, and that the scores which its backward pass computes again are separate.
 //! Bytes are compulsory: each element that is stored read once, each result written once.
 //! Operators that call one of these have no work themselves, so that nothing is counted twice.
+
+mod marker;
+
+pub use marker::Marker;
 
 use crate::operator::window_positions;
 use crate::{ElementType, checked};
@@ -27,6 +32,8 @@ pub struct Operand {
     pub strides: Vec<u64>,
     /// How its elements are stored; none where that was not recorded.
     pub stored: Option<Stored>,
+    /// Of a list of tensors, the elements of all; sizes and types are those of single tensors.
+    pub list: Option<u64>,
 }
 
 /// How elements are stored.
@@ -90,8 +97,18 @@ pub struct OperatorWork {
     pub repeated_flops: u64,
     /// Bytes read and written at least.
     pub bytes: u64,
-    /// With what it multiplies; none for [`OperatorKind::Memory`].
+    /// Elements beside these that are read and written at least. How they are stored was not
+    /// recorded, as of lists of tensors; names of kernels may say it.
+    pub elements: u64,
+    /// With what it multiplies; none for [`OperatorKind::Memory`], and where it was not recorded.
     pub element: Option<ElementType>,
+}
+
+impl OperatorWork {
+    /// Nothing is needed.
+    const fn of(kind: OperatorKind) -> OperatorWork {
+        OperatorWork { kind, flops: 0, repeated_flops: 0, bytes: 0, elements: 0, element: None }
+    }
 }
 
 /// Whether [`work`] knows an operator: whether its operands are worth reading.
@@ -109,7 +126,7 @@ pub fn is_known(operator: &str) -> bool {
 ///
 /// let operand = |sizes: &[u64]| {
 ///     let stored = Stored::by_name("c10::BFloat16");
-///     Some(Operand { sizes: sizes.to_vec(), strides: Vec::new(), stored })
+///     Some(Operand { sizes: sizes.to_vec(), stored, ..Operand::default() })
 /// };
 /// let product = work("aten::mm", &[operand(&[64, 32]), operand(&[32, 16])], &[]).unwrap();
 /// assert_eq!(product.flops, 2 * 64 * 32 * 16);
@@ -129,6 +146,7 @@ pub fn work(operator: &str, operands: &[Option<Operand>], values: &[String]) -> 
         Operator::Attention { causal } => called.attention(0, causal, false),
         Operator::AttentionBackward { causal } => called.attention(1, causal, true),
         Operator::Memory { reads, writes } => called.memory(reads, writes),
+        Operator::Lists { reads, writes } => called.lists(reads, writes),
     }
 }
 
@@ -157,6 +175,11 @@ enum Operator {
     Memory {
         reads: Reads,
         writes: Writes,
+    },
+    /// All tensors of a list do the same; the lists that are read and written, by their places.
+    Lists {
+        reads: Reads,
+        writes: &'static [usize],
     },
 }
 
@@ -230,6 +253,14 @@ impl Operator {
             "sum" | "mean" | "amax" | "linalg_vector_norm" => {
                 Operator::Memory { reads: Reads::All, writes: Writes::Unknown }
             }
+            // Parameters and their state; gradients are only read.
+            "_fused_adam_" | "_fused_adamw_" => Operator::Lists { reads: Reads::All, writes: &[0, 2, 3, 4] },
+            "_fused_sgd_" => Operator::Lists { reads: Reads::All, writes: &[0, 2] },
+            "_fused_adagrad_" => Operator::Lists { reads: Reads::All, writes: &[0, 2] },
+            "_foreach_norm" | "_foreach_max" => Operator::Lists { reads: Reads::All, writes: &[] },
+            "_foreach_copy_" => Operator::Lists { reads: Reads::Others, writes: &[0] },
+            "_foreach_zero_" => Operator::Lists { reads: Reads::Nothing, writes: &[0] },
+            _ if name.starts_with("_foreach_") => Operator::Lists { reads: Reads::All, writes: &[0] },
             _ => return None,
         })
     }
@@ -277,9 +308,14 @@ impl<'a> Called<'a> {
         let columns = right.sizes[rank - 1];
         let results = product(&left.sizes[..rank - 1])?.checked_mul(columns)?;
         let flops = product(&[2, results, left.sizes[rank - 1]])?;
-        let bytes = sum(&[left.bytes()?, right.bytes()?, results.checked_mul(left.stored?.bytes)?])?;
-        let element = left.stored?.element;
-        Some(OperatorWork { kind: OperatorKind::Product, flops, repeated_flops: 0, bytes, element })
+        let mut work = OperatorWork { flops, ..OperatorWork::of(OperatorKind::Product) };
+        if let Some(stored) = left.stored.filter(|_| right.stored.is_some()) {
+            work.bytes = sum(&[left.bytes()?, right.bytes()?, results.checked_mul(stored.bytes)?])?;
+            work.element = stored.element;
+        } else {
+            work.elements = sum(&[left.elements()?, right.elements()?, results])?;
+        }
+        Some(work)
     }
 
     fn convolution(self, settings: [usize; 3], transposed: Option<usize>) -> Option<OperatorWork> {
@@ -312,7 +348,7 @@ impl<'a> Called<'a> {
         let written = results.checked_mul(input.stored?.bytes)?;
         let bytes = sum(&[input.bytes()?, weight.bytes()?, written])?;
         let element = input.stored?.element;
-        Some(OperatorWork { kind: OperatorKind::Convolution, flops, repeated_flops: 0, bytes, element })
+        Some(OperatorWork { flops, bytes, element, ..OperatorWork::of(OperatorKind::Convolution) })
     }
 
     fn convolution_backward(self) -> Option<OperatorWork> {
@@ -332,7 +368,7 @@ impl<'a> Called<'a> {
             _ => sum(&[gradient.bytes()?, input.bytes()?, weight.bytes()?])?,
         };
         let element = gradient.stored?.element;
-        Some(OperatorWork { kind: OperatorKind::Convolution, flops, repeated_flops: 0, bytes, element })
+        Some(OperatorWork { flops, bytes, element, ..OperatorWork::of(OperatorKind::Convolution) })
     }
 
     /// Queries, keys and values from a place on.
@@ -362,15 +398,15 @@ impl<'a> Called<'a> {
         let inputs = sum(&[query.bytes()?, keys.bytes()?, values.bytes()?])?;
         // As many results as queries, and as wide as values.
         let results = product(&[heads, queries, value_width, query.stored?.bytes])?;
-        let kind = OperatorKind::Attention;
+        let work = OperatorWork { element, ..OperatorWork::of(OperatorKind::Attention) };
         Some(if backward {
             // Four products of the pairs; that of queries and keys is done again.
             let bytes = sum(&[inputs.checked_mul(2)?, results.checked_mul(2)?])?;
             let repeated_flops = product(&[2, heads, pairs, width])?;
-            OperatorWork { kind, flops: forward.checked_mul(2)?, repeated_flops, bytes, element }
+            OperatorWork { flops: forward.checked_mul(2)?, repeated_flops, bytes, ..work }
         } else {
             let bytes = sum(&[inputs, results])?;
-            OperatorWork { kind, flops: forward, repeated_flops: 0, bytes, element }
+            OperatorWork { flops: forward, bytes, ..work }
         })
     }
 
@@ -379,6 +415,7 @@ impl<'a> Called<'a> {
             self.operands.iter().enumerate().filter_map(|(at, operand)| Some((at, operand.as_ref()?)));
         // Numbers are operands without a type of a tensor.
         let tensors = tensors.filter(|(_, operand)| operand.stored.is_some());
+        tensors.clone().next()?;
         let read = tensors.clone().map(|(at, operand)| match reads {
             Reads::All => operand.bytes(),
             Reads::Others if at > 0 => operand.bytes(),
@@ -396,8 +433,21 @@ impl<'a> Called<'a> {
             }
         };
         let bytes = sum(&[read, written])?;
-        let kind = OperatorKind::Memory;
-        Some(OperatorWork { kind, flops: 0, repeated_flops: 0, bytes, element: None })
+        Some(OperatorWork { bytes, ..OperatorWork::of(OperatorKind::Memory) })
+    }
+
+    fn lists(self, reads: Reads, writes: &[usize]) -> Option<OperatorWork> {
+        let list = |at: usize| self.operand(at).and_then(|operand| operand.list);
+        // Where no list was recorded, nothing is known.
+        (0..self.operands.len()).find_map(list)?;
+        let read = (0..self.operands.len()).map(|at| match reads {
+            Reads::Nothing => 0,
+            Reads::Others if at == 0 => 0,
+            Reads::All | Reads::Others => list(at).unwrap_or_default(),
+        });
+        let written = writes.iter().map(|at| list(*at).unwrap_or_default());
+        let elements = sum(&read.chain(written).collect::<Vec<u64>>())?;
+        Some(OperatorWork { elements, ..OperatorWork::of(OperatorKind::Memory) })
     }
 }
 
@@ -456,7 +506,7 @@ mod tests {
     #[expect(clippy::unnecessary_wraps, reason = "as operators are called with it")]
     fn bf16(sizes: &[u64]) -> Option<Operand> {
         let stored = Stored::by_name("c10::BFloat16");
-        Some(Operand { sizes: sizes.to_vec(), strides: Vec::new(), stored })
+        Some(Operand { sizes: sizes.to_vec(), stored, ..Operand::default() })
     }
 
     fn texts(all: &[&str]) -> Vec<String> {
@@ -526,6 +576,14 @@ mod tests {
         assert_eq!(work("aten::zero_", std::slice::from_ref(&whole), &[]).unwrap().bytes, 131_072);
         assert_eq!(work("aten::add_", &[whole.clone(), bf16(&[16])], &[]).unwrap().bytes, add.bytes);
         assert_eq!(work("aten::sum", &[whole], &[]).unwrap().bytes, 131_072);
+        let mut lists = vec![Some(Operand { list: Some(1_000), ..Operand::default() }); 4];
+        lists.push(Some(Operand::default()));
+        let adam = work("aten::_fused_adamw_", &lists, &[]).unwrap();
+        assert_eq!((adam.bytes, adam.elements), (0, 7_000));
+        assert_eq!(work("aten::_foreach_add_", &lists[2..], &[]).unwrap().elements, 3_000);
+        assert_eq!(work("aten::_foreach_copy_", &lists[..2], &[]).unwrap().elements, 2_000);
+        assert_eq!(work("aten::_foreach_norm", &lists[..1], &[]).unwrap().elements, 1_000);
+        assert_eq!(work("aten::_foreach_add_", &lists[4..], &[]), None);
         // What is stored in a way that was not recorded is not known.
         let unknown = Some(Operand { sizes: vec![8], ..Operand::default() });
         assert_eq!(work("aten::copy_", &[unknown.clone(), unknown], &[]), None);

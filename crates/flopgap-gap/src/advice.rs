@@ -29,6 +29,8 @@ pub enum Kind {
     PageableCopies,
     /// Copy on another stream, while kernels run.
     UnoverlappedCopies,
+    /// Copy less: no overlap hides copies that take longer than all else.
+    FewerCopies,
     /// Let 32-bit products use tensor cores.
     TensorCores,
     /// Compute attention in one kernel.
@@ -65,6 +67,7 @@ impl Kind {
             Kind::InputPipeline => "input-pipeline",
             Kind::PageableCopies => "pageable-copies",
             Kind::UnoverlappedCopies => "unoverlapped-copies",
+            Kind::FewerCopies => "fewer-copies",
             Kind::TensorCores => "tensor-cores",
             Kind::FusedAttention => "fused-attention",
             Kind::FuseElementwise => "fuse-elementwise",
@@ -101,6 +104,8 @@ const WORTH: f64 = 0.05;
 const WORTH_A_GRAPH: f64 = 0.10;
 /// No tensor core multiplies faster than this many times 32-bit products on CUDA cores.
 const TENSOR_CORES_AT_MOST: i64 = 16;
+/// Where copies take so many times as long as all else, hiding them changes little.
+const COPIES_ALONE: i64 = 4;
 /// What happens less often than this is not a pattern of the loop.
 const OFTEN: u64 = 3;
 /// Fewer launches are not worth a graph.
@@ -257,10 +262,16 @@ impl Facts<'_> {
         };
         let pageable = |key: &Key| crosses(key.0) && self.is_kind(key.1, is_pageable);
         let other = |key: &Key| crosses(key.0) && !self.is_kind(key.1, is_pageable);
-        let ns = self.sum(pageable);
-        add(Kind::PageableCopies, WORTH, ns, ns + self.cause(Cause::BlockingCall), self.evidence(pageable));
-        let ns = self.sum(other);
-        add(Kind::UnoverlappedCopies, WORTH, ns, ns, self.evidence(other));
+        let (from_pageable, ns) = (self.sum(pageable), self.sum(other));
+        let bound = from_pageable + self.cause(Cause::BlockingCall);
+        add(Kind::PageableCopies, WORTH, from_pageable, bound, self.evidence(pageable));
+        // A step takes at least as long as its copies in one direction.
+        let copying = self.patterns.copied_ns.into_iter().max().unwrap_or_default();
+        let rest = (wall - copying).max(0);
+        add(Kind::UnoverlappedCopies, WORTH, ns, ns.min(rest), self.evidence(other));
+        if copying / COPIES_ALONE > rest && ns > from_pageable {
+            add(Kind::FewerCopies, WORTH, ns, ns, self.evidence(other));
+        }
 
         let is_single = |kind: &timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| {
@@ -326,8 +337,10 @@ impl Facts<'_> {
         let small = count > 0 && sum / count < SMALL_COLLECTIVE_NS;
         let kind = if small { Kind::SmallBuckets } else { Kind::CommunicationOverlap };
         let (ns, late) = (self.cause(Cause::Communication), self.cause(Cause::LateRank));
-        // Other kernels can hide waiting, too.
-        add(kind, WORTH, ns, ns + late, self.evidence(|key| key.0 == Cause::Communication));
+        // Other kernels can hide waiting, too, as long as there are any.
+        let exposed = ns + late;
+        let bound = if small { exposed } else { exposed.min(wall - exposed) };
+        add(kind, WORTH, ns, bound, self.evidence(|key| key.0 == Cause::Communication));
         // The rank that waits longest has the least to do of its own: so short a step can become.
         add(Kind::Straggler, WORTH, late, self.longest_wait_ns.max(late), self.late_places());
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flopgap_flops::ElementType;
-use flopgap_flops::torch::OperatorWork;
+use flopgap_flops::torch::{OperatorKind, OperatorWork};
 use flopgap_kernels::{KernelClass, KernelInfo, NumberType};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,8 @@ struct Owner {
     is_repeated: bool,
     /// With what its kernels multiply, by their names.
     number: Option<NumberType>,
+    /// Bytes of an element of its lists of tensors, by the names of its kernels.
+    element_bytes: Option<u64>,
 }
 
 /// Collects what ran by operator.
@@ -144,6 +146,9 @@ impl Floors {
             // The fastest: no floor is too high.
             owner.number = owner.number.max(Some(number));
         }
+        if let Some(bytes) = kernel.and_then(element_bytes) {
+            owner.element_bytes = Some(owner.element_bytes.map_or(bytes, |known| known.min(bytes)));
+        }
     }
 
     /// A kernel of an operator takes time that counts.
@@ -163,10 +168,13 @@ impl Floors {
         }
         let peaks = if let [gpu] = gpus { Peaks::of(gpu) } else { None };
         let mut flops: BTreeMap<NumberType, (u64, u64)> = BTreeMap::new();
-        // What each operator needs, and what it does again.
-        let mut needs: Vec<[f64; 2]> = Vec::with_capacity(works.len());
+        // What each operator needs, and what it does again, where that is known.
+        let mut needs: Vec<Option<[f64; 2]>> = Vec::with_capacity(works.len());
         for ((_, work), owner) in works.iter().zip(&self.owners) {
-            let number = work.element.map(|element| number(element, owner.number, peaks.as_ref()));
+            let number = match work.element {
+                Some(element) => Some(number(element, owner.number, peaks.as_ref())),
+                None => owner.number.filter(|_| work.kind != OperatorKind::Memory),
+            };
             if let Some(number) = number.filter(|_| owner.ran) {
                 let sums = flops.entry(number).or_default();
                 let (model, repeated) =
@@ -174,7 +182,13 @@ impl Floors {
                 sums.0 = sums.0.saturating_add(model);
                 sums.1 = sums.1.saturating_add(repeated);
             }
-            needs.push(need(work, number, owner.is_repeated, peaks.as_ref()));
+            let bytes = match work.elements {
+                0 => Some(work.bytes),
+                elements => {
+                    owner.element_bytes.map(|each| work.bytes.saturating_add(elements.saturating_mul(each)))
+                }
+            };
+            needs.push(bytes.map(|bytes| need(work, bytes, number, owner.is_repeated, peaks.as_ref())));
         }
         let mut by_owner: BTreeMap<u32, Vec<(Cause, i64)>> = BTreeMap::new();
         for ((owner, cause), ns) in self.ns {
@@ -182,7 +196,7 @@ impl Floors {
         }
         let mut known: BTreeMap<Cause, [i64; 3]> = BTreeMap::new();
         for (owner, mut causes) in by_owner {
-            let mut left = needs[owner as usize];
+            let Some(mut left) = needs[owner as usize] else { continue };
             // What an operator needs is that of its main kernels first.
             causes.sort_by_key(|(cause, ns)| (std::cmp::Reverse(*ns), *cause));
             for (cause, ns) in causes {
@@ -231,6 +245,7 @@ impl Floors {
 /// The nanoseconds that an operator needs, and those of what it does again.
 fn need(
     work: &OperatorWork,
+    bytes: u64,
     number: Option<NumberType>,
     is_repeated: bool,
     peaks: Option<&Peaks>,
@@ -238,9 +253,26 @@ fn need(
     let Some(peaks) = peaks else { return [0.0; 2] };
     let peak = number.and_then(|number| peaks.peak(number));
     let computing = |flops: u64| peak.map_or(0.0, |peak| flops as f64 / peak * 1e9);
-    let own = computing(work.flops).max(work.bytes as f64 / peaks.bytes * 1e9);
+    let own = computing(work.flops).max(bytes as f64 / peaks.bytes * 1e9);
     let again = computing(work.repeated_flops);
     if is_repeated { [0.0, own + again] } else { [own, again] }
+}
+
+/// Bytes of an element of the lists of tensors that a kernel works on, by its name.
+fn element_bytes(kernel: &KernelInfo) -> Option<u64> {
+    // Other kernels' types may be those that they compute in.
+    bytes(kernel.precision.filter(|_| kernel.base == "multi_tensor_apply_kernel")?)
+}
+
+/// Bytes of an element; none of a fraction of one.
+const fn bytes(number: NumberType) -> Option<u64> {
+    match number {
+        NumberType::Fp64 => Some(8),
+        NumberType::Fp32 | NumberType::Tf32 => Some(4),
+        NumberType::Bf16 | NumberType::Fp16 => Some(2),
+        NumberType::Fp8 | NumberType::Int8 => Some(1),
+        NumberType::Fp4 => None,
+    }
 }
 
 /// With what a kernel multiplies, by its name.
@@ -286,4 +318,30 @@ const fn multiplies_by_class(cause: Cause) -> bool {
             | Cause::Recurrence
             | Cause::WholeGraph
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use flopgap_kernels::classify;
+
+    use super::*;
+
+    #[test]
+    fn elements_of_lists_are_as_names_of_kernels_say() {
+        let list = |functor: &str| {
+            let name = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::";
+            let name =
+                format!("{name}(anonymous namespace)::TensorListMetadata<2>, at::native::{functor}>(T1, T2)");
+            element_bytes(&classify(&name))
+        };
+        assert_eq!(
+            list("BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>, std::plus<float>, float"),
+            Some(2)
+        );
+        assert_eq!(list("BinaryOpScalarFunctor<float, 1, 1, 0>, std::plus<float>, float"), Some(4));
+        assert_eq!(list("FusedAdamMathFunctor<double, 4, (at::native::ADAM_MODE)1, false>"), Some(8));
+        let other =
+            "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)";
+        assert_eq!(element_bytes(&classify(other)), None);
+    }
 }

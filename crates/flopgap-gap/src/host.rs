@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flopgap_files::Hint as _;
-use flopgap_flops::torch::OperatorWork;
+use flopgap_flops::torch::{Marker, OperatorWork};
 use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
     CorrelationId, Correlations, Name, Names, Overhead, ProcessId, RangeStyle, Ranges, ReadError, Recording,
@@ -72,6 +72,8 @@ pub(crate) struct Meaning {
 pub(crate) struct Host {
     pub(crate) calls: Vec<Call>,
     pub(crate) call_names: Names,
+    /// The innermost range of its thread when each call began.
+    call_ranges: Vec<u32>,
     launches: Correlations,
     threads: Vec<Thread>,
     places: FxHashMap<ThreadId, u16>,
@@ -89,6 +91,7 @@ pub(crate) struct Host {
     overheads: Vec<Overhead>,
     /// The longest of them.
     longest_overhead: i64,
+    recomputes: bool,
     has_calls: bool,
 }
 
@@ -119,15 +122,18 @@ impl Host {
     fn read_calls(&mut self, trace: &dyn Recording) -> Result<(), ReadError> {
         let blocking = BlockingCalls::read(trace)?;
         let mut collected: Vec<Collected> = Vec::new();
+        // By name: there are few.
+        let mut may_block: Vec<bool> = Vec::new();
         let read = trace.each_call(&|_| true, &mut |call| {
             let Some(thread) = self.thread(call.thread) else { return };
             let name = self.call_names.intern(call.name);
-            let blocks = blocking.blocks(call);
+            if name.index() == may_block.len() {
+                may_block.push(BlockingCalls::may_block(call.name));
+            }
+            let blocks = if may_block[name.index()] { blocking.blocks(call) } else { None };
             let end = call.end.max(call.start);
-            collected.push(Collected {
-                call: Call { start: call.start, end, name, thread, blocks },
-                correlation: call.correlation,
-            });
+            let call_of = Call { start: call.start, end, name, thread, blocks };
+            push(&mut collected, Collected { call: call_of, correlation: call.correlation });
         });
         match read {
             Ok(()) => {}
@@ -135,7 +141,9 @@ impl Host {
             Err(error) => return Err(error),
         }
         self.has_calls = !collected.is_empty();
-        collected.sort_by_key(|it| (it.call.thread, it.call.start, std::cmp::Reverse(it.call.end)));
+        collected.sort_unstable_by_key(|it| {
+            (it.call.thread, it.call.start, std::cmp::Reverse(it.call.end), it.correlation)
+        });
         let mut until = (0, i64::MIN);
         // Each call becomes smaller where it lies: there are millions.
         let calls = collected.into_iter().zip(0_u32..).map(|(Collected { call, correlation }, at)| {
@@ -154,6 +162,7 @@ impl Host {
             call
         });
         self.calls = calls.collect();
+        self.calls.shrink_to_fit();
         Ok(())
     }
 
@@ -207,7 +216,7 @@ impl Host {
                 let outer = open.last().copied();
                 let said = kinds[range.name.index()];
                 let around = outer.map_or(Meaning::default(), |outer| self.meanings[outer as usize]);
-                let is_operator = range.style == RangeStyle::Operator;
+                let is_operator = range.style == RangeStyle::Operator || said.operator;
                 self.meanings[at as usize] = Meaning {
                     is_input: around.is_input || said.input,
                     is_optimizer: around.is_optimizer || (said.optimizer && !is_operator),
@@ -230,8 +239,30 @@ impl Host {
                 open.push(at);
             }
             close(&mut open, marks, i64::MAX, end_of);
+            marks.shrink_to_fit();
         }
+        self.recomputes = self.meanings.iter().any(|own| own.is_recomputed);
         self.ranges = Some(ranges);
+        self.call_ranges = self.ranges_of_calls();
+    }
+
+    /// Of each call, the innermost range of its thread; both lie by time.
+    fn ranges_of_calls(&self) -> Vec<u32> {
+        let mut of_calls: Vec<u32> = Vec::with_capacity(self.calls.len());
+        for (at, call) in self.calls.iter().enumerate() {
+            let marks = &self.threads[usize::from(call.thread)].marks;
+            let is_first = at.checked_sub(1).is_none_or(|before| self.calls[before].thread != call.thread);
+            let mut next = if is_first { 0 } else { of_calls[at - 1] };
+            while marks.get(next as usize).is_some_and(|mark| mark.start <= call.start) {
+                next += 1;
+            }
+            of_calls.push(next);
+        }
+        for (call, next) in self.calls.iter().zip(&mut of_calls) {
+            let marks = &self.threads[usize::from(call.thread)].marks;
+            *next = next.checked_sub(1).map_or(NONE, |at| marks[at as usize].range);
+        }
+        of_calls
     }
 
     /// Which names of calls satisfy a condition, by [`Name::index`]: many calls have few names.
@@ -260,6 +291,11 @@ impl Host {
         self.meanings.get(range as usize).copied().unwrap_or_default()
     }
 
+    /// Whether any range computes again what was not kept.
+    pub(crate) const fn recomputes(&self) -> bool {
+        self.recomputes
+    }
+
     /// The outermost operator around a range and itself, or else the innermost range.
     pub(crate) fn responsible(&self, range: u32) -> u32 {
         self.responsible.get(range as usize).copied().unwrap_or(NONE)
@@ -272,12 +308,11 @@ impl Host {
 
     /// The innermost range around a call: on its thread, or where that has none, on the main one.
     pub(crate) fn range_of(&self, call: u32, main: Option<u16>) -> u32 {
-        let Some(call) = self.calls.get(call as usize) else { return NONE };
-        let own = self.range_at(call.thread, call.start);
-        match main.filter(|main| own == NONE && *main != call.thread) {
-            Some(main) => self.range_at(main, call.start),
-            None => own,
-        }
+        // Without ranges there is none.
+        let Some(own) = self.call_ranges.get(call as usize).copied() else { return NONE };
+        let (NONE, Some(main)) = (own, main) else { return own };
+        let call = &self.calls[call as usize];
+        if main == call.thread { NONE } else { self.range_at(main, call.start) }
     }
 
     /// The innermost range of a thread at a time.
@@ -359,6 +394,14 @@ impl Host {
     }
 }
 
+/// Adds to a list that is most of the memory: it grows by a quarter instead of twice.
+pub(crate) fn push<T>(list: &mut Vec<T>, item: T) {
+    if list.len() == list.capacity() {
+        list.reserve_exact((list.len() / 4).max(64));
+    }
+    list.push(item);
+}
+
 /// Closes what ends until a time, from the innermost on; what remains is the innermost then.
 fn close(open: &mut Vec<u32>, marks: &mut Vec<Mark>, time: i64, end_of: impl Fn(u32) -> i64) {
     while let Some(end) = open.iter().map(|at| end_of(*at)).min().filter(|end| *end <= time) {
@@ -381,6 +424,8 @@ fn mark(marks: &mut Vec<Mark>, start: i64, range: u32) {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one name")]
 struct Said {
+    /// `PyTorch` marks an operator.
+    operator: bool,
     input: bool,
     optimizer: bool,
     backward: bool,
@@ -404,13 +449,17 @@ impl Said {
             "aten::gelu",
             "aten::silu",
         ];
+        let marker = Marker::parse(name);
+        let name = marker.map_or(name, |marker| marker.name);
         // Nodes of autograd's own end in a digit; those with Python of a user's may call anything.
         let node = name.strip_prefix("autograd::engine::evaluate_function: ");
+        let node = node.or_else(|| marker.filter(|_| name.contains("Backward")).map(|marker| marker.name));
         let backward = node.is_some_and(|node| {
             node.ends_with(|last: char| last.is_ascii_digit())
                 || node.starts_with("CheckpointFunctionBackward")
         });
         Said {
+            operator: marker.is_some_and(|marker| marker.is_operator()),
             input: is_input(name),
             optimizer: PassKind::of(name) == Some(PassKind::Optimizer),
             backward,

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use flopgap_flops::torch::Marker;
 use flopgap_timings::{Blocking, fold_range, without_version};
-use flopgap_trace::{GpuId, Name};
+use flopgap_trace::GpuId;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -143,30 +144,36 @@ impl Total {
 
 /// Names of ranges with their numbers folded.
 pub(crate) struct Folded {
-    places: FxHashMap<Name, u32>,
+    /// By name; none where its name was not asked for.
+    places: Vec<Option<u32>>,
     known: FxHashMap<String, u32>,
     pub(crate) names: Vec<String>,
 }
 
 impl Folded {
     pub(crate) fn new() -> Folded {
-        Folded { places: FxHashMap::default(), known: FxHashMap::default(), names: Vec::new() }
+        Folded { places: Vec::new(), known: FxHashMap::default(), names: Vec::new() }
     }
 
     /// The place of a range's folded name.
     fn of(&mut self, host: &Host, range: u32) -> u32 {
         let Some(ranges) = host.ranges.as_ref().filter(|_| range != NONE) else { return NONE };
         let name = ranges.ranges[range as usize].name;
-        if let Some(place) = self.places.get(&name) {
-            return *place;
+        if self.places.len() <= name.index() {
+            self.places.resize(ranges.names.iter().len(), None);
         }
-        let folded = fold_range(&ranges.names.get(name).text);
+        if let Some(place) = self.places[name.index()] {
+            return place;
+        }
+        let text = &*ranges.names.get(name).text;
+        // Operators of one name are one, whatever they were called with.
+        let folded = fold_range(Marker::parse(text).map_or(text, |marker| marker.name));
         let next = u32::try_from(self.names.len()).unwrap_or(NONE);
         let place = *self.known.entry(folded.clone()).or_insert(next);
         if place == next {
             self.names.push(folded);
         }
-        self.places.insert(name, place);
+        self.places[name.index()] = Some(place);
         place
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Patterns {
     /// the sum of their durations.
     pub(crate) launched: u64,
     pub(crate) collectives: (i64, i64),
+    /// The durations of copies to GPUs, and from them.
+    pub(crate) copied_ns: [i64; 2],
     /// Of kernels on several streams that never ran at the same time, all but those of the busiest
     /// stream.
     pub(crate) serialized_ns: i64,
@@ -38,37 +40,50 @@ const BETWEEN: usize = 6;
 impl Patterns {
     /// Adds what some measured intervals of a lane hold.
     pub(crate) fn add(&mut self, timeline: &Timeline, host: &Host, lane: &Lane, measured: &[(i64, i64)]) {
-        let mut streams: FxHashMap<u32, Vec<&Op>> = FxHashMap::default();
-        let inside = |op: &Op| {
-            let next = measured.partition_point(|(start, _)| *start <= op.start);
+        let mut next = 0;
+        // Both lie by time.
+        let inside = (0_u32..).zip(&lane.operations).filter(|(_, op)| {
+            while measured.get(next).is_some_and(|(start, _)| *start <= op.start) {
+                next += 1;
+            }
             next.checked_sub(1).is_some_and(|at| op.start < measured[at].1)
-        };
-        for op in lane.operations.iter().filter(|op| inside(op)) {
-            self.launched += 1;
-            if timeline.kind(op).cause == Cause::Communication {
-                self.collectives.0 += 1;
-                self.collectives.1 += op.end - op.start;
+        });
+        let mut inside: Vec<u32> = inside.map(|(at, _)| at).collect();
+        let op = |at: &u32| &lane.operations[*at as usize];
+        self.launched += inside.len() as u64;
+        for op in inside.iter().map(op) {
+            let ns = op.end - op.start;
+            match timeline.kind(op).cause {
+                Cause::Communication => {
+                    self.collectives.0 += 1;
+                    self.collectives.1 += ns;
+                }
+                Cause::HostToDevice => self.copied_ns[0] += ns,
+                Cause::DeviceToHost => self.copied_ns[1] += ns,
+                _ => {}
             }
-            streams.entry(op.stream).or_default().push(op);
         }
-        for own in streams.values() {
-            let in_attention = self.attention(timeline, own);
-            self.chains(timeline, host, own, &in_attention);
-            for op in own.iter().filter(|op| host.meaning(host.range_of(op.call, None)).is_recomputed) {
-                add(&mut self.recomputed_ns, &mut self.recomputed, op);
+        self.serialized(timeline, inside.iter().map(op));
+        inside.sort_by_key(|at| op(at).stream);
+        for own in inside.chunk_by(|a, b| op(a).stream == op(b).stream) {
+            let own: Vec<&Op> = own.iter().map(op).collect();
+            let in_attention = self.attention(timeline, &own);
+            self.chains(timeline, host, &own, &in_attention);
+            if host.recomputes() {
+                for op in own.iter().filter(|op| host.meaning(host.range_of(op.call, None)).is_recomputed) {
+                    add(&mut self.recomputed_ns, &mut self.recomputed, op);
+                }
             }
         }
-        self.serialized(timeline, lane, &inside);
     }
 
     /// Streams that compute in turns: none of their kernels run at the same time, and they take
     /// turns at least every few kernels.
-    fn serialized(&mut self, timeline: &Timeline, lane: &Lane, inside: &impl Fn(&Op) -> bool) {
+    fn serialized<'a>(&mut self, timeline: &Timeline, inside: impl Iterator<Item = &'a Op>) {
         let mut busy: FxHashMap<u32, i64> = FxHashMap::default();
         let (mut overlap, mut turns, mut all) = (0, 0, 0_i64);
         let mut last: Option<&Op> = None;
-        let computes = |op: &&Op| timeline.kind(op).rank() == 0 && inside(op);
-        for op in lane.operations.iter().filter(computes) {
+        for op in inside.filter(|op| timeline.kind(op).rank() == 0) {
             *busy.entry(op.stream).or_default() += op.end - op.start;
             all += 1;
             if let Some(last) = last {

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
 use crate::error::Error;
-use crate::host::Host;
+use crate::host::{Host, push};
 
 /// A kernel, copy or memset.
 #[derive(Clone, Copy, Debug)]
@@ -117,13 +117,10 @@ impl Timeline {
                     lanes.len() - 1
                 });
             }
-            lanes[last].operations.push(Op {
-                start: work.start,
-                end: work.end,
-                kind,
-                stream: u32::try_from(operation.stream.0 & i64::from(u32::MAX)).unwrap_or_default(),
-                call: host.launch(work.process, work.correlation),
-            });
+            let stream = u32::try_from(operation.stream.0 & i64::from(u32::MAX)).unwrap_or_default();
+            let call = host.launch(work.process, work.correlation);
+            let op = Op { start: work.start, end: work.end, kind, stream, call };
+            push(&mut lanes[last].operations, op);
         })?;
         // As those of every real recording do: sums over them need no more.
         if i64::try_from(durations).is_err() {
@@ -134,7 +131,7 @@ impl Timeline {
         lanes.sort_by_key(|lane| (lane.process, lane.device));
         for lane in &mut lanes {
             lane.operations.shrink_to_fit();
-            lane.operations.sort_by_key(|op| op.start);
+            lane.operations.sort_unstable_by_key(|op| (op.start, op.call, op.end, op.stream));
         }
         Ok(Timeline { lanes, kinds, arrivals })
     }

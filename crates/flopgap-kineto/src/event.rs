@@ -167,6 +167,8 @@ pub(crate) struct Called<'a> {
     /// Whether its shapes are there at all.
     pub(crate) has_shapes: bool,
     pub(crate) shapes: Vec<Option<Vec<u64>>>,
+    /// Of each list of tensors, the elements of all.
+    pub(crate) lists: Vec<Option<u64>>,
     pub(crate) strides: Vec<Option<Vec<u64>>>,
     pub(crate) types: Vec<Option<Stored>>,
     pub(crate) concrete: Vec<String>,
@@ -185,7 +187,9 @@ impl<'a> Called<'a> {
             match key {
                 b"Input Dims" | b"Input dims" if inputs => {
                     list(cursor, |cursor| {
-                        called.shapes.push(shape(cursor)?);
+                        let (shape, list) = shape_or_list(cursor)?;
+                        called.shapes.push(shape);
+                        called.lists.push(list);
                         Ok(())
                     })?;
                     called.has_shapes = !called.shapes.is_empty();
@@ -228,9 +232,13 @@ impl<'a> Called<'a> {
     /// What the operator needs, where that is known.
     pub(crate) fn work(&self, name: &str) -> Option<OperatorWork> {
         let operand = |(at, sizes): (usize, &Option<Vec<u64>>)| {
+            let list = self.lists.get(at).copied().flatten();
+            if list.is_some() {
+                return Some(Operand { list, ..Operand::default() });
+            }
             let strides = self.strides.get(at).cloned().flatten().unwrap_or_default();
             let stored = self.types.get(at).copied().flatten();
-            Some(Operand { sizes: sizes.clone()?, strides, stored })
+            Some(Operand { sizes: sizes.clone()?, strides, stored, list })
         };
         let operands: Vec<Option<Operand>> = self.shapes.iter().enumerate().map(operand).collect();
         work(name, &operands, &self.concrete)
@@ -303,19 +311,35 @@ fn list<'a>(
 
 /// The sizes of one input: none when it is no single tensor with known sizes.
 fn shape(cursor: &mut Cursor<'_>) -> Result<Option<Vec<u64>>, Stop> {
+    Ok(shape_or_list(cursor)?.0)
+}
+
+/// The sizes of one input, or of a list of tensors with known sizes the elements of all.
+fn shape_or_list(cursor: &mut Cursor<'_>) -> Result<(Option<Vec<u64>>, Option<u64>), Stop> {
     if cursor.peek()? != b'[' {
         cursor.skip()?;
-        return Ok(None);
+        return Ok((None, None));
     }
-    let mut sizes = Some(Vec::new());
+    let (mut sizes, mut elements) = (Some(Vec::new()), None);
     list(cursor, |cursor| {
-        // A list of tensors, or a size that only the run knows.
+        if cursor.peek()? == b'[' {
+            let own = shape(cursor)?
+                .and_then(|own| own.iter().try_fold(1, |all: u64, size| all.checked_mul(*size)));
+            let before = match sizes.take() {
+                Some(sizes) => sizes.is_empty().then_some(0),
+                None => elements,
+            };
+            elements = before.zip(own).and_then(|(before, own): (u64, u64)| before.checked_add(own));
+            return Ok(());
+        }
+        // A size that only the run knows is no number.
         let size = cursor.scalar()?.count();
         sizes = sizes.take().zip(size).map(|(mut sizes, size)| {
             sizes.push(size);
             sizes
         });
+        elements = None;
         Ok(())
     })?;
-    Ok(sizes)
+    Ok((sizes, elements))
 }

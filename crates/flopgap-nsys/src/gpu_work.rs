@@ -33,6 +33,19 @@ impl Trace {
         Ok(())
     }
 
+    /// Whether there is a kernel, copy or memset.
+    ///
+    /// # Errors
+    /// [`Error::NoTable`] when there is no table of any of them.
+    pub(crate) fn has_gpu_work(&self) -> Result<bool, Error> {
+        for mut rows in recorded(Kind::all(false), |kind| all_work(self, kind, Backward::LeftOut))? {
+            if rows.next().transpose()?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// [`Trace::gpu_work`] without what ends before it starts, each piece with its place among the
     /// kinds that are returned. Kernels differ by the ids of their demangled names, graphs by their
     /// own, copies and memsets by their bytes.

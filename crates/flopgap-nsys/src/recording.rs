@@ -90,6 +90,12 @@ impl Recording for Trace {
             Err(error) if error.is_absence() => return Ok(Vec::new()),
             Err(error) => return Err(ReadError::new(error)),
         };
+        // Of one kind there is no need to look which of them each piece of work ran on.
+        let kinds: BTreeSet<Option<&str>> = gpus.iter().map(|gpu| gpu.name.as_deref()).collect();
+        if let (1, Some(Some(kind))) = (kinds.len(), kinds.first()) {
+            let works = self.has_gpu_work().map_err(ReadError::new)?;
+            return Ok(works.then(|| (*kind).to_owned()).into_iter().collect());
+        }
         let name = |id| gpus.iter().find(|gpu| gpu.id == id).and_then(|gpu| gpu.name.as_deref());
         let numbers = self.gpu_numbers()?;
         let used = self.gpu_activity(None, Attribution::default()).map_err(ReadError::new)?;

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flopgap_files::{ErrorKind, Hint, Text};
-use flopgap_flops::torch::OperatorWork;
+use flopgap_flops::torch::{Marker, OperatorWork};
 
 use crate::{
-    Attribution, CorrelationId, DeviceId, GpuActivity, GpuId, Launched, OperationTimes, ProcessId, Ranges,
-    StreamId, ThreadId, Work,
+    Attribution, CorrelationId, DeviceId, GpuActivity, GpuId, Launched, Name, OperationTimes, ProcessId,
+    RangeName, Ranges, StreamId, ThreadId, Work,
 };
 
 /// What a profiler recorded, whichever it was: what questions about time are asked of.
@@ -107,12 +107,17 @@ pub trait Recording: Send + Sync {
 
     /// What operators need by their definitions, by their places in [`Recording::ranges`]; empty
     /// where nothing was recorded of what they were called with. None of them is a part of another
-    /// one's name alone: operators that only call others have no work themselves.
+    /// one's name alone: operators that only call others have no work themselves. By default what
+    /// names of ranges say, as `PyTorch` marks operators with their sizes.
     ///
     /// # Errors
     /// What keeps it from being read.
     fn operator_work(&self) -> Result<Arc<[(usize, OperatorWork)]>, ReadError> {
-        Ok(Arc::default())
+        let ranges = self.ranges()?;
+        let work = |(_, name): (Name, &RangeName)| Marker::parse(&name.text)?.work();
+        let by_name: Vec<Option<OperatorWork>> = ranges.names.iter().map(work).collect();
+        let own = ranges.ranges.iter().enumerate();
+        Ok(own.filter_map(|(at, range)| Some((at, by_name[range.name.index()]?))).collect())
     }
 
     /// The ranks of the processes of a job; empty where there is one process or the recording does

@@ -23,16 +23,16 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
             "Operators of a step need {flops}; their share of the peak is not known, since no data sheet of {gpus} is."
         ));
     };
-    let least = if floor.covered < COVERED { "at least " } else { "" };
+    let least = if floor.covered < COVERED && mfu >= 0.0005 { "at least " } else { "" };
     let mut said = vec![format!(
         "MFU is {least}{}: a step's {flops} take {} at the peak of {} ({}, data sheet).",
-        percent(mfu),
+        utilization(mfu),
         time(mfu * found.step_ns as f64),
         peaks.gpu,
         peaks_of(peaks, floor)
     )];
     if let Some(hfu) = floor.hfu.filter(|hfu| percent(*hfu) != percent(mfu)) {
-        said.push(format!("With what is done again, HFU is {least}{}.", percent(hfu)));
+        said.push(format!("With what is done again, HFU is {least}{}.", utilization(hfu)));
     }
     if floor.covered < COVERED {
         let missing = percent(1.0 - floor.covered);
@@ -46,6 +46,11 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
         percent(share(Bar::FloorUnknown))
     ));
     Some(said.join(" "))
+}
+
+/// A share that is not 0.
+fn utilization(share: f64) -> String {
+    if share < 0.0005 { "below 0.1%".to_owned() } else { percent(share) }
 }
 
 /// The peaks of the types that are multiplied, those with the most FLOPs first.
@@ -80,6 +85,9 @@ mod tests {
         assert!(said.starts_with(begin), "{said}");
         let said = floor(&found("advice/needless-recomputation.before.json.gz")).unwrap();
         assert!(said.contains(" With what is done again, HFU is 59.5%."), "{said}");
+        // 403 ns of 4.841 ms.
+        let said = floor(&found("advice/launch-training.before.json.gz")).unwrap();
+        assert!(said.starts_with("MFU is below 0.1%: "), "{said}");
     }
 
     #[test]

@@ -247,7 +247,8 @@ pub(crate) fn what(kind: Kind) -> &'static str {
             "Prepare batches ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…)"
         }
         Kind::PageableCopies => "Copy from pinned memory: pin_memory=True and .to(device, non_blocking=True)",
-        Kind::UnoverlappedCopies => "Copy the next batch on a stream of its own while kernels run",
+        Kind::UnoverlappedCopies => "Copy ahead, on a stream of its own, while kernels run",
+        Kind::FewerCopies => "Copy less: keep on the GPU what every step copies, or copy it in fewer bytes",
         Kind::TensorCores => {
             "Let products use tensor cores: torch.set_float32_matmul_precision(\"high\"), or bfloat16"
         }

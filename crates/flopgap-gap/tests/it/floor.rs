@@ -74,3 +74,31 @@ fn without_sizes_there_is_no_floor() {
     assert_eq!(found.floor, None);
     assert!(found.waterfall().iter().all(|(bar, _)| !matches!(bar, Bar::Needed | Bar::AboveFloor)));
 }
+
+/// Fused AdamW reads four lists of parameters and writes three, each element once.
+#[test]
+fn lists_of_tensors_have_the_floor_of_their_elements() {
+    let found = found("advice/healthy-transformer.healthy.json.gz");
+    let floor = found.floor.as_ref().unwrap();
+    let own = floor.parts.iter().find(|part| part.cause == Cause::Optimizer).unwrap();
+    let parameters = 2 * 4096 + 12288 * 4096 + 4096 * 4096 + 2 * 16384 * 4096 + 64 * 4096;
+    let seconds = 7.0 * f64::from(parameters) * 2.0 / floor.peaks.as_ref().unwrap().bytes;
+    let expected = seconds * 1e9 * found.measured as f64;
+    assert!((own.floor_ns as f64 / expected - 1.0).abs() < 0.01, "{own:?} {expected}");
+    assert!(own.known_ns > own.ns / 2, "{own:?}");
+}
+
+/// `PyTorch` marks operators with their sizes for NVTX; the products by the statement
+/// `SELECT text FROM NVTX_EVENTS WHERE text LIKE 'aten::%mm,%'`: four of `addmm`, eight of `mm`.
+#[test]
+fn sizes_in_names_of_ranges_are_the_work_of_products() {
+    let opened = open(&fixture("nsys/torch_compiled.sqlite.zst"));
+    let work = opened.trace.operator_work().unwrap();
+    assert_eq!(work.len(), 12);
+    assert!(work.iter().all(|(_, work)| work.flops == 2 * 64 * 128 * 256 && work.element.is_none()));
+    let ranges = opened.trace.ranges().unwrap();
+    for (at, _) in &*work {
+        let name = &ranges.names.get(ranges.ranges[*at].name).text;
+        assert!(name.starts_with("aten::addmm, ") || name.starts_with("aten::mm, "), "{name}");
+    }
+}

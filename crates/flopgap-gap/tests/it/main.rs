@@ -1,6 +1,7 @@
 //! Steps taken apart: recorded, generated, and of programs with a planted cause.
 
 mod causes;
+mod copies;
 mod differences;
 mod experiments;
 mod floor;

@@ -365,6 +365,12 @@ impl Recording for Job {
     }
 
     fn gpu_names(&self) -> Result<Vec<String>, ReadError> {
+        // Of one kind there is no need to look which of them each piece of work ran on.
+        let all = self.processes.iter().flat_map(|process| &process.devices);
+        let kinds: BTreeSet<Option<&str>> = all.map(|device| device.name.as_deref()).collect();
+        if let (1, Some(Some(kind)), false) = (kinds.len(), kinds.first(), self.work.is_empty()) {
+            return Ok(vec![(*kind).to_owned()]);
+        }
         let used = self.gpu_activity(Attribution::default())?;
         let names = used.iter().filter_map(|used| {
             let own = self.processes.iter().find(|process| Some(process.id) == used.process)?;
