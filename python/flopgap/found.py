@@ -376,6 +376,8 @@ class GapDetail:
     what: str | None
     #: The operator, module or range around its launch, with numbers folded.
     by: str | None
+    #: The innermost function of a user's Python where idle time is due to one, such as ``train.py(34): step``.
+    at: str | None
     ns: int
     pieces: int
 

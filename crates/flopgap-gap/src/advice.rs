@@ -195,11 +195,9 @@ impl Facts<'_> {
         }
         let mut sums: Vec<((Thing, u32), Sum)> = sums.into_iter().collect();
         sums.sort_by_key(|(key, sum)| (Reverse(sum.ns), *key));
-        let detail = |((thing, by), sum): ((Thing, u32), Sum)| Detail {
-            what: self.context.name(thing),
-            by: self.folded.names.get(by as usize).cloned(),
-            ns: sum.ns / self.steps(),
-            pieces: sum.pieces,
+        let detail = |((thing, around), sum): ((Thing, u32), Sum)| {
+            let (by, at) = self.folded.names.get(around as usize).cloned().unwrap_or_default();
+            Detail { what: self.context.name(thing), by, at, ns: sum.ns / self.steps(), pieces: sum.pieces }
         };
         sums.into_iter().take(EVIDENCE).map(detail).collect()
     }
@@ -355,6 +353,7 @@ impl Facts<'_> {
         let detail = |(place, sum): (&Place, &Sum)| Detail {
             what: Some(place.to_string()),
             by: None,
+            at: None,
             ns: sum.ns / self.steps(),
             pieces: sum.pieces,
         };
@@ -368,6 +367,7 @@ impl Facts<'_> {
         let detail = |(kind, ns): (u32, i64)| Detail {
             what: self.context.name(Thing::Kind(kind)),
             by: None,
+            at: None,
             ns: ns / self.steps(),
             pieces: 0,
         };

@@ -181,7 +181,7 @@ impl Cause {
             Cause::Convolution => "convolutions",
             Cause::Attention => "attention",
             Cause::Recurrence => "recurrence",
-            Cause::Elementwise => "element-wise",
+            Cause::Elementwise => "element-wise operations",
             Cause::Norm => "normalization",
             Cause::Softmax => "softmax",
             Cause::Reduction => "reductions",

@@ -6,8 +6,8 @@ use flopgap_files::Hint as _;
 use flopgap_flops::torch::{Marker, OperatorWork};
 use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
-    CorrelationId, Correlations, Name, Names, Overhead, ProcessId, RangeStyle, Ranges, ReadError, Recording,
-    ThreadId,
+    CorrelationId, Correlations, Frame, Name, Names, Overhead, ProcessId, RangeStyle, Ranges, ReadError,
+    Recording, ThreadId,
 };
 use rustc_hash::FxHashMap;
 
@@ -38,6 +38,8 @@ struct Thread {
     /// Its calls that lie in no other, by time; places in [`Host::calls`].
     calls: Vec<u32>,
     marks: Vec<Mark>,
+    /// As marks, of a user's functions of Python.
+    frames: Vec<Mark>,
 }
 
 /// What a thread did.
@@ -88,6 +90,8 @@ pub(crate) struct Host {
     operators: Vec<u32>,
     /// What operators need, with the places of their ranges.
     pub(crate) works: Arc<[(usize, OperatorWork)]>,
+    /// What functions of Python are called.
+    pub(crate) frame_names: Names,
     overheads: Vec<Overhead>,
     /// The longest of them.
     longest_overhead: i64,
@@ -108,6 +112,7 @@ impl Host {
         host.overheads = trace.overheads()?;
         let lengths = host.overheads.iter().map(|own| own.end - own.start);
         host.longest_overhead = lengths.max().unwrap_or_default();
+        host.add_frames(trace.frames()?);
         match trace.ranges() {
             Ok(ranges) => {
                 host.works = trace.operator_work()?;
@@ -181,6 +186,26 @@ impl Host {
     /// The place of a thread that calls or has ranges.
     pub(crate) fn place(&self, id: ThreadId) -> Option<u16> {
         self.places.get(&id).copied()
+    }
+
+    fn add_frames(&mut self, mut frames: Vec<Frame>) {
+        frames.sort_by_key(|own| (own.thread, own.start, std::cmp::Reverse(own.end)));
+        for own in frames.chunk_by(|a, b| a.thread == b.thread) {
+            let Some(thread) = self.thread(own[0].thread) else { continue };
+            let marks = &mut self.threads[usize::from(thread)].frames;
+            let end_of = |at: u32| own[at as usize].end;
+            let mut open: Vec<u32> = Vec::new();
+            for (at, frame) in (0_u32..).zip(own) {
+                close(&mut open, marks, frame.start, end_of);
+                mark(marks, frame.start, at);
+                open.push(at);
+            }
+            close(&mut open, marks, i64::MAX, end_of);
+            let names: Vec<Name> = own.iter().map(|frame| self.frame_names.intern(&frame.name)).collect();
+            for mark in marks.iter_mut().filter(|mark| mark.range != NONE) {
+                mark.range = u32::try_from(names[mark.range as usize].index()).unwrap_or(NONE);
+            }
+        }
     }
 
     fn add_ranges(&mut self, ranges: Arc<Ranges>) {
@@ -320,6 +345,25 @@ impl Host {
         let marks = &self.threads[usize::from(thread)].marks;
         let next = marks.partition_point(|mark| mark.start <= time);
         next.checked_sub(1).map_or(NONE, |at| marks[at].range)
+    }
+
+    /// The innermost function of Python at a time, of a thread or else of the main one: its place
+    /// among [`Host::frame_names`], and until when that does not change.
+    pub(crate) fn frame_at(&self, thread: u16, main: Option<u16>, time: i64) -> (u32, i64) {
+        let of = |thread: u16| {
+            let frames = &self.threads[usize::from(thread)].frames;
+            let next = frames.partition_point(|mark| mark.start <= time);
+            let until = frames.get(next).map_or(i64::MAX, |mark| mark.start);
+            (next.checked_sub(1).map_or(NONE, |at| frames[at].range), until)
+        };
+        let (own, until) = of(thread);
+        match main.filter(|main| own == NONE && *main != thread) {
+            Some(main) => {
+                let (of_main, until_main) = of(main);
+                (of_main, until.min(until_main))
+            }
+            None => (own, until),
+        }
     }
 
     /// When the profiler held up a thread within an interval, by start. Where it is not recorded

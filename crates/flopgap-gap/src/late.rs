@@ -34,6 +34,8 @@ pub(crate) struct Piece {
     pub(crate) what: What,
     /// The innermost range around it.
     pub(crate) range: u32,
+    /// The innermost function of Python that made the host late, among [`Host::frame_names`].
+    pub(crate) frame: u32,
 }
 
 /// Explains gaps.
@@ -48,7 +50,7 @@ impl Explain<'_> {
     /// launched late.
     pub(crate) fn idle(&self, idle: &Idle<'_>, mut visit: impl FnMut(Piece)) -> bool {
         let Idle { start, end, before, after } = *idle;
-        let whole = |cause| Piece { start, end, cause, what: What::Nothing, range: NONE };
+        let whole = |cause| Piece { start, end, cause, what: What::Nothing, range: NONE, frame: NONE };
         if !self.host.is_recorded() {
             visit(whole(Cause::NothingRecorded));
             return false;
@@ -76,7 +78,8 @@ impl Explain<'_> {
         let returned = call.end.clamp(start, end);
         self.late(start, launched, Some(call.thread), &mut visit);
         let range = self.host.range_of(after.call, self.main);
-        let rest = |start, end, cause| Piece { start, end, cause, what: What::Call(call.name), range };
+        let what = What::Call(call.name);
+        let rest = |start, end, cause| Piece { start, end, cause, what, range, frame: NONE };
         if launched < returned {
             // A copy that blocks is part of what it does to the host.
             visit(rest(launched, returned, Cause::LaunchCalls));
@@ -118,6 +121,7 @@ impl Explain<'_> {
         } else {
             pieces.push((start, end, Activity::Nothing(i64::MAX), 0));
         }
+        let frame = |thread, time| self.host.frame_at(thread, self.main, time).0;
         // The call that it waits in since before the GPU became idle.
         let waited = pieces.first().and_then(|(_, _, activity, thread)| match activity {
             Activity::Call(call) if call.start < start && call.blocks.is_some() => Some((*call, *thread)),
@@ -126,10 +130,20 @@ impl Explain<'_> {
         let waited = waited.map(|(call, thread)| {
             let is_memory = call.blocks == Some(Blocking::Memory);
             let cause = if is_memory { Cause::Allocation } else { Cause::BlockingCall };
-            (cause, What::Call(call.name), self.host.range_at(thread, call.start))
+            (cause, What::Call(call.name), self.host.range_at(thread, call.start), frame(thread, call.start))
         });
         for (start, end, activity, thread) in pieces {
-            let refill = |cause, what, range| waited.unwrap_or((cause, what, range));
+            let mut called = match activity {
+                Activity::Call(call) => Some(frame(thread, call.start)),
+                _ => None,
+            };
+            let mut refill = |cause, what, range| match waited {
+                Some((cause, what, range, frame)) => {
+                    called = Some(frame);
+                    (cause, what, range)
+                }
+                None => (cause, what, range),
+            };
             let (cause, what, range) = match activity {
                 Activity::Call(call) => {
                     let range = self.host.range_at(thread, call.start);
@@ -155,7 +169,17 @@ impl Explain<'_> {
                 Activity::Nothing(quiet) if quiet > PACE_NS => (Cause::Outside, What::Nothing, NONE),
                 Activity::Nothing(_) => refill(Cause::LaunchCode, What::Nothing, NONE),
             };
-            self.without_profiler(Piece { start, end, cause, what, range }, activity, thread, visit);
+            let mut from = start;
+            while from < end {
+                // A call is of the function that made it, whatever that does afterward.
+                let (frame, until) = match called {
+                    Some(frame) => (frame, end),
+                    None => self.host.frame_at(thread, self.main, from),
+                };
+                let piece = Piece { start: from, end: until.min(end), cause, what, range, frame };
+                self.without_profiler(piece, activity, thread, visit);
+                from = piece.end;
+            }
         }
     }
 

@@ -69,6 +69,10 @@ pub struct Detail {
     /// The operator, module or range around its launch, with numbers folded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Of idle time, the innermost function of a user's Python in which the host was late, as the
+    /// profiler has it: `train.py(34): step`; absent where no stack was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// Nanoseconds.
     pub ns: i64,
     /// In how many pieces.
@@ -142,17 +146,28 @@ impl Total {
     }
 }
 
-/// Names of ranges with their numbers folded.
+/// What is around a piece of work or of idle time: the folded name of a range, and a function of
+/// Python.
+pub(crate) type Around = (Option<String>, Option<String>);
+
+/// Names of ranges with their numbers folded, alone and with functions of Python.
 pub(crate) struct Folded {
     /// By name; none where its name was not asked for.
     places: Vec<Option<u32>>,
-    known: FxHashMap<String, u32>,
-    pub(crate) names: Vec<String>,
+    known: FxHashMap<Around, u32>,
+    /// By range and function.
+    pairs: FxHashMap<(u32, u32), u32>,
+    pub(crate) names: Vec<Around>,
 }
 
 impl Folded {
     pub(crate) fn new() -> Folded {
-        Folded { places: Vec::new(), known: FxHashMap::default(), names: Vec::new() }
+        Folded {
+            places: Vec::new(),
+            known: FxHashMap::default(),
+            pairs: FxHashMap::default(),
+            names: Vec::new(),
+        }
     }
 
     /// The place of a range's folded name.
@@ -168,12 +183,33 @@ impl Folded {
         let text = &*ranges.names.get(name).text;
         // Operators of one name are one, whatever they were called with.
         let folded = fold_range(Marker::parse(text).map_or(text, |marker| marker.name));
-        let next = u32::try_from(self.names.len()).unwrap_or(NONE);
-        let place = *self.known.entry(folded.clone()).or_insert(next);
-        if place == next {
-            self.names.push(folded);
-        }
+        let place = self.place((Some(folded), None));
         self.places[name.index()] = Some(place);
+        place
+    }
+
+    /// The place of a range's folded name with a function of Python.
+    fn at(&mut self, host: &Host, range: u32, frame: u32) -> u32 {
+        let by = self.of(host, range);
+        if frame == NONE {
+            return by;
+        }
+        if let Some(place) = self.pairs.get(&(by, frame)) {
+            return *place;
+        }
+        let range = self.names.get(by as usize).and_then(|(range, _)| range.clone());
+        let frames = host.frame_names.iter().nth(frame as usize);
+        let place = self.place((range, frames.map(|(_, name)| name.to_string())));
+        self.pairs.insert((by, frame), place);
+        place
+    }
+
+    fn place(&mut self, around: Around) -> u32 {
+        let next = u32::try_from(self.names.len()).unwrap_or(NONE);
+        let place = *self.known.entry(around.clone()).or_insert(next);
+        if place == next {
+            self.names.push(around);
+        }
         place
     }
 }
@@ -369,7 +405,13 @@ impl Context<'_> {
                         What::Range(range) => range,
                         _ => self.host.responsible(piece.range),
                     };
-                    let by = folded.of(self.host, range);
+                    // The host launches from everywhere; it is late somewhere.
+                    let is_late = matches!(
+                        piece.cause.limit(),
+                        Limit::Sync | Limit::Allocation | Limit::Input | Limit::Host
+                    );
+                    let frame = if is_late { piece.frame } else { NONE };
+                    let by = folded.at(self.host, range, frame);
                     let what = match piece.what {
                         What::Range(_) => What::Nothing,
                         other => other,
@@ -401,14 +443,15 @@ impl Context<'_> {
     /// The parts of a total with their details.
     pub(crate) fn details(&self, sums: &FxHashMap<Key, Sum>, folded: &Folded) -> Vec<Share> {
         shares(sums, |cause| {
-            let mut details: BTreeMap<(Option<String>, Option<String>), Sum> = BTreeMap::new();
+            let mut details: BTreeMap<(Option<String>, Around), Sum> = BTreeMap::new();
             for ((_, thing, by), own) in sums.iter().filter(|((own, _, _), _)| *own == cause) {
-                let by = (*by != NONE).then(|| folded.names[*by as usize].clone());
-                *details.entry((self.name(*thing), by)).or_default() += *own;
+                let around = folded.names.get(*by as usize).cloned().unwrap_or_default();
+                *details.entry((self.name(*thing), around)).or_default() += *own;
             }
-            let detail = |((what, by), sum): ((Option<String>, Option<String>), Sum)| Detail {
+            let detail = |((what, (by, at)), sum): ((Option<String>, Around), Sum)| Detail {
                 what,
                 by,
+                at,
                 ns: sum.ns,
                 pieces: sum.pieces,
             };

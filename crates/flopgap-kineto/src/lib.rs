@@ -3,6 +3,7 @@
 mod error;
 mod event;
 pub mod formula;
+mod frame;
 mod host;
 mod job;
 mod json;

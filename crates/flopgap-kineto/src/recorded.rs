@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Error;
 use crate::event::{Called, Category, Event, Launched};
 use crate::formula::{self, Inputs, Kind};
+use crate::frame;
 use crate::host::{Evaluated, Id, Threads};
 use crate::json::{Cursor, Raw, Scalar, Stop};
 use crate::part::{self, Part, Place, Range};
@@ -41,6 +42,7 @@ pub(crate) struct Recorded {
     calls: Vec<Call>,
     annotations: Vec<Annotation>,
     overheads: Vec<(Arc<str>, i64, i64)>,
+    frames: Vec<(Arc<str>, u32, i64, u64)>,
     /// Where arrows from forward operators end: thread and time.
     backward_starts: FxHashSet<(u32, i64)>,
     with_shapes: bool,
@@ -166,6 +168,12 @@ impl Recorded {
             Category::Annotation => self.push_annotation(event, AnnotationKind::User),
             Category::Python if event.name.bytes.starts_with(MODULE) => {
                 self.push_annotation(event, AnnotationKind::Module);
+            }
+            Category::Python if frame::is_users(event.name.bytes) => {
+                let Some((start, duration)) = self.times(event) else { return };
+                let thread = self.threads.place(event.process, event.thread);
+                let name = self.name(event.name);
+                self.frames.push((name, thread, start, duration));
             }
             Category::Call => self.push_call(event),
             Category::Kernel => self.push_work(event, GpuKind::Kernel),
@@ -374,6 +382,7 @@ impl Recorded {
             calls: self.calls,
             annotations: self.annotations,
             overheads: self.overheads,
+            frames: self.frames,
             warnings: self.warnings,
         }
     }

@@ -395,6 +395,8 @@ pub struct Trace {
     pub annotations: Vec<Annotation>,
     /// When the profiler itself held up a call: what it says that it did, from when to when.
     pub(crate) overheads: Vec<(Arc<str>, i64, i64)>,
+    /// The functions of a user's Python: name, thread, start and duration.
+    pub(crate) frames: Vec<(Arc<str>, u32, i64, u64)>,
     /// Problems found. A warning about an operator's FLOPs means that sums that include it are too
     /// small.
     pub warnings: Vec<Warning>,

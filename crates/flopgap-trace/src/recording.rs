@@ -86,6 +86,14 @@ pub trait Recording: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// The functions of a user's Python that ran, of each thread; empty where no stack was recorded.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn frames(&self) -> Result<Vec<Frame>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// From when to when it was recorded, where that is known.
     ///
     /// # Errors
@@ -159,6 +167,19 @@ pub struct Overhead {
     /// The thread that it held up; absent where it is only known that one was in a call meanwhile.
     pub thread: Option<ThreadId>,
     /// What the profiler calls it.
+    pub name: Arc<str>,
+}
+
+/// A call of a function of Python.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The thread that ran it.
+    pub thread: ThreadId,
+    /// When it began, in nanoseconds since the recording began.
+    pub start: i64,
+    /// When it returned.
+    pub end: i64,
+    /// The file, a line and the function, as the profiler has it: `train.py(34): step`.
     pub name: Arc<str>,
 }
 

@@ -18,9 +18,13 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
     }
     let flops = numbers::si_with_unit(model as f64 / found.measured.max(1) as f64, "FLOP");
     let Some((peaks, mfu)) = floor.peaks.as_ref().zip(floor.mfu) else {
-        let gpus = if found.gpus.is_empty() { "the GPU".to_owned() } else { found.gpus.join(" and ") };
+        let why = match found.gpus.as_slice() {
+            [] => "the recording does not say which GPU it is".to_owned(),
+            [gpu] => format!("no data sheet of {gpu} is"),
+            several => format!("the GPUs are of several kinds: {}", several.join(", ")),
+        };
         return Some(format!(
-            "Operators of a step need {flops}; their share of the peak is not known, since no data sheet of {gpus} is."
+            "Operators of a step need {flops}; their share of the peak is not known, since {why}."
         ));
     };
     let least = if floor.covered < COVERED && mfu >= 0.0005 { "at least " } else { "" };

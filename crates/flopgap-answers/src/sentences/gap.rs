@@ -2,6 +2,8 @@
 
 use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part};
 
+use flopgap_timings::PassKind;
+
 use super::floor::floor;
 use super::{lower_first, percent, time};
 
@@ -48,7 +50,11 @@ fn largest(found: &Gap, is: impl Fn(Cause) -> bool) -> Option<&Detail> {
 
 /// `cudaStreamSynchronize` in `aten::item`.
 pub(crate) fn named(detail: &Detail) -> String {
-    of(detail.what.as_deref(), detail.by.as_deref())
+    let named = of(detail.what.as_deref(), detail.by.as_deref());
+    match &detail.at {
+        Some(at) => format!("{named} from `{at}`"),
+        None => named,
+    }
 }
 
 /// As [`named`], of a thing and what is around it.
@@ -74,7 +80,7 @@ pub(crate) fn verdict(found: &Gap) -> String {
             let most = busy.max_by_key(|part| part.ns);
             let most = most.map(|part| {
                 let own = percent(found.share(part.ns));
-                format!(", {own} of it with {}", part.cause.in_words())
+                format!("; {} alone {own}", part.cause.in_words())
             });
             format!(
                 "The GPU's own work is the limit: it fills {own} of the time{}.",
@@ -184,14 +190,19 @@ pub(crate) fn steps(found: &Gap) -> String {
             );
         }
     };
+    let kind = match PassKind::of(name) {
+        Some(PassKind::Prefill) => "prefill step",
+        Some(PassKind::Decode) => "decode step",
+        _ => "step",
+    };
     let count = match (found.measured, found.places) {
-        (1, _) => "One step is measured".to_owned(),
-        (all, ..2) => format!("{all} steps are measured"),
-        (all, places) if all == places => format!("One step is measured on each of {places} GPUs"),
+        (1, _) => format!("One {kind} is measured"),
+        (all, ..2) => format!("{all} {kind}s are measured"),
+        (all, places) if all == places => format!("One {kind} is measured on each of {places} GPUs"),
         (all, places) if all % places == 0 => {
-            format!("{} steps are measured on each of {places} GPUs", all / places)
+            format!("{} {kind}s are measured on each of {places} GPUs", all / places)
         }
-        (all, places) => format!("{all} steps are measured on {places} GPUs"),
+        (all, places) => format!("{all} {kind}s are measured on {places} GPUs"),
     };
     let clock = if gpu_clock {
         " The host is ahead of the GPU, so a step lasts from the end of the work of the one before to the end of its own."
@@ -204,7 +215,12 @@ pub(crate) fn steps(found: &Gap) -> String {
         1 => ", one is left out as warm-up".to_owned(),
         several => format!(", {several} are left out as warm-up"),
     };
-    format!("{count}{warm}: {by}. On average {length} pass from one to the next.{clock}")
+    let length = if found.measured <= found.places {
+        format!("It takes {length} to the end of its work.")
+    } else {
+        format!("On average {length} pass from one to the next.")
+    };
+    format!("{count}{warm}: {by}. {length}{clock}")
 }
 
 /// What the reader must know about the recording.

@@ -65,7 +65,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
     let mut parts: Vec<Share> = Vec::new();
     for (at, what, ns) in sums {
         let cause = Cause::ALL[at % Cause::ALL.len()];
-        let detail = Detail { what: Some(format!("kernel {what}")), by: None, ns: *ns, pieces: 1 };
+        let detail = Detail { what: Some(format!("kernel {what}")), by: None, at: None, ns: *ns, pieces: 1 };
         match parts.iter_mut().find(|part| part.cause == cause) {
             Some(part) => {
                 part.ns += ns;

@@ -4,7 +4,9 @@ mod causes;
 mod copies;
 mod differences;
 mod experiments;
+mod first;
 mod floor;
+mod frames;
 mod ranks;
 mod sums;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
-    CorrelationId, DeviceId, ExternalId, Interval, Name, Overhead, ProcessId, Range, RangeId, RangeName,
-    RangeNames, RangeStyle, Ranges, RankGroup, StreamId, ThreadId, Work, WorkKind,
+    CorrelationId, DeviceId, ExternalId, Frame, Interval, Name, Overhead, ProcessId, Range, RangeId,
+    RangeName, RangeNames, RangeStyle, Ranges, RankGroup, StreamId, ThreadId, Work, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -94,6 +94,7 @@ struct Together {
     group_places: BTreeMap<Arc<RankGroup>, u32>,
     operator_work: Vec<(usize, OperatorWork)>,
     overheads: Vec<Overhead>,
+    frames: Vec<Frame>,
     span: Option<(i64, i64)>,
 }
 
@@ -128,6 +129,7 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
     Job {
         processes,
         overheads: together.overheads,
+        frames: together.frames,
         ranges: Arc::new(ranges),
         backward: together.backward,
         framed: together.framed,
@@ -252,6 +254,10 @@ impl Together {
         self.overheads.extend(trace.overheads.iter().map(|(name, start, end)| {
             let (start, end) = (clock.time(*start), clock.time(*end));
             Overhead { start, end, process: id, thread: None, name: name.clone() }
+        }));
+        self.frames.extend(trace.frames.iter().map(|(name, thread, start, duration)| {
+            let Interval { start, end } = clock.interval(*start, *duration);
+            Frame { thread: ids[*thread as usize], start, end, name: name.clone() }
         }));
         // What has no correlation gets one that no call has.
         let mut substitute = called.iter().min().map_or(0, |least| least.0.min(0));

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
-    Activities, ApiCall, AttributeBy, Attribution, Copied, CorrelationId, GpuActivity, GpuNumber, Interval,
-    Kinds, LaunchCalls, Launched, Memory, Nesting, Operation, OperationSums, OperationTimes, Overhead,
-    Owners, OwnersByThread, ProcessId, Ranges, RankGroup, ReadError, Recording, StreamId, Summary, ThreadId,
-    Values, Work, WorkKind,
+    Activities, ApiCall, AttributeBy, Attribution, Copied, CorrelationId, Frame, GpuActivity, GpuNumber,
+    Interval, Kinds, LaunchCalls, Launched, Memory, Nesting, Operation, OperationSums, OperationTimes,
+    Overhead, Owners, OwnersByThread, ProcessId, Ranges, RankGroup, ReadError, Recording, StreamId, Summary,
+    ThreadId, Values, Work, WorkKind,
 };
 
 use crate::{Device, Distributed, Error, Profiler, Trace, Warning, WarningKind};
@@ -70,6 +70,7 @@ pub struct Job {
     /// What operators need, by the places of their ranges.
     operator_work: Arc<[(usize, OperatorWork)]>,
     overheads: Vec<Overhead>,
+    frames: Vec<Frame>,
     span: Option<(i64, i64)>,
     launched: Mutex<Vec<(AttributeBy, Arc<Launched>)>>,
 }
@@ -251,6 +252,10 @@ impl Recording for Job {
 
     fn overheads(&self) -> Result<Vec<Overhead>, ReadError> {
         Ok(self.overheads.clone())
+    }
+
+    fn frames(&self) -> Result<Vec<Frame>, ReadError> {
+        Ok(self.frames.clone())
     }
 
     fn operator_work(&self) -> Result<Arc<[(usize, OperatorWork)]>, ReadError> {
