@@ -117,6 +117,8 @@ const EVIDENCE: usize = 5;
 pub(crate) struct Facts<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) total: &'a Total,
+    /// For how long collectives waited for the last rank.
+    pub(crate) waited_ns: i64,
     pub(crate) folded: &'a Folded,
     pub(crate) patterns: &'a Patterns,
     /// Whether CUDA graphs are captured meanwhile.
@@ -202,6 +204,13 @@ impl Facts<'_> {
         sums.into_iter().take(EVIDENCE).map(detail).collect()
     }
 
+    /// Whether what is around a piece is an operator that communicates.
+    fn is_collective(&self, around: u32) -> bool {
+        let names = self.folded.names.get(around as usize);
+        let by = names.and_then(|(by, _)| by.as_deref());
+        by.is_some_and(|by| ["nccl:", "c10d::", "rccl:"].iter().any(|own| by.starts_with(own)))
+    }
+
     /// Whether a thing is a kernel, copy or memset that satisfies a condition.
     fn is_kind(&self, thing: Thing, is: impl Fn(&timeline::Kind) -> bool) -> bool {
         matches!(thing, Thing::Kind(kind) if is(&self.context.timeline.kinds[kind as usize]))
@@ -228,22 +237,25 @@ impl Facts<'_> {
         let is_launch = |(cause, _, _): &Key| cause.limit() == Limit::Launch;
         // A graph of the whole step needs no operators of the host, and cannot wait within it.
         let operators = self.cause(Cause::HostOperators);
-        let bound = launches + between + operators + self.lost_to_sync();
+        // Without what makes a rank late, others do not wait for it while it is idle.
+        let idle_rank = self.cause(Cause::IdleRank);
+        let bound = launches + between + operators + self.lost_to_sync() + idle_rank;
         // What is captured runs later, and a few launches are not worth replaying.
         if !self.captures && self.patterns.launched >= LAUNCHES {
             add(Kind::CudaGraphs, WORTH_A_GRAPH, launches, bound, self.evidence(is_launch));
         }
 
         let is_sync = |(cause, _, _): &Key| *cause == Cause::BlockingCall;
-        let bound = if self.pieces(is_sync) < OFTEN { 0 } else { self.blocked_or_idle() };
+        let bound = if self.pieces(is_sync) < OFTEN { 0 } else { self.blocked_or_idle() + idle_rank };
         add(Kind::BlockingCall, WORTH / 2.0, self.lost_to_sync(), bound, self.evidence(is_sync));
 
         let is_host = |(cause, _, _): &Key| cause.limit() == Limit::Host;
-        add(Kind::HostCode, WORTH_A_GRAPH, self.sum(is_host), self.sum(is_host), self.evidence(is_host));
+        let ns = self.sum(is_host);
+        add(Kind::HostCode, WORTH_A_GRAPH, ns, ns + idle_rank, self.evidence(is_host));
 
         let is_input = |(cause, _, _): &Key| *cause == Cause::Input;
         // Batches that are prepared ahead lie in pinned memory, and are copied meanwhile.
-        let bound = self.sum(is_input) + self.cause(Cause::HostToDevice);
+        let bound = self.sum(is_input) + self.cause(Cause::HostToDevice) + idle_rank;
         add(Kind::InputPipeline, WORTH, self.sum(is_input), bound, self.evidence(is_input));
 
         // As with blocking calls: what they take of the host's time, at most what the GPU idles.
@@ -251,7 +263,7 @@ impl Facts<'_> {
         let lost = self.sum(is_memory) + self.total.after_sync_ns;
         // The allocator of a framework works around these calls within its operators.
         let bound = self.total.allocated_ns.max(lost) + self.cause(Cause::LaunchOperators);
-        let bound = if self.pieces(is_memory) < OFTEN { 0 } else { bound.min(self.idle()) };
+        let bound = if self.pieces(is_memory) < OFTEN { 0 } else { bound.min(self.idle()) + idle_rank };
         add(Kind::Allocations, WORTH / 2.0, self.sum(is_memory), bound, self.evidence(is_memory));
 
         let crosses = |cause: Cause| matches!(cause, Cause::HostToDevice | Cause::DeviceToHost);
@@ -331,14 +343,25 @@ impl Facts<'_> {
         let ns = self.sum(unaligned);
         add(Kind::TilePadding, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(unaligned));
 
-        let (count, sum) = patterns.collectives;
-        let small = count > 0 && sum / count < SMALL_COLLECTIVE_NS;
-        let kind = if small { Kind::SmallBuckets } else { Kind::CommunicationOverlap };
         let (ns, late) = (self.cause(Cause::Communication), self.cause(Cause::LateRank));
-        // Other kernels can hide waiting, too, as long as there are any.
-        let exposed = ns + late;
-        let bound = if small { exposed } else { exposed.min(wall - exposed) };
-        add(kind, WORTH, ns, bound, self.evidence(|key| key.0 == Cause::Communication));
+        let exposed = ns + late + idle_rank;
+        let (count, sum) = patterns.collectives;
+        if count > 0 && (sum - self.waited_ns) / count < SMALL_COLLECTIVE_NS {
+            let launching = |key: &Key| key.0.limit() == Limit::Launch && self.is_collective(key.2);
+            let own = |key: &Key| key.0 == Cause::Communication || launching(key);
+            let ns = self.sum(own);
+            add(Kind::SmallBuckets, WORTH, ns, ns + late + idle_rank, self.evidence(own));
+        } else {
+            // Other kernels can hide waiting, too, as long as there are any.
+            let bound = exposed.min(wall - exposed);
+            add(
+                Kind::CommunicationOverlap,
+                WORTH,
+                ns,
+                bound,
+                self.evidence(|key| key.0 == Cause::Communication),
+            );
+        }
         // The rank that waits longest has the least to do of its own: so short a step can become.
         add(Kind::Straggler, WORTH, late, self.longest_wait_ns.max(late), self.late_places());
 

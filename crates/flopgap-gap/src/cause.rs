@@ -120,6 +120,8 @@ causes! {
     Communication = "communication", Exposed, Communication;
     /// A kernel of a collective runs and waits for the rank that arrives last.
     LateRank = "late-rank", Exposed, Skew;
+    /// In a collective, until the last rank arrives: its GPU does nothing itself.
+    IdleRank = "idle-rank", Exposed, Skew;
     /// Copies from the host.
     HostToDevice = "copy-host-to-device", Exposed, Copies;
     /// Copies to the host.
@@ -192,7 +194,8 @@ impl Cause {
             Cause::WholeGraph => "graphs recorded as a whole",
             Cause::Other => "other kernels",
             Cause::Communication => "communication",
-            Cause::LateRank => "waiting for the last rank",
+            Cause::LateRank => "waiting for a rank that computes",
+            Cause::IdleRank => "waiting for a rank that is idle",
             Cause::HostToDevice => "copies from the host",
             Cause::DeviceToHost => "copies to the host",
             Cause::DeviceToDevice => "copies between GPU memories",

@@ -36,7 +36,7 @@ use host::Host;
 use partition::{Context, Folded, Key, Sum, Total};
 use patterns::Patterns;
 use steps::{HostStep, HostSteps};
-use timeline::Timeline;
+use timeline::{Lane, Timeline};
 
 /// The version of what serde writes of a [`Gap`].
 pub const VERSION: u32 = 1;
@@ -145,14 +145,17 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let timeline = Timeline::read(trace, &host, &gpus)?;
     let found = HostSteps::read(trace, &options.steps, &host, &timeline.lanes)?;
     let late = &timeline.arrivals;
-    let by_kernel = late.iter().map(|own| ((own.place, own.start, own.end), own.arrived)).collect();
-    let context = Context { timeline: &timeline, host: &host, arrivals: &by_kernel };
+    let by_kernel =
+        late.iter().map(|own| ((own.place, own.start, own.end), (own.arrived, own.last))).collect();
+    let place = |lane: &Lane| gpus.place(lane.process, lane.device);
+    let lanes = timeline.lanes.iter().map(|lane| (place(lane), lane)).collect();
+    let context = Context { timeline: &timeline, host: &host, arrivals: &by_kernel, lanes: &lanes };
     let mut folded = Folded::new();
     let mut floors = Floors::new(host.works.len());
     let (mut total, mut patterns) = (Total::default(), Patterns::default());
     let (mut steps, mut between) = (Vec::new(), Vec::new());
     let (mut waits, mut longest_wait): (BTreeMap<Place, Sum>, i64) = (BTreeMap::new(), 0);
-    let (mut places, mut pauses) = (0, Pauses::default());
+    let (mut places, mut pauses, mut waited_ns) = (0, Pauses::default(), 0);
     for lane in &timeline.lanes {
         let whole = if found.found == FoundBy::None { whole(lane) } else { None };
         let mut threads: BTreeMap<Option<ThreadId>, Vec<&HostStep>> = BTreeMap::new();
@@ -168,7 +171,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
             }
         }
         for list in threads.values() {
-            let place = gpus.place(lane.process, lane.device);
+            let place = place(lane);
             let apart = context.apart(lane, place, list, &mut folded, &mut floors);
             let measured = apart.steps.iter().chain(&apart.between).filter(|step| !step.warm_up);
             let mut measured: Vec<(i64, i64)> =
@@ -183,7 +186,12 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
             longest_wait = longest_wait.max(apart.total.sums.iter().map(of_late).sum::<i64>());
             let waiting = late.iter().filter(|own| own.place == place && own.arrived > own.start);
             for own in waiting.filter(|own| inside(own.start)) {
-                *waits.entry(own.last).or_default() += Sum { ns: own.arrived - own.start, pieces: 1 };
+                let mut ns = 0;
+                context.each_of_last(own.last, (own.start, own.arrived), |start, end, works| {
+                    ns += if works { end - start } else { 0 };
+                });
+                waited_ns += own.arrived - own.start;
+                *waits.entry(own.last).or_default() += Sum { ns, pieces: 1 };
             }
             places += u64::from(apart.total.steps > 0);
             pauses.count += apart.pauses.count;
@@ -197,6 +205,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let longest_wait_ns = longest_wait.saturating_mul(i64::try_from(places).unwrap_or(i64::MAX));
     let facts = Facts {
         longest_wait_ns,
+        waited_ns,
         context: &context,
         total: &total,
         folded: &folded,
@@ -236,7 +245,7 @@ fn captures(host: &Host, steps: &[Step], between: &[Step]) -> bool {
 }
 
 /// All work of a lane as one step.
-fn whole(lane: &timeline::Lane) -> Option<HostStep> {
+fn whole(lane: &Lane) -> Option<HostStep> {
     let start = lane.operations.iter().map(|op| op.start).min()?;
     let end = lane.operations.iter().map(|op| op.end).max()?;
     let name = "recording".to_owned();

@@ -226,9 +226,11 @@ pub(crate) struct Apart {
 pub(crate) struct Context<'a> {
     pub(crate) timeline: &'a Timeline,
     pub(crate) host: &'a Host,
-    /// When the last rank arrived at a collective, by the kernel that waits for it: where it ran,
+    /// When which rank arrived last at a collective, by the kernel that waits for it: where it ran,
     /// and from when to when.
-    pub(crate) arrivals: &'a FxHashMap<(Place, i64, i64), i64>,
+    pub(crate) arrivals: &'a FxHashMap<(Place, i64, i64), (i64, Place)>,
+    /// The lanes by their places.
+    pub(crate) lanes: &'a FxHashMap<Place, &'a Lane>,
 }
 
 impl Context<'_> {
@@ -302,10 +304,49 @@ impl Context<'_> {
         apart
     }
 
-    /// When the last rank arrived at a kernel's collective, or where that is not known, when the
-    /// kernel began.
-    fn arrived(&self, place: Place, op: &Op) -> i64 {
-        self.arrivals.get(&(place, op.start, op.end)).copied().unwrap_or(op.start)
+    /// Visits the time that a kernel of a collective waits for the last rank, within an interval,
+    /// and says when it ends.
+    fn waiting(
+        &self,
+        place: Place,
+        op: &Op,
+        (start, end): (i64, i64),
+        mut visit: impl FnMut(i64, i64, Cause),
+    ) -> i64 {
+        let Some((arrived, last)) = self.arrivals.get(&(place, op.start, op.end)) else { return start };
+        let arrived = (*arrived).clamp(start, end);
+        self.each_of_last(*last, (start, arrived), |start, end, works| {
+            visit(start, end, if works { Cause::LateRank } else { Cause::IdleRank });
+        });
+        arrived
+    }
+
+    /// Visits an interval in pieces in which a rank that others wait for computes or copies, and in
+    /// which it does not.
+    pub(crate) fn each_of_last(
+        &self,
+        last: Place,
+        (start, end): (i64, i64),
+        mut visit: impl FnMut(i64, i64, bool),
+    ) {
+        let operations = self.lanes.get(&last).map_or(&[][..], |lane| &lane.operations);
+        // Few run at the same time.
+        const OVERLAP: usize = 64;
+        let first = operations.partition_point(|op| op.start < start).saturating_sub(OVERLAP);
+        let mut at = start;
+        for op in operations[first..].iter().take_while(|op| op.start < end) {
+            if op.end > at && self.timeline.kind(op).cause != Cause::Communication {
+                let (from, to) = (op.start.max(at), op.end.min(end));
+                if at < from {
+                    visit(at, from, false);
+                }
+                visit(from, to, true);
+                at = to;
+            }
+        }
+        if at < end {
+            visit(at, end, false);
+        }
     }
 
     /// The threads that launched work of a lane.
@@ -385,10 +426,11 @@ impl Context<'_> {
                 let cause = if is_optimizer { Cause::Optimizer } else { kind.cause };
                 let by = folded.of(self.host, self.host.responsible(range));
                 let arrived = match cause {
-                    Cause::Communication => self.arrived(place, op).clamp(start, end),
+                    Cause::Communication => self.waiting(place, op, (start, end), |start, end, cause| {
+                        add(start, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
+                    }),
                     _ => start,
                 };
-                add(start, arrived, (Cause::LateRank, Thing::Kind(op.kind), by), [false; 2]);
                 let measured = add(arrived, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
                 let owner = self.host.operator_of(range);
                 if owner != NONE && kind.rank() == 0 && measured > 0 {

@@ -114,7 +114,16 @@ pub(crate) fn verdict(found: &Gap) -> String {
             "Communication is the limit: for {own} of the time the GPU communicates and computes nothing{}.",
             most(&of(Limit::Communication))
         ),
-        Limit::Skew => format!("A late rank is the limit: the others wait for it {own} of the time."),
+        Limit::Skew => {
+            let sum = |cause| found.parts.iter().find(|part| part.cause == cause).map_or(0, |part| part.ns);
+            let idle = sum(Cause::IdleRank);
+            let idle = if idle > sum(Cause::LateRank) {
+                format!(", {} while its own GPU is idle", percent(found.share(idle)))
+            } else {
+                String::new()
+            };
+            format!("A late rank is the limit: the others wait for it {own} of the time{idle}.")
+        }
         Limit::Unknown => format!(
             "What limits the step is unknown: for {own} of the time the recording does not say what the GPU waits for."
         ),

@@ -3,11 +3,13 @@
 //! profiler.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use flopgap_gap::{Gap, Options, gap};
+use flopgap_gap::{Cause, Gap, Kind, Options, gap};
+use flopgap_kineto::Job;
 use serde_json::Value;
 
-use crate::{fixture, open};
+use crate::fixture;
 
 /// A row of `experiments.json`.
 struct Row {
@@ -16,6 +18,8 @@ struct Row {
     limit: String,
     advice: Option<String>,
     seconds: f64,
+    /// One of each rank.
+    traces: Vec<PathBuf>,
 }
 
 fn rows() -> Vec<Row> {
@@ -28,13 +32,18 @@ fn rows() -> Vec<Row> {
         limit: text(row, "limit").unwrap(),
         advice: text(row, "advice"),
         seconds: row["step_seconds"].as_f64().unwrap(),
+        traces: row["traces"].as_array().unwrap().iter().map(|name| trace(name.as_str().unwrap())).collect(),
     });
     rows.collect()
 }
 
+fn trace(name: &str) -> PathBuf {
+    fixture(&format!("advice/{name}"))
+}
+
 fn found(row: &Row) -> Gap {
-    let opened = open(&fixture(&format!("advice/{}.{}.json.gz", row.name, row.variant)));
-    gap(opened.trace.as_ref(), &Options::default()).unwrap()
+    let job = Job::open(&row.traces).unwrap_or_else(|error| panic!("{}: {error}", row.name));
+    gap(&job, &Options::default()).unwrap()
 }
 
 #[test]
@@ -81,4 +90,19 @@ fn healthy_programs_get_no_advice() {
         let found = found(row);
         assert_eq!((found.limit.as_str(), found.advice.len()), ("gpu", 0), "{}", row.name);
     }
+}
+
+/// Both ranks do the same, and each waits for the other's launches: that is no imbalance.
+#[test]
+fn a_rank_that_is_idle_itself_is_no_straggler() {
+    let rows = rows();
+    let of = |name: &str| found(rows.iter().find(|row| row.name == name && row.variant == "before").unwrap());
+    let sum =
+        |found: &Gap, cause| found.parts.iter().find(|part| part.cause == cause).map_or(0, |part| part.ns);
+    let balanced = of("small-buckets");
+    assert!(sum(&balanced, Cause::IdleRank) > 10 * sum(&balanced, Cause::LateRank));
+    assert!(balanced.advice.iter().all(|own| own.kind != Kind::Straggler), "{:?}", balanced.advice);
+    let straggler = of("straggler");
+    assert!(sum(&straggler, Cause::LateRank) > 10 * sum(&straggler, Cause::IdleRank));
+    assert!(straggler.advice[0].evidence[0].what.as_deref().unwrap().starts_with("rank 1"));
 }

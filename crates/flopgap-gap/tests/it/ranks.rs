@@ -85,25 +85,36 @@ fn waiting_is_what_no_computation_hides() {
     .unwrap();
     let late = calls.arrivals(&ran, job.world_size());
     assert!(late.len() > 4);
-    let mut expected = 0;
+    let (mut expected, mut while_last_works) = (0, 0);
     let measured: Vec<_> = found.steps.iter().chain(&found.between).filter(|step| !step.warm_up).collect();
     for own in &late {
-        let mut hidden: Vec<(i64, i64)> = Vec::new();
+        let (mut hidden, mut of_either): (Vec<(i64, i64)>, Vec<(i64, i64)>) = (Vec::new(), Vec::new());
         job.each_operation(true, &mut |operation| {
             let work = operation.work;
-            let is_own = work.process.map(flopgap_trace::ProcessId::pid) == own.place.process;
-            if is_own && work.kind == WorkKind::Kernel && !communicates(operation.name) {
+            let process = work.process.map(flopgap_trace::ProcessId::pid);
+            let is_kernel = work.kind == WorkKind::Kernel;
+            if is_kernel && communicates(operation.name) {
+                return;
+            }
+            if process == own.place.process && is_kernel {
                 hidden.push((work.start, work.end));
+                of_either.push((work.start, work.end));
+            }
+            if process == own.last.process {
+                of_either.push((work.start, work.end));
             }
         })
         .unwrap();
         for step in measured.iter().filter(|step| step.process == own.place.process) {
             let (start, end) = (own.start.max(step.start_ns), own.arrived.min(step.start_ns + step.wall_ns));
             if start < end {
-                expected += end - start - crate::sums::covered(&hidden, start, end);
+                let own = crate::sums::covered(&hidden, start, end);
+                expected += end - start - own;
+                while_last_works += crate::sums::covered(&of_either, start, end) - own;
             }
         }
     }
-    assert!(expected > 0);
-    assert_eq!(sum(&found, Cause::LateRank), expected);
+    assert!(0 < while_last_works && while_last_works < expected);
+    assert_eq!(sum(&found, Cause::LateRank), while_last_works);
+    assert_eq!(sum(&found, Cause::LateRank) + sum(&found, Cause::IdleRank), expected);
 }
