@@ -1,7 +1,6 @@
 //! `flopgap gap TRACE…`: what a step consists of, why the GPU does nothing, what to change first;
 //! of two traces, why a step takes longer in one.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -74,11 +73,12 @@ impl ValueEnum for Format {
 
 impl Arguments {
     fn is_page(&self) -> bool {
-        let is_html = |path: &PathBuf| path.extension().and_then(OsStr::to_str) == Some("html");
+        let is_html =
+            |path: &PathBuf| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
         self.format.map_or_else(|| self.output.as_ref().is_some_and(is_html), |format| format == Format::Html)
     }
 
-    /// How what is no page is written.
+    /// How an answer is written that is not a page.
     fn output(&self) -> OutputArgs {
         let format = match self.format {
             Some(Format::Answer(format)) => Some(format),

@@ -234,7 +234,8 @@ fn two_traces_stand_on_one_scale_and_causes_lead_from_one_to_the_other() {
     let Some(mut browser) = Browser::for_test("two traces on a page").unwrap() else { return };
     let names = ["advice/layer-timers.before.json.gz", "advice/healthy-training.healthy.json.gz"];
     let _folder = opened(&mut browser, "gap", &names);
-    let steps = names.map(|name| gap(&[name])["step_ns"].as_i64().unwrap() as f64);
+    let whole = names.map(|name| gap(&[name])["step_ns"].as_i64().unwrap());
+    let steps = whole.map(|ns| ns as f64);
     let figure = |at: usize| format!("document.querySelectorAll('.waterfall')[{at}]");
     let [a, b] = [0, 1].map(|at| rows_of(&mut browser, &figure(at)));
     let wide = |rows: &[(String, Vec<[f64; 2]>, String)]| rows[0].1[0][1] - rows[0].1[0][0];
@@ -273,7 +274,7 @@ fn two_traces_stand_on_one_scale_and_causes_lead_from_one_to_the_other() {
         assert_eq!(*text, most(ns(cause)));
     }
     let changed = all.iter().filter(|cause| ns(cause) != 0).count();
-    let rest = steps[1] as i64 - steps[0] as i64 - all[..8].iter().map(ns).sum::<i64>();
+    let rest = whole[1] - whole[0] - all[..8].iter().map(ns).sum::<i64>();
     assert_eq!(causes[8].0, format!("{} other causes", changed - 8));
     assert_eq!(causes[8].2, most(rest));
     look(&mut browser, &figure(0), "two-traces");

@@ -96,7 +96,8 @@ fn ranks_are_one_screen() {
     let parts: Vec<&Value> = measured.flat_map(|step| step["parts"].as_array().unwrap()).collect();
     for part in ["busy", "exposed", "idle"] {
         let own: i64 = parts.iter().filter(|own| own["part"] == part).map(|own| ns(own, "ns")).sum();
-        let each = (own as f64 / found["measured"].as_f64().unwrap()).round() as i64;
+        let measured = ns(&found, "measured");
+        let each = (own + measured / 2) / measured;
         let row = screen.lines().find(|line| line.starts_with(part)).unwrap();
         assert!(row.contains(&format!(" {} ", time(each))), "{each}: {row}");
     }
@@ -105,9 +106,8 @@ fn ranks_are_one_screen() {
     assert!(screen.contains(verify), "{screen}");
     // A directory is one path, which commands take as it is.
     let folder = tempfile::tempdir().unwrap();
-    for rank in 0..2 {
-        let name = format!("ddp_rank{rank}.json.gz");
-        std::fs::copy(&ranks[rank], folder.path().join(name)).unwrap();
+    for rank in &ranks {
+        std::fs::copy(rank, folder.path().join(Path::new(rank).file_name().unwrap())).unwrap();
     }
     let path = folder.path().to_str().unwrap();
     let screen = run(&["gap", path]).stdout;
@@ -115,8 +115,8 @@ fn ranks_are_one_screen() {
     assert!(screen.contains(&format!("flopgap nsys diff {path} AFTER\n")), "{screen}");
 }
 
-/// Every trace and the next on one screen: each row has the times of `diff` and of `gap`. Those that
-/// do not compare have a screen each.
+/// Every trace and the next on one screen: each row has the times of `diff` and of `gap`. Those
+/// that do not compare have a screen each.
 #[test]
 fn two_traces_are_one_screen_of_their_difference() {
     let all = traces(&["advice", "kineto", "nsys"]);
