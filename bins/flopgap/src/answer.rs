@@ -110,7 +110,7 @@ fn answers(files: &[(PathBuf, Content)], everything: bool) -> Vec<Answer> {
         let kind = Together::of(*content);
         let alike = |(_, other): &&(PathBuf, Content)| kind.is_some() && Together::of(*other) == kind;
         let all: Vec<&(PathBuf, Content)> = files.iter().filter(alike).collect();
-        match kind.and_then(|kind| kind.question(&all)) {
+        match kind.and_then(|kind| kind.question(&all, everything)) {
             // It stands in the place of the first.
             Some(_) if files[..at].iter().any(|file| alike(&file)) => {}
             Some(question) => {
@@ -143,18 +143,28 @@ impl Together {
     }
 
     /// The question about all of several files; none if each has its own.
-    fn question(self, files: &[&(PathBuf, Content)]) -> Option<Question> {
+    fn question(self, files: &[&(PathBuf, Content)], everything: bool) -> Option<Question> {
         let (program, command): (Program, &[&str]) = match (self, files.len()) {
             (_, ..2) => return None,
-            (Together::Traces, _) if files.iter().any(|(_, content)| *content == Content::Recording) => {
-                (NSYS, &["summary", "--export"])
+            (Together::Traces, _) => {
+                let is_recording = files.iter().any(|(_, content)| *content == Content::Recording);
+                (NSYS, traces(everything, is_recording))
             }
-            (Together::Traces, _) => (NSYS, &["summary"]),
             (Together::Reports, 2) => (NCU, &["diff"]),
             (Together::Benches, 2) => (BENCH, &["diff"]),
             (Together::Reports | Together::Benches, _) => return None,
         };
         Some(Question::new(program, command, files.iter().map(|(path, _)| path.as_path())))
+    }
+}
+
+/// What is asked about traces, of which some may be recordings.
+fn traces(everything: bool, is_recording: bool) -> &'static [&'static str] {
+    match (everything, is_recording) {
+        (false, false) => &["gap"],
+        (false, true) => &["gap", "--export"],
+        (true, false) => &["summary"],
+        (true, true) => &["summary", "--export"],
     }
 }
 
@@ -169,10 +179,8 @@ fn alone(content: Content, path: &Path, everything: bool) -> Vec<Question> {
         Content::Calibration => vec![question(CALIBRATE, &["report", "--empirical"])],
         Content::DataSet => vec![question(TABLE, &["query"])],
         Content::Bench => vec![question(BENCH, &["show"])],
-        Content::Trace => vec![question(NSYS, &[if everything { "summary" } else { "gap" }])],
-        Content::Recording => {
-            vec![question(NSYS, &[if everything { "summary" } else { "gap" }, "--export"])]
-        }
+        Content::Trace => vec![question(NSYS, traces(everything, false))],
+        Content::Recording => vec![question(NSYS, traces(everything, true))],
         Content::Report | Content::Record => vec![question(NCU, &["kernels"])],
     }
 }
@@ -191,8 +199,8 @@ mod tests {
     #[test]
     fn files_of_one_kind_are_one_question_where_that_is_asked_more_often() {
         use Content::{Bench, Model, Recording, Report, Run, Trace};
-        assert_eq!(asked(&[("a", Trace), ("b", Trace), ("c", Trace)]), ["flopgap nsys summary a b c"]);
-        assert_eq!(asked(&[("a", Trace), ("b", Recording)]), ["flopgap nsys summary --export a b"]);
+        assert_eq!(asked(&[("a", Trace), ("b", Trace), ("c", Trace)]), ["flopgap nsys gap a b c"]);
+        assert_eq!(asked(&[("a", Trace), ("b", Recording)]), ["flopgap nsys gap --export a b"]);
         assert_eq!(asked(&[("a", Report), ("b", Report)]), ["flopgap ncu diff a b"]);
         assert_eq!(
             asked(&[("a", Report), ("m", Model), ("b", Report), ("c", Report)]),

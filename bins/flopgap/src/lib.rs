@@ -25,8 +25,8 @@ const GAP: &str = "gap";
 /// What the help says about files, after the options.
 const ANSWERS: &str = "\
 FILE → answer:
-  export of nsys (.sqlite), recording (.nsys-rep)   flopgap gap; of several: flopgap nsys summary
-  trace of torch.profiler                           flopgap gap; of several: flopgap nsys summary
+  export of nsys (.sqlite), recording (.nsys-rep)   flopgap gap; with --all flopgap nsys summary
+  trace of torch.profiler                           flopgap gap; with --all flopgap nsys summary
   report of ncu (.ncu-rep, CSV), directory of such  flopgap ncu kernels; of two: flopgap ncu diff
   run directory of hyper-profile                    flopgap profile analyze --no-files
   model (.onnx, .pt2 of torch.export)               flopgap calibrate flops, then estimate
@@ -59,7 +59,7 @@ struct Arguments {
     /// Files and directories of any kind
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print everything about a trace instead of one screen (`flopgap nsys summary`)
+    /// Print everything about traces instead of one screen (`flopgap nsys summary`)
     #[arg(long)]
     all: bool,
     /// Print answers and errors only, without the equivalent commands

@@ -1,10 +1,14 @@
-//! `flopgap gap TRACE`: what a step consists of, why the GPU does nothing, what to change first.
+//! `flopgap gap TRACE…`: what a step consists of, why the GPU does nothing, what to change first;
+//! of two traces, why a step takes longer in one.
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use clap::builder::styling::{AnsiColor, Style};
 use flopgap_answers::ask;
-use flopgap_answers::screen::{self, Ink};
+use flopgap_answers::page::{PageOptions, Sections, page};
+use flopgap_answers::screen::{self, Ink, Screen};
 use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_timings::RangePattern;
 
@@ -16,43 +20,125 @@ use crate::opening::{Opener, warn_all};
 #[command(after_help = "\
 Examples:
   flopgap nsys gap fixtures/kineto/layer.json.gz
-  flopgap nsys gap fixtures/nsys/small_training_step.sqlite.zst --format json")]
+  flopgap nsys gap fixtures/kineto/ddp_rank0.json.gz fixtures/kineto/ddp_rank1.json.gz
+  flopgap nsys gap fixtures/nsys/small_training_step.sqlite.zst -o step.html")]
 pub(crate) struct Arguments {
-    /// An export of `nsys export --type sqlite` or a trace of `torch.profiler`; or those of all
-    /// ranks of one job, or a directory with them.
+    /// Exports of `nsys export --type sqlite` or traces of `torch.profiler`; those of all ranks of
+    /// one job, or a directory with them, are one. Of two, it is by which causes a step of the
+    /// second takes longer.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps by their
     /// names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
-    #[command(flatten)]
-    output: OutputArgs,
+    /// Output format [default: by the ending of --output, otherwise table].
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// Write to this file instead of standard output, which is `-`.
+    #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["txt", "csv", "json", "md", "html"]))]
+    output: Option<PathBuf>,
+}
+
+/// How a step taken apart is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Answer(FormatArg),
+    Html,
+}
+
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Format] {
+        use FormatArg::{Csv, CsvEscaped, Json, Markdown, Table};
+        const ALL: [Format; 6] = [
+            Format::Answer(Table),
+            Format::Answer(Json),
+            Format::Answer(Csv),
+            Format::Answer(CsvEscaped),
+            Format::Answer(Markdown),
+            Format::Html,
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Format::Answer(format) => format.to_possible_value(),
+            Format::Html => Some(
+                PossibleValue::new("html").help("One file that needs no network, with charts and a timeline"),
+            ),
+        }
+    }
+}
+
+impl Arguments {
+    fn is_page(&self) -> bool {
+        let is_html =
+            |path: &PathBuf| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
+        self.format.map_or_else(|| self.output.as_ref().is_some_and(is_html), |format| format == Format::Html)
+    }
+
+    /// How an answer is written that is not a page.
+    fn output(&self) -> OutputArgs {
+        let format = match self.format {
+            Some(Format::Answer(format)) => Some(format),
+            Some(Format::Html) | None => None,
+        };
+        OutputArgs::new(format, self.output.clone())
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let jobs = opener.open_jobs(&arguments.traces)?;
-    let [trace] = jobs.as_slice() else {
-        let message = format!("{} traces, which are not the ranks of one job", jobs.len());
-        return Err(Failure::new(message)
-            .hint("ask for each alone; `flopgap nsys diff A B` compares two")
-            .exit(Exit::Usage));
-    };
     let part = flopgap_answers::Part { ranges: arguments.range.clone(), ..flopgap_answers::Part::default() };
-    let answer = ask::gap(trace, &part).map_err(|error| failure(&error))?;
-    warn_all(trace);
-    if arguments.output.format() == FormatArg::Table {
-        let path = match arguments.traces.as_slice() {
-            [path] => screen::in_commands(path),
-            _ => "TRACE…".to_owned(),
-        };
-        let screen = screen::screen(&trace.name(), &path, &answer.data);
-        if arguments.output.file().is_none() && flopgap_cli::is_colored() {
-            return flopgap_cli::print_styled(&screen.styled(styled));
-        }
-        return arguments.output.write(opener.console(), &screen.to_text());
+    let output = arguments.output();
+    if arguments.is_page() {
+        let options = PageOptions { part, sections: Sections::First, ..PageOptions::default() };
+        let page = page(&jobs, &options);
+        jobs.iter().for_each(warn_all);
+        return output.write(opener.console(), &page.map_err(|error| failure(&error))?.to_html()?);
     }
-    print(&answer, &arguments.output, opener.console())
+    let answers: Result<Vec<_>, _> = jobs.iter().map(|trace| ask::gap(trace, &part)).collect();
+    let answers = answers.map_err(|error| failure(&error))?;
+    jobs.iter().for_each(warn_all);
+    let difference = match answers.as_slice() {
+        [a, b] => ask::difference_of([&a.data, &b.data]).map_err(|error| failure(&error))?,
+        _ => None,
+    };
+    if output.format() == FormatArg::Table {
+        let screens = match (&difference, jobs.as_slice()) {
+            (Some(found), [a, b]) => {
+                let gaps = [&answers[0].data, &answers[1].data];
+                vec![screen::difference([&a.title(), &b.title()], &arguments.traces, gaps, &found.data)]
+            }
+            (_, [trace]) => vec![screen::screen(&trace.title(), &arguments.traces, &answers[0].data)],
+            (_, several) => {
+                let each = several.iter().zip(&answers);
+                let alone = each.map(|(trace, answer)| {
+                    screen::screen(&trace.title(), &[trace.path().to_owned()], &answer.data)
+                });
+                alone.collect()
+            }
+        };
+        if output.file().is_none() && flopgap_cli::is_colored() {
+            return flopgap_cli::print_styled(&joined(&screens, |screen| screen.styled(styled)));
+        }
+        return output.write(opener.console(), &joined(&screens, Screen::to_text));
+    }
+    match (answers.as_slice(), &difference) {
+        ([answer], _) => print(answer, &output, opener.console()),
+        (_, Some(answer)) => print(answer, &output, opener.console()),
+        _ => {
+            let message =
+                format!("{} traces, which are not the ranks of one job and do not compare", answers.len());
+            Err(Failure::new(message).hint("ask for each alone, or for a table or a page").exit(Exit::Usage))
+        }
+    }
+}
+
+/// Screens one below the other.
+fn joined(screens: &[Screen], text: impl Fn(&Screen) -> String) -> String {
+    screens.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
 /// A piece of the screen in its color.
@@ -60,9 +146,9 @@ fn styled(ink: Ink, text: &str) -> String {
     let style = match ink {
         Ink::Plain => return text.to_owned(),
         Ink::Strong => Style::new().bold(),
-        Ink::Busy => AnsiColor::Green.on_default(),
+        Ink::Busy | Ink::Shorter => AnsiColor::Green.on_default(),
         Ink::Exposed => AnsiColor::Yellow.on_default(),
-        Ink::Idle => AnsiColor::Red.on_default(),
+        Ink::Idle | Ink::Longer => AnsiColor::Red.on_default(),
     };
     format!("{style}{text}{style:#}")
 }

@@ -115,7 +115,7 @@ impl Look {
     /// What the page of traces shows, for which these times were measured outside.
     pub(crate) fn options(&self, measured: Vec<Vec<i64>>) -> PageOptions {
         let part = self.scope.part(&self.range);
-        PageOptions { part, top: self.top, attention: self.sizes(), measured }
+        PageOptions { part, top: self.top, attention: self.sizes(), measured, ..PageOptions::default() }
     }
 
     /// The sizes of one attention layer, where they were given.

@@ -80,14 +80,19 @@ pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
 /// # Errors
 /// When a trace cannot be read.
 pub fn difference(traces: [&Opened; 2], part: &Part) -> Result<Option<Answer<Difference>>, Error> {
-    let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
-    let options = flopgap_gap::Options { steps };
     let mut gaps = Vec::new();
     for trace in traces {
-        let found = taken_apart(trace.recording(), &options);
-        gaps.extend(present(found)?);
+        gaps.extend(present(gap(trace, part))?);
     }
     let [before, after] = gaps.as_slice() else { return Ok(None) };
+    difference_of([&before.data, &after.data])
+}
+
+/// As [`difference`], of traces that were taken apart; nothing where they do not compare.
+///
+/// # Errors
+/// When the table cannot be made.
+pub fn difference_of([before, after]: [&Gap; 2]) -> Result<Option<Answer<Difference>>, Error> {
     let Some(data) = Difference::of(before, after) else { return Ok(None) };
     let tables = vec![tables::difference(&data)?];
     Ok(Some(Answer { tables, sentences: sentences::difference(&data), data }))

@@ -153,6 +153,16 @@ impl Opened {
         name_of(&self.path)
     }
 
+    /// Its name, and of how many ranks it is, where there are several.
+    pub fn title(&self) -> String {
+        match &self.trace {
+            Trace::Kineto(job) if job.processes().len() > 1 => {
+                format!("{} ({} ranks)", self.name(), job.processes().len())
+            }
+            _ => self.name(),
+        }
+    }
+
     /// The trace.
     pub fn trace(&self) -> &Trace {
         &self.trace

@@ -98,6 +98,11 @@ pub fn check_ending(path: &Path, offered: &[&str]) -> Result<(), String> {
 }
 
 impl OutputArgs {
+    /// What was requested of a command that offers more formats than [`FormatArg`].
+    pub fn new(format: Option<FormatArg>, output: Option<PathBuf>) -> OutputArgs {
+        OutputArgs { format, output }
+    }
+
     /// The requested format; without one, that of the file's ending.
     pub fn format(&self) -> FormatArg {
         self.format.or_else(|| by_ending(self.file()?)).unwrap_or_default()

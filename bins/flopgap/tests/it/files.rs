@@ -36,8 +36,15 @@ fn traces_are_taken_apart_or_summarized() {
     let answer = is(&["--all", file], &["nsys", "summary", file]);
     assert!(answer.stdout.starts_with("two_gpus\n════════\n"), "{}", answer.stdout);
     let ranks = ["fixtures/kineto/ddp_rank0.json.gz", "fixtures/kineto/ddp_rank1.json.gz"];
-    let answer = is(&ranks, &["nsys", "summary", ranks[0], ranks[1]]);
-    assert!(answer.stdout.contains("(2 ranks)"), "{}", answer.stdout);
+    let answer = is(&ranks, &["nsys", "gap", ranks[0], ranks[1]]);
+    assert!(answer.stdout.starts_with("ddp_rank0 (2 ranks) on NVIDIA H200\n\n"), "{}", answer.stdout);
+    assert!(answer.stdout.lines().count() <= 40, "{}", answer.stdout);
+    let answer = is(&["--all", ranks[0], ranks[1]], &["nsys", "summary", ranks[0], ranks[1]]);
+    assert!(answer.stdout.starts_with("ddp_rank0 (2 ranks)\n"), "{}", answer.stdout);
+    let two = ["fixtures/nsys/small_forward.sqlite.zst", "fixtures/nsys/small_training_step.sqlite.zst"];
+    let answer = is(&two, &["nsys", "gap", two[0], two[1]]);
+    assert!(answer.stdout.starts_with("A: small_forward on NVIDIA H200\nB: small_training_step on "));
+    assert!(answer.stdout.lines().count() <= 40, "{}", answer.stdout);
 }
 
 #[test]

@@ -122,3 +122,163 @@ fn a_waterfall_leads_from_the_step_to_its_parts() {
         browser.shot(&format!("waterfall-{width}")).unwrap();
     }
 }
+
+/// The page of some fixtures, open.
+fn opened(browser: &mut Browser, command: &str, names: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let paths = fixtures(names);
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let done = run(&[&[command][..], &paths, &["--output", page.to_str().unwrap()]].concat());
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    browser.open(&page).unwrap();
+    browser.wait_until_drawn().unwrap();
+    folder
+}
+
+fn fixtures(names: &[&str]) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    names.iter().map(|name| folder.join(name).to_str().unwrap().to_owned()).collect()
+}
+
+/// What `gap` says of some fixtures in JSON.
+fn gap(names: &[&str]) -> Value {
+    let paths = fixtures(names);
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    serde_json::from_str(&run(&[&["gap"][..], &paths, &["--format", "json"]].concat()).stdout).unwrap()
+}
+
+/// Of the rows of a figure: the label, where the bars begin and end, and the text.
+fn rows_of(browser: &mut Browser, figure: &str) -> Vec<(String, Vec<[f64; 2]>, String)> {
+    let script = format!(
+        "[...{figure}.querySelectorAll('.fall')].map((fall) => [fall.querySelector('.label').textContent,
+            [...fall.querySelectorAll('.bar rect')].map((bar) => {{ const box = bar.getBoundingClientRect(); return [box.left, box.right]; }}),
+            fall.querySelector('.value').textContent])"
+    );
+    serde_json::from_value(browser.evaluate(&script).unwrap()).unwrap()
+}
+
+const WIDTHS: [u32; 3] = [1440, 900, 360];
+
+/// Looks at a figure at several widths.
+fn look(browser: &mut Browser, figure: &str, name: &str) {
+    for width in WIDTHS {
+        browser.resize(width, 900).unwrap();
+        browser
+            .evaluate(&format!("{figure}.scrollIntoView({{ block: 'start', behavior: 'instant' }})"))
+            .unwrap();
+        browser.wait_until_drawn().unwrap();
+        let sideways = browser.evaluate("document.documentElement.scrollWidth - innerWidth").unwrap();
+        assert!(sideways.as_i64().unwrap() <= 0, "{sideways} pixels at {width}");
+        browser.shot(&format!("{name}-{width}")).unwrap();
+    }
+    assert_eq!(browser.problems(), Vec::<String>::new());
+    assert_eq!(browser.axe().unwrap(), Vec::<String>::new());
+}
+
+/// A bar for each rank, on one scale: its pieces are as wide as the sums over the rank's steps.
+#[test]
+fn ranks_stand_below_each_other_on_one_scale() {
+    let Some(mut browser) = Browser::for_test("the ranks of a page").unwrap() else { return };
+    let names = ["kineto/ddp_rank0.json.gz", "kineto/ddp_rank1.json.gz"];
+    let _folder = opened(&mut browser, "gap", &names);
+    let found = gap(&names);
+    let steps = || found["steps"].as_array().unwrap().iter().filter(|step| step["warm_up"] == false);
+    let between = found["between"].as_array().unwrap().iter().filter(|step| step["warm_up"] == false);
+    let all: Vec<&Value> = steps().chain(between).collect();
+    let mean = |rank: u64, is: &dyn Fn(&Value) -> bool| {
+        let own = all.iter().filter(|step| step["rank"] == rank);
+        let parts = own.flat_map(|step| step["parts"].as_array().unwrap()).filter(|part| is(part));
+        let count = steps().filter(|step| step["rank"] == rank).count();
+        parts.map(|part| part["ns"].as_f64().unwrap()).sum::<f64>() / count as f64
+    };
+    let rows = rows_of(&mut browser, "document.querySelector('.stacks')");
+    let labels: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
+    assert_eq!(labels, ["rank 0, GPU 0", "rank 1, GPU 1"]);
+    let longest = (0..2).map(|rank| mean(rank, &|_| true)).fold(0.0, f64::max);
+    let wide =
+        browser.evaluate("document.querySelector('.stacks .bar svg').getBoundingClientRect().width").unwrap();
+    let scale = wide.as_f64().unwrap() / longest;
+    for (rank, (_, bars, text)) in (0..).zip(&rows) {
+        let whole = mean(rank, &|_| true);
+        assert_eq!(*text, format!("{:.3} ms", whole / 1e6));
+        let drawn = bars.last().unwrap()[1] - bars[0][0];
+        assert!((drawn - whole * scale).abs() < 1.0, "rank {rank}: {drawn} of {}", whole * scale);
+        // The GPU's own work is first.
+        let own = mean(rank, &|part| part["limit"] == "gpu");
+        let first = bars[0][1] - bars[0][0];
+        assert!((first - own * scale).abs() < 1.0, "rank {rank}: {first} of {}", own * scale);
+    }
+    // Only the rank that waits has a piece of that, and the table below says how long.
+    let said = browser
+        .evaluate("[...document.querySelectorAll('.stacks title')].map((title) => title.textContent)")
+        .unwrap();
+    let said: Vec<String> = serde_json::from_value(said).unwrap();
+    let late: Vec<&String> =
+        said.iter().filter(|said| said.starts_with("skew: waiting for a late rank: ")).collect();
+    let waited = mean(1, &|part| part["limit"] == "skew");
+    let share = waited / mean(1, &|_| true) * 100.0;
+    assert_eq!(late, [&format!("skew: waiting for a late rank: {:.3} ms ({share:.1}%)", waited / 1e6)]);
+    let table = "[...document.querySelectorAll('.data')].find((table) => table.textContent.includes('rank 1, GPU 1'))";
+    let cells = format!(
+        "(() => {{ const at = [...{table}.tHead.rows[0].cells].findIndex((cell) => cell.textContent.startsWith('skew'));
+            return [...{table}.tBodies[0].rows].map((row) => row.cells[at].textContent); }})()"
+    );
+    assert_eq!(browser.evaluate(&cells).unwrap(), json!(["0.000", format!("{:.3}", waited / 1e6)]));
+    look(&mut browser, "document.querySelector('.stacks')", "ranks");
+}
+
+/// Two traces on one scale, and a bridge of causes from a step of one to a step of the other.
+#[test]
+fn two_traces_stand_on_one_scale_and_causes_lead_from_one_to_the_other() {
+    let Some(mut browser) = Browser::for_test("two traces on a page").unwrap() else { return };
+    let names = ["advice/layer-timers.before.json.gz", "advice/healthy-training.healthy.json.gz"];
+    let _folder = opened(&mut browser, "gap", &names);
+    let whole = names.map(|name| gap(&[name])["step_ns"].as_i64().unwrap());
+    let steps = whole.map(|ns| ns as f64);
+    let figure = |at: usize| format!("document.querySelectorAll('.waterfall')[{at}]");
+    let [a, b] = [0, 1].map(|at| rows_of(&mut browser, &figure(at)));
+    let wide = |rows: &[(String, Vec<[f64; 2]>, String)]| rows[0].1[0][1] - rows[0].1[0][0];
+    assert!((wide(&b) / wide(&a) - steps[1] / steps[0]).abs() < 0.01, "{} {}", wide(&a), wide(&b));
+    // Side by side.
+    let top = |at: usize| format!("{}.getBoundingClientRect().top", figure(at));
+    let tops = browser.evaluate(&format!("[{}, {}]", top(0), top(1))).unwrap();
+    assert_eq!(tops[0], tops[1]);
+
+    let rows = rows_of(&mut browser, &figure(2));
+    let [first, causes @ .., last] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((first.0.as_str(), last.0.as_str()), ("A: a step", "B: a step"));
+    let scale = (first.1[0][1] - first.1[0][0]) / steps[0];
+    let mut until = first.1[0][1];
+    for (label, bars, text) in causes {
+        let [from, to] = bars[0];
+        let (begin, end) = if text.starts_with('+') { (from, to) } else { (to, from) };
+        assert!((begin - until).abs() < 1.0, "{label} begins at {begin}, not {until}");
+        until = end;
+    }
+    assert!((until - last.1[0][1]).abs() < 1.0, "{until} {last:?}");
+    assert!((last.1[0][1] - last.1[0][0] - steps[1] * scale).abs() < 1.0);
+
+    // The texts are those of the JSON, and the rest adds up to the difference.
+    let found = gap(&names);
+    let all = found["causes"].as_array().unwrap();
+    let ns = |cause: &Value| cause["difference_ns"].as_i64().unwrap();
+    let most = |ns: i64| {
+        if ns.abs() >= 1_000_000 {
+            format!("{:+.3} ms", ns as f64 / 1e6)
+        } else {
+            format!("{:+.1} µs", ns as f64 / 1e3)
+        }
+    };
+    for (cause, (_, _, text)) in all.iter().zip(&causes[..8]) {
+        assert_eq!(*text, most(ns(cause)));
+    }
+    let changed = all.iter().filter(|cause| ns(cause) != 0).count();
+    let rest = whole[1] - whole[0] - all[..8].iter().map(ns).sum::<i64>();
+    assert_eq!(causes[8].0, format!("{} other causes", changed - 8));
+    assert_eq!(causes[8].2, most(rest));
+    look(&mut browser, &figure(0), "two-traces");
+    // On a narrow screen one is below the other.
+    let tops = browser.evaluate(&format!("[{}, {}]", top(0), top(1))).unwrap();
+    assert!(tops[1].as_f64() > tops[0].as_f64(), "{tops}");
+}

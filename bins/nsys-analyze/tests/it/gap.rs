@@ -66,6 +66,169 @@ fn signed(ns: i64) -> String {
     if ns > 0 { format!("+{text}") } else { text }
 }
 
+/// A time as sentences have it.
+fn time(ns: i64) -> String {
+    signed(ns).trim_start_matches('+').to_owned()
+}
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+/// Fails where a text has more than one screen.
+fn check_screen(text: &str) {
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() <= 40, "{} lines:\n{text}", lines.len());
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+/// The ranks of a job are one screen, whose parts are sums over the steps of all.
+#[test]
+fn ranks_are_one_screen() {
+    let ranks = [0, 1].map(|rank| fixture(&format!("kineto/ddp_rank{rank}.json.gz")));
+    let screen = run(&["gap", &ranks[0], &ranks[1]]).stdout;
+    check_screen(&screen);
+    assert!(screen.starts_with("ddp_rank0 (2 ranks) on NVIDIA H200\n"), "{screen}");
+    let found = json(&["gap", &ranks[0], &ranks[1]]).unwrap();
+    let both = || found["steps"].as_array().unwrap().iter().chain(found["between"].as_array().unwrap());
+    let measured = both().filter(|step| step["warm_up"] == false);
+    let parts: Vec<&Value> = measured.flat_map(|step| step["parts"].as_array().unwrap()).collect();
+    for part in ["busy", "exposed", "idle"] {
+        let own: i64 = parts.iter().filter(|own| own["part"] == part).map(|own| ns(own, "ns")).sum();
+        let measured = ns(&found, "measured");
+        let each = (own + measured / 2) / measured;
+        let row = screen.lines().find(|line| line.starts_with(part)).unwrap();
+        assert!(row.contains(&format!(" {} ", time(each))), "{each}: {row}");
+    }
+    let verify =
+        "\nVerify with a new recording, the ranks of each in a directory: flopgap nsys diff BEFORE AFTER\n";
+    assert!(screen.contains(verify), "{screen}");
+    // A directory is one path, which commands take as it is.
+    let folder = tempfile::tempdir().unwrap();
+    for rank in &ranks {
+        std::fs::copy(rank, folder.path().join(Path::new(rank).file_name().unwrap())).unwrap();
+    }
+    let path = folder.path().to_str().unwrap();
+    let screen = run(&["gap", path]).stdout;
+    check_screen(&screen);
+    assert!(screen.contains(&format!("flopgap nsys diff {path} AFTER\n")), "{screen}");
+}
+
+/// Every trace and the next on one screen: each row has the times of `diff` and of `gap`. Those
+/// that do not compare have a screen each.
+#[test]
+fn two_traces_are_one_screen_of_their_difference() {
+    let all = traces(&["advice", "kineto", "nsys"]);
+    let mut compared = 0;
+    for pair in all.windows(2) {
+        let [before, after] = [0, 1].map(|at| pair[at].to_str().unwrap());
+        let answer = run(&["gap", before, after]);
+        if before.contains("ddp_rank0") || answer.code == 3 {
+            continue;
+        }
+        assert_eq!(answer.code, 0, "{before}, {after}: {}", answer.stderr);
+        let gaps = [before, after].map(|path| json(&["gap", path]).unwrap());
+        let screen = answer.stdout;
+        if !screen.starts_with("A: ") {
+            assert!((gaps[0]["found_by"] == "none") != (gaps[1]["found_by"] == "none"), "{screen}");
+            assert_eq!(screen, [before, after].map(|path| run(&["gap", path]).stdout).join("\n"));
+            continue;
+        }
+        check_screen(&screen);
+        let found = json(&["gap", before, after]).unwrap();
+        let row = |name: &str, ns: [i64; 2]| {
+            let times = format!("{:>12}{:>12}{:>13}", time(ns[0]), time(ns[1]), signed(ns[1] - ns[0]));
+            let row = format!("{name:<38}{times}");
+            assert!(
+                screen.lines().any(|line| line.trim_end_matches(['█', '░', ' ']) == row),
+                "{row}\n{screen}"
+            );
+        };
+        let steps = [0, 1].map(|at| ns(&gaps[at], "step_ns"));
+        row(if found["whole"] == true { "the recording" } else { "a step" }, steps);
+        let causes = found["causes"].as_array().unwrap();
+        for part in ["busy", "exposed", "idle"] {
+            let own: Vec<&Value> = causes.iter().filter(|own| own["part"] == part).collect();
+            let sum = |key: &str| own.iter().map(|own| ns(own, key)).sum::<i64>();
+            if !own.is_empty() {
+                row(part, [sum("before_ns"), sum("after_ns")]);
+            }
+        }
+        // The rows of causes add up to those of their part, as the JSON is that of `diff`.
+        let diff = json(&["diff", before, after]);
+        if let Some(diff) = diff.filter(|diff| !diff["partition"].is_null()) {
+            assert_eq!(found["causes"], diff["partition"]["causes"], "{before}, {after}");
+        }
+        assert!(screen.contains("\nB: "), "{screen}");
+        assert!(screen.lines().last().unwrap().starts_with("More: flopgap "), "{screen}");
+        compared += 1;
+    }
+    assert!(compared >= 20, "{compared}");
+}
+
+/// What has as many places in a page as there are figures of a kind.
+fn figures(page: &str, class: &str) -> Vec<String> {
+    let begins = format!("<figure class=\"chart {class}\">");
+    let parts = page.split(&begins).skip(1);
+    parts.map(|part| part.split("</figure>").next().unwrap().to_owned()).collect()
+}
+
+/// `gap` writes the page that `summary` begins with, of one trace and of two.
+#[test]
+fn a_page_begins_as_that_of_the_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (one, other) = (fixture("advice/layer-timers.before.json.gz"), fixture("kineto/layer.json.gz"));
+    for (traces, falls) in [(vec![one.as_str()], 1), (vec![&one, &other], 3)] {
+        let [gap, summary] = ["gap", "summary"].map(|command| {
+            let page = to(&format!("{command}.html"));
+            let done = run(&[&[command][..], &traces, &["-o", &page]].concat());
+            assert_eq!(done.code, 0, "{}", done.stderr);
+            std::fs::read_to_string(page).unwrap()
+        });
+        assert_eq!(figures(&gap, "waterfall").len(), falls);
+        for class in ["waterfall", "timeline"] {
+            assert_eq!(figures(&gap, class), figures(&summary, class), "{class}");
+        }
+        // Prose, up to what only the summary says.
+        let prose = |page: &str| -> Vec<String> {
+            page.lines().filter(|line| line.starts_with("<p class=\"prose\">")).map(str::to_owned).collect()
+        };
+        let (gap, summary) = (prose(&gap), prose(&summary));
+        assert!(gap.iter().all(|line| summary.contains(line)), "{gap:?}");
+        assert!(gap.len() >= 3 && gap.len() < summary.len());
+    }
+    // The format decides, then the ending.
+    let page = run(&["gap", &one, "--format", "html"]);
+    assert!(page.stdout.starts_with("<!doctype html>"), "{}", page.stdout);
+    let done = run(&["gap", &one, "--format", "json", "-o", &to("gap.html")]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(to("gap.html")).unwrap()).unwrap();
+    assert_eq!(written["version"], 1);
+    let (_folder, path) = crate::trace("nvtx_only");
+    let none = run(&["gap", &path, "--format", "html"]);
+    assert_eq!((none.code, none.stdout.as_str()), (3, ""), "{}", none.stderr);
+}
+
+/// Three traces have a screen each; as numbers, they are asked for one by one.
+#[test]
+fn more_traces_have_a_screen_each() {
+    let names = ["layer-timers.before", "item-per-layer.before", "generate.before"];
+    let paths = names.map(|name| fixture(&format!("advice/{name}.json.gz")));
+    let all = [&["gap"][..], &paths.each_ref().map(String::as_str)].concat();
+    let screens = run(&all).stdout;
+    assert_eq!(screens, paths.each_ref().map(|path| run(&["gap", path]).stdout).join("\n"));
+    let refused = run(&[&all[..], &["--format", "json"]].concat());
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    let said = "error: 3 traces, which are not the ranks of one job and do not compare";
+    assert!(
+        refused.stderr.contains(said) && refused.stderr.contains("hint: ask for each alone"),
+        "{}",
+        refused.stderr
+    );
+}
+
 /// Every trace beside the next: the causes add up to the difference of the steps as `gap` says
 /// them, and the sentence has the numbers of the JSON.
 #[test]

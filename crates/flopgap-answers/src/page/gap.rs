@@ -7,6 +7,7 @@ use flopgap_report::chart::{Color, Fall, Waterfall};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 
+use super::places;
 use crate::error::Error;
 use crate::sentences::floor::floor;
 use crate::sentences::gap::{advice, before_advice, caveats, near, steps, verdict};
@@ -14,18 +15,34 @@ use crate::sentences::{percent, shown, time};
 use crate::tables::ms;
 
 /// Causes of one part that have a bar of their own; the rest have one together.
-const CAUSES: usize = 8;
+pub(crate) const CAUSES: usize = 8;
 /// Rows of what a bar consists of.
-const DETAILS: usize = 20;
+pub(crate) const DETAILS: usize = 20;
 
-/// The verdict, the waterfall from a step to what the GPU computes, and the advice.
-pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
+/// The color of a part.
+pub(crate) fn color(part: Part) -> Color {
+    Color::nth(match part {
+        Part::Busy => 4,
+        Part::Exposed => 13,
+        Part::Idle => 5,
+    })
+}
+
+/// Whether there are no steps, and all is one.
+pub(crate) fn is_whole(found: &Gap) -> bool {
+    found.found_by == FoundBy::None
+}
+
+/// The verdict, the waterfall from a step to what the GPU computes unless it stands elsewhere, a
+/// step of each place, and the advice.
+pub(crate) fn blocks(found: &Gap, falls: bool) -> Result<Vec<Block>, Error> {
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     let mut blocks = vec![Block::Text(verdict.join(" ")), Block::Text(steps(found))];
     blocks.extend(floor(found).map(Block::Text));
-    if found.total_ns() > 0 {
-        blocks.push(Block::Waterfall(waterfall(found)?));
+    if falls {
+        blocks.extend(waterfall(found, "", None)?.map(Block::Waterfall));
     }
+    blocks.extend(places::blocks(found)?);
     blocks.push(Block::Text(before_advice(found).to_owned()));
     if !found.advice.is_empty() {
         blocks.push(Block::List(found.advice.iter().map(advice).collect()));
@@ -35,19 +52,22 @@ pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
 }
 
 /// From the measured step down to what the GPU computes, and on to what that needs, or where this
-/// is not known, to nothing.
-fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
-    let is_whole = found.found_by == FoundBy::None;
+/// is not known, to nothing; on the scale of a step of some nanoseconds. Nothing without time.
+pub(crate) fn waterfall(found: &Gap, name: &str, step_ns: Option<i64>) -> Result<Option<Waterfall>, Error> {
+    if found.total_ns() <= 0 {
+        return Ok(None);
+    }
+    let is_whole = is_whole(found);
     let mut falls = Falls { found, all: Vec::new(), until: found.total_ns() };
     falls.sum(if is_whole { "the recording" } else { "a step" });
-    for (part, color) in [(Part::Idle, 5), (Part::Exposed, 13)] {
-        falls.causes(part, part.as_str(), Color::nth(color), |share| share.ns)?;
+    for part in [Part::Idle, Part::Exposed] {
+        falls.causes(part, part.as_str(), color(part), |share| share.ns)?;
     }
     if found.parts.iter().any(|share| share.part == Part::Busy) {
         falls.sum("what the GPU computes");
     }
     let floor = found.floor.as_ref().filter(|floor| floor.peaks.is_some());
-    let (part, color) = (Part::Busy, Color::nth(4));
+    let (part, color) = (Part::Busy, color(Part::Busy));
     if let Some(floor) = floor {
         let of = |share: &Share, ns: fn(&FloorPart) -> i64| {
             floor.parts.iter().filter(|own| own.cause == share.cause).map(ns).sum::<i64>()
@@ -64,12 +84,11 @@ fn waterfall(found: &Gap) -> Result<Waterfall, Error> {
     } else {
         falls.causes(part, part.as_str(), color, |share| share.ns)?;
     }
-    let title = if is_whole {
-        "Everything recorded, taken apart".to_owned()
-    } else {
-        format!("A mean `{}`, taken apart", found.step)
-    };
-    Ok(Waterfall::new(title, falls.all)?)
+    let what = if is_whole { "Everything recorded".to_owned() } else { format!("A mean `{}`", found.step) };
+    let waterfall = Waterfall::new(format!("{name}{what}, taken apart"), falls.all)?;
+    // The bars are sums over all steps.
+    let scale = step_ns.map_or(0.0, |ns| ns as f64 * found.measured.max(1) as f64);
+    Ok(Some(waterfall.on_scale_of(scale)))
 }
 
 /// Bars of a waterfall, each from where the one before it ends.

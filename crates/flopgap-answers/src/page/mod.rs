@@ -13,8 +13,10 @@
 //! ```
 
 mod busy;
+mod difference;
 mod gap;
 mod memory;
+mod places;
 mod ranks;
 mod recorded;
 mod sections;
@@ -23,7 +25,7 @@ mod trace;
 mod work;
 
 use flopgap_flops::Attention;
-use flopgap_gap::Difference;
+use flopgap_gap::{Difference, Gap};
 use flopgap_kernels::Classifier;
 use flopgap_report::html::{Block, Document};
 
@@ -32,7 +34,7 @@ pub use trace::{Overview, Skipped, TracePage};
 use crate::error::Error;
 use crate::open::Opened;
 use crate::part::Part;
-use crate::{sentences, tables};
+use crate::sentences;
 
 /// What a page shows.
 #[derive(Clone, Debug)]
@@ -47,11 +49,29 @@ pub struct PageOptions {
     /// For each trace the times that were measured outside, in nanoseconds; none where there are
     /// fewer.
     pub measured: Vec<Vec<i64>>,
+    /// How much of it.
+    pub sections: Sections,
+}
+
+/// How much of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sections {
+    /// What it begins with: steps taken apart, and when what ran.
+    First,
+    /// Everything.
+    #[default]
+    All,
 }
 
 impl Default for PageOptions {
     fn default() -> PageOptions {
-        PageOptions { part: Part::default(), top: 10, attention: None, measured: Vec::new() }
+        PageOptions {
+            part: Part::default(),
+            top: 10,
+            attention: None,
+            measured: Vec::new(),
+            sections: Sections::All,
+        }
     }
 }
 
@@ -76,25 +96,28 @@ pub fn page(traces: &[Opened], options: &PageOptions) -> Result<Document, Error>
         });
         return Err(Error::NoRanges { reasons: reasons.collect() });
     }
-    let mut comparison = Vec::new();
-    let mut compared = Vec::new();
-    if let [one, other] = traces {
+    let (mut comparison, mut compared) = (Vec::new(), Vec::new());
+    if let [one, other] = traces
+        && options.sections == Sections::All
+    {
         compared = sections::comparison([one, other], options, &Classifier::new(), &mut comparison)?;
-        let apart = [&pages[0], &pages[1]].map(|page| page.taken_apart.as_ref());
-        if let [Some(a), Some(b)] = apart
-            && let Some(found) = Difference::of(a, b)
-        {
-            comparison.extend(sentences::difference(&found));
-            compared.push(Block::Table(tables::difference(&found)?));
-        }
     }
     join(pages, comparison, compared)
 }
 
 /// The comparison of two traces first, then what limits each and its answers, then what is missing,
 /// then the sections of each.
-fn join(pages: Vec<TracePage>, comparison: Vec<String>, compared: Vec<Block>) -> Result<Document, Error> {
+fn join(pages: Vec<TracePage>, mut comparison: Vec<String>, compared: Vec<Block>) -> Result<Document, Error> {
     let several = pages.len() > 1;
+    // A step of two beside each other, where they compare.
+    let apart: Vec<&Gap> = pages.iter().filter_map(|page| page.taken_apart.as_ref()).collect();
+    let mut beside = Vec::new();
+    if let ([a, b], 2) = (apart.as_slice(), pages.len())
+        && let Some(found) = Difference::of(a, b)
+    {
+        comparison.splice(0..0, sentences::difference(&found));
+        beside = difference::blocks([a, b], &found)?;
+    }
     let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
     let subtitle = match pages.as_slice() {
         [one] => one.machine.clone(),
@@ -115,6 +138,8 @@ fn join(pages: Vec<TracePage>, comparison: Vec<String>, compared: Vec<Block>) ->
         document.blocks.push(Block::Text(format!("A ({}) against B ({})", names[0], names[1])));
         document.blocks.push(Block::List(comparison));
     }
+    let falls = beside.is_empty();
+    document.blocks.extend(beside);
     for (at, page) in pages.iter().enumerate() {
         // Two are compared, and called A and B there.
         match (pages.len(), at) {
@@ -124,10 +149,14 @@ fn join(pages: Vec<TracePage>, comparison: Vec<String>, compared: Vec<Block>) ->
             _ => document.blocks.push(Block::Text(page.name.clone())),
         }
         if let Some(found) = &page.taken_apart {
-            document.blocks.extend(gap::blocks(found)?);
-            document.blocks.push(Block::Text("What else the trace says:".to_owned()));
+            document.blocks.extend(gap::blocks(found, falls)?);
+            if !page.answers.is_empty() {
+                document.blocks.push(Block::Text("What else the trace says:".to_owned()));
+            }
         }
-        document.blocks.push(Block::List(page.answers.clone()));
+        if !page.answers.is_empty() {
+            document.blocks.push(Block::List(page.answers.clone()));
+        }
     }
     document.blocks.extend(compared);
     for page in pages {

@@ -15,6 +15,27 @@ use crate::error::{Error, present};
 use crate::open::Opened;
 use crate::sentences::time;
 
+/// Says where and for how long it was recorded, in one line; what else a trace says about that.
+pub(crate) fn machine(page: &mut TracePage, opened: &Opened) -> Result<Recorded, Error> {
+    let recording = match opened.trace() {
+        Trace::Nsys(trace) => Recorded::of_export(trace)?,
+        Trace::Kineto(job) => Recorded::of_job(job),
+    };
+    let duration = opened.recording().span()?;
+    let duration = duration.and_then(|(start, stop)| stop.checked_sub(start));
+    let tool = match opened.trace() {
+        Trace::Nsys(_) => recording.product.as_ref().map(|version| format!("exported by nsys {version}")),
+        Trace::Kineto(job) => {
+            job.processes().first().map(|process| format!("recorded by {}", process.profiler.name()))
+        }
+    };
+    let lasted = duration.map(|ns| format!("recorded for {}", time(ns as f64)));
+    let gpus = recording.gpus.iter().map(|(_, name)| name.clone());
+    page.machine = gpus.chain(tool).chain(lasted).collect::<Vec<_>>().join(", ");
+    page.overview.recorded_ns = duration;
+    Ok(recording)
+}
+
 /// Tool, machine, duration and counts; `calls` is `cuda_api_sum`.
 pub(crate) fn section(
     page: &mut TracePage,
@@ -24,12 +45,8 @@ pub(crate) fn section(
     calls: Option<i128>,
 ) -> Result<(), Error> {
     let trace = opened.recording();
-    let recording = match opened.trace() {
-        Trace::Nsys(trace) => Recorded::of_export(trace)?,
-        Trace::Kineto(job) => Recorded::of_job(job),
-    };
-    let duration = trace.span()?;
-    let duration = duration.and_then(|(start, stop)| stop.checked_sub(start));
+    let recording = machine(page, opened)?;
+    let duration = page.overview.recorded_ns;
     let mut facts = vec![("file".to_owned(), recording.files)];
     let mut fact =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
@@ -39,7 +56,7 @@ pub(crate) fn section(
     let unnamed = used.iter().filter(|id| recording.gpus.iter().all(|(known, _)| known != *id));
     gpus.extend(unnamed.map(|id| format!("name not recorded ({id})")));
     fact("GPU", (!gpus.is_empty()).then(|| gpus.join(", ")));
-    fact("exported by nsys", recording.product.clone());
+    fact("exported by nsys", recording.product);
     fact("schema", recording.schema);
     fact("ranks", recording.ranks);
     fact("recorded for", duration.map(|ns| time(ns as f64)));
@@ -56,16 +73,6 @@ pub(crate) fn section(
     fact("CUDA API calls", calls.map(group_thousands));
     let ranges = present(trace.ranges())?;
     fact("ranges", ranges.map(|nvtx| group_thousands(nvtx.ranges.len() as u64)));
-    let tool = match opened.trace() {
-        Trace::Nsys(_) => recording.product.map(|version| format!("exported by nsys {version}")),
-        Trace::Kineto(job) => {
-            job.processes().first().map(|process| format!("recorded by {}", process.profiler.name()))
-        }
-    };
-    let lasted = duration.map(|ns| format!("recorded for {}", time(ns as f64)));
-    let gpus = recording.gpus.iter().map(|(_, name)| name.clone());
-    page.machine = gpus.chain(tool).chain(lasted).collect::<Vec<_>>().join(", ");
-    page.overview.recorded_ns = duration;
     page.overview.kernels = kernels;
     page.heading("What was recorded");
     page.push(Block::Facts(facts));
@@ -74,7 +81,7 @@ pub(crate) fn section(
 
 /// What a trace says about its recording; traces of different tools and ages say different things.
 #[derive(Default)]
-struct Recorded {
+pub(crate) struct Recorded {
     files: String,
     /// The machine's GPUs by number, with their names.
     gpus: Vec<(i64, String)>,

@@ -20,7 +20,7 @@ use flopgap_trace::Recording;
 use super::memory::Calls;
 use super::trace::TracePage;
 use super::work::color;
-use super::{PageOptions, busy, memory, ranks, recorded, timeline, work};
+use super::{PageOptions, Sections, busy, memory, ranks, recorded, timeline, work};
 use crate::ask;
 use crate::error::{Error, present};
 use crate::open::Opened;
@@ -36,6 +36,14 @@ pub(crate) fn all(
     classifier: &Classifier,
 ) -> Result<(), Error> {
     let trace = opened.recording();
+    // Read once for all that is asked below; who lacks them says so.
+    let _ranges = trace.ranges();
+    if options.sections == Sections::First {
+        recorded::machine(page, opened)?;
+        page.taken_apart = Some(ask::gap(opened, &options.part)?.data);
+        let passes = present(passes::passes(trace, &options.part.passes(measured.to_vec())))?;
+        return timeline::section(page, trace, passes.as_ref(), classifier);
+    }
     // Both first, so that no more than one list of all operations is held at a time.
     page.taken_apart = present(ask::gap(opened, &options.part))?.map(|answer| answer.data);
     let devices = work::read(trace, None)?;
@@ -70,8 +78,14 @@ pub(crate) fn all(
     } else {
         Occupancy::read(trace, options.part.attribution)?
     };
+    let found = passes::passes(trace, &options.part.passes(measured.to_vec()));
+    let passes = page.answer("times of steps and passes", found)?;
+    if passes.is_none() {
+        page.unmeasured = page.skipped.last().map(|skipped| skipped.why().to_owned());
+    }
+    timeline::section(page, trace, passes.as_ref(), classifier)?;
     recorded::section(page, opened, &activity, &occupancy, calls.count())?;
-    let passes = passes_section(page, trace, options, measured)?;
+    passes_section(page, options, passes.as_ref())?;
     if passes.is_none() {
         let blocked = present(flopgap_timings::blocked_longest(trace))?.flatten();
         page.answers.extend(blocked.as_ref().map(page_sentences::blocked));
@@ -81,9 +95,6 @@ pub(crate) fn all(
         kernels_section(page, trace, options, passes.as_ref(), classifier)?;
         shares_section(page, trace, options, passes.as_ref(), classifier)?;
         ranks::section(page, trace, &activity, options, classifier)?;
-    }
-    timeline::section(page, trace, passes.as_ref(), classifier)?;
-    if !activity.is_empty() {
         attention_section(page, trace, options, classifier)?;
         memory::section(page, opened)?;
     }
@@ -116,20 +127,11 @@ impl PageOptions {
     }
 }
 
-fn passes_section(
-    page: &mut TracePage,
-    trace: &dyn Recording,
-    options: &PageOptions,
-    measured: &[i64],
-) -> Result<Option<Passes>, Error> {
-    let found = passes::passes(trace, &options.part.passes(measured.to_vec()));
-    let Some(found) = page.answer("times of steps and passes", found)? else {
-        page.unmeasured = page.skipped.last().map(|skipped| skipped.why().to_owned());
-        return Ok(None);
-    };
-    page.answers.extend(page_sentences::passes(&found));
+fn passes_section(page: &mut TracePage, options: &PageOptions, found: Option<&Passes>) -> Result<(), Error> {
+    let Some(found) = found else { return Ok(()) };
+    page.answers.extend(page_sentences::passes(found));
     page.heading(if options.part.ranges.is_empty() { "Steps and passes" } else { "The requested ranges" });
-    for table in tables::passes(&page.name, &found)? {
+    for table in tables::passes(&page.name, found)? {
         page.push(Block::Table(table));
     }
     page.text(sentences::selection(&found.selection));
@@ -137,7 +139,7 @@ fn passes_section(
         Some(reason) => page.skip("GPU times of steps and passes", reason),
         None => page.text(sentences::owner(found.attribution)),
     }
-    Ok(Some(found))
+    Ok(())
 }
 
 /// All ranges of the trace, whatever their names say.

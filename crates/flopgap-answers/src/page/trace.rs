@@ -10,7 +10,6 @@ use flopgap_nsys::Problem;
 use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
 use flopgap_report::table::Table;
-use flopgap_table::Trace;
 
 use super::{PageOptions, join, sections};
 use crate::error::Error;
@@ -96,14 +95,8 @@ impl TracePage {
     /// # Errors
     /// When the trace cannot be read. What it does not hold is skipped.
     pub fn of(trace: &Opened, options: &PageOptions, measured: &[i64]) -> Result<TracePage, Error> {
-        let mut name = trace.name();
-        if let Trace::Kineto(job) = trace.trace()
-            && job.processes().len() > 1
-        {
-            name = format!("{name} ({} ranks)", job.processes().len());
-        }
         let mut page = TracePage {
-            name,
+            name: trace.title(),
             path: trace.path().to_owned(),
             machine: String::new(),
             reported: trace.problems()?,

@@ -46,7 +46,7 @@ fn is_much(detail: &DetailDifference, own: &CauseDifference) -> bool {
 }
 
 /// A time that always has its sign.
-fn signed(ns: i64) -> String {
+pub(crate) fn signed(ns: i64) -> String {
     let plus = if ns > 0 { "+" } else { "" };
     format!("{plus}{}", time(ns as f64))
 }

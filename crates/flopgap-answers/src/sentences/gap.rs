@@ -167,7 +167,7 @@ pub(crate) fn near(found: &Gap) -> Option<String> {
 }
 
 /// A group as the subject of a sentence.
-fn group(limit: Limit) -> &'static str {
+pub(crate) fn group(limit: Limit) -> &'static str {
     match limit {
         Limit::Launch => "Launching",
         Limit::Host => "Other work of the host",

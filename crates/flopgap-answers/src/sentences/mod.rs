@@ -17,7 +17,7 @@ mod attention;
 mod communication;
 mod compare;
 mod diff;
-mod difference;
+pub(crate) mod difference;
 pub(crate) mod floor;
 pub(crate) mod gap;
 mod kernels;

@@ -17,17 +17,25 @@
     return made;
   };
 
-  function chooser(label, options, changed) {
+  // What is chosen stands in the address under a name, the first of the options not.
+  const remember = (name, option) => address.set(name, option > 0 ? String(option) : null);
+  const choosers = [];
+  function chooser(name, label, options, changed) {
     const select = element("select", {}, ...options.map((text, value) => element("option", { value }, text)));
-    select.addEventListener("change", () => { changed(Number(select.value)); draw(); });
+    select.addEventListener("change", () => { changed(Number(select.value)); remember(name, select.value); draw(); });
+    choosers.push(() => address.keep(name, (value) => {
+      select.value = value in options ? value : "0";
+      changed(Number(select.value));
+      draw();
+    }));
     return element("label", {}, label, select);
   }
 
   function buildControls() {
-    const chosen = chooser("Metric", metrics.map((metric) => metric.label), (i) => { state.metric = i; });
+    const chosen = chooser("metric", "Metric", metrics.map((metric) => metric.label), (i) => { state.metric = i; });
     document.getElementById("controls").append(chosen);
     data.selectors.forEach((selector, index) => {
-      const label = chooser(selector.label, selector.options, (i) => { state.selection[index] = i; });
+      const label = chooser(`choice${index}`, selector.label, selector.options, (i) => { state.selection[index] = i; });
       selects.push(label.querySelector("select"));
       document.getElementById("surface-controls").append(label);
     });
@@ -215,11 +223,12 @@
   const heat = heatmaps(data, { element, named, place, valueText }, ({ selection }) => {
     if (selection.every((option, i) => option === state.selection[i])) return;
     state.selection = [...selection];
-    selects.forEach((select, i) => { select.value = selection[i]; });
+    selects.forEach((select, i) => { select.value = selection[i]; remember(`choice${i}`, selection[i]); });
     draw();
   });
   draw();
   heat.showLargest();
+  for (const keep of choosers) keep();
   let width = plot.clientWidth;
   new ResizeObserver(() => {
     // Phones change the height when their address bar hides; only another width asks for another layout.

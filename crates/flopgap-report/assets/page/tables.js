@@ -1,4 +1,3 @@
-"use strict";
 // Tables: sort by a click, filter by words.
 (() => {
   const SMALL_TABLE = 12;
@@ -54,7 +53,7 @@
     return { text, key: sortKey(text), numbers: (text.match(NUMBERS) ?? []).map(ungrouped) };
   }
 
-  function addFilter(table, headings, place) {
+  function addFilter(table, headings, place, name) {
     const rows = [...table.tBodies[0].rows];
     let cells = null;
     const count = (number) => number.toLocaleString("en-US");
@@ -71,6 +70,7 @@
     found.setAttribute("role", "status");
     const printed = place.nextElementSibling?.matches(".print-only") ? place.nextElementSibling : null;
     filter.addEventListener("input", () => {
+      address.set(name, filter.value || null);
       cells ??= new Map(rows.map((row) => [row, [...row.cells].map(read)]));
       const matchers = filter.value.toLowerCase().split(/\s+/).filter(Boolean).map((word) => matcher(word, names));
       let shown = 0;
@@ -85,10 +85,24 @@
       }
     });
     place.before(filter, found);
+    address.keep(name, (value) => {
+      filter.value = value ?? "";
+      filter.dispatchEvent(new Event("input"));
+    });
   }
 
-  for (const table of document.querySelectorAll("table.data")) {
+  document.querySelectorAll("table.data").forEach((table, n) => {
     const headings = [...table.tHead.rows[0].cells];
+    const rows = [...table.tBodies[0].rows];
+    // By a column, or where that is undefined, as they were.
+    function sort(column, descending) {
+      headings.forEach((other) => other.removeAttribute("aria-sort"));
+      if (column === undefined) table.tBodies[0].append(...rows);
+      else {
+        headings[column].setAttribute("aria-sort", descending ? "descending" : "ascending");
+        sortBy(table, column, descending);
+      }
+    }
     headings.forEach((heading, column) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -96,13 +110,16 @@
       heading.append(button);
       button.addEventListener("click", () => {
         const descending = heading.getAttribute("aria-sort") === "ascending";
-        headings.forEach((other) => other.removeAttribute("aria-sort"));
-        heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
-        sortBy(table, column, descending);
+        sort(column, descending);
+        address.set(`sort${n}`, `${column}${descending ? "down" : "up"}`);
       });
     });
-    if (table.tBodies[0].rows.length > SMALL_TABLE) addFilter(table, headings, table.parentElement);
-  }
+    if (rows.length > SMALL_TABLE) addFilter(table, headings, table.parentElement, `filter${n}`);
+    address.keep(`sort${n}`, (value) => {
+      const [, column, direction] = value?.match(/^(\d+)(up|down)$/) ?? [];
+      sort(column in headings ? Number(column) : undefined, direction === "down");
+    });
+  });
 
   // A region that goes on sideways fades at that edge, and a line above it says so.
   function cue(region) {

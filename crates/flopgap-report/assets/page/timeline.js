@@ -172,7 +172,8 @@
     return large;
   }
 
-  function start(figure, data, { lanes, heads, height }) {
+  // What is chosen of it stands in the address under names that end with `named`.
+  function start(figure, named, data, { lanes, heads, height }) {
     const root = figure.querySelector(".fg-timeline");
     const caption = figure.querySelector("figcaption").textContent;
     const bar = element("div", { className: "fg-buttons" });
@@ -323,9 +324,14 @@
     u.over.append(tip);
 
     // uPlot sets its scale later than requested, and by itself for a selection.
+    let isKept = false;
     function scaled(self, scale) {
       tip.hidden = true;
-      if (scale === "x") seen = [self.scales.x.min, self.scales.x.max];
+      if (scale !== "x") return;
+      seen = [self.scales.x.min, self.scales.x.max];
+      if (!isKept) return;
+      const isAll = seen[0] <= 0 && seen[1] >= data.extent;
+      address.set(`from${named}`, isAll ? null : seen.map((time) => Math.round(time)).join("-"));
     }
 
     // What lies in a lane near a place, for the pointer.
@@ -441,6 +447,7 @@
     function choose(lane, i) {
       if (!lane || !(i >= 0 && i < lane.start.length)) return;
       chosen = { lane, i };
+      address.set(`chosen${named}`, `${lanes.indexOf(lane)}.${i}`);
       const [from, to] = sight();
       if (lane.end[i] < from || lane.start[i] > to) {
         const middle = (lane.start[i] + lane.end[i]) / 2;
@@ -473,6 +480,17 @@
 
     new ResizeObserver(() => { if (plot.clientWidth > 0 && plot.clientWidth !== u.width) u.setSize(size()); }).observe(plot);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { theme = readTheme(); u.redraw(false, true); });
+    address.keep(`from${named}`, (value) => {
+      const [, from, to] = value?.match(/^(\d+)-(\d+)$/) ?? [];
+      if (Number(from) < Number(to)) show(Number(from), Number(to));
+      else everything();
+    });
+    address.keep(`chosen${named}`, (value) => {
+      const [, lane, i] = value?.match(/^(\d+)\.(\d+)$/) ?? [];
+      chosen = i in (lanes[lane]?.start ?? []) ? { lane: lanes[lane], i: Number(i) } : null;
+      u.redraw(false);
+    });
+    isKept = true;
     figure.timeline = { u, show, lanes };
     root.dataset.ready = "true";
   }
@@ -481,7 +499,7 @@
     const data = JSON.parse(figure.querySelector("script").textContent);
     const root = figure.querySelector(".fg-timeline");
     root.id = `timeline-${n + 1}`;
-    inflate(data.bytes).then((bytes) => start(figure, data, decode(data, bytes)))
+    inflate(data.bytes).then((bytes) => start(figure, n, data, decode(data, bytes)))
       .catch((error) => { root.textContent = `This browser cannot draw the timeline: ${error}`; });
   });
 })();

@@ -1,7 +1,7 @@
 //! Charts of shares, of time and of points, as SVG.
 //!
-//! [`ShareBars`] shows of what one or several wholes are made, [`Waterfall`] how one falls to
-//! nothing, part by part, [`Timeline`] what happened when,
+//! [`ShareBars`] shows of what one or several wholes are made, [`Stacks`] the same of many on one
+//! scale, [`Waterfall`] how one falls to nothing, part by part, [`Timeline`] what happened when,
 //! [`Plot`] lines and points over two axes, [`SmallMultiples`] many small plots side by side. They
 //! know only labels, numbers and [`Color`]s. Positions are percentages and letters have a fixed
 //! size, so that a chart fills whatever width it is given and stays legible there: a label that
@@ -14,6 +14,7 @@ mod multiples;
 mod panel;
 mod plot;
 mod shares;
+mod stacks;
 mod timeline;
 mod waterfall;
 
@@ -23,6 +24,7 @@ pub(crate) use panel::Panel;
 pub use panel::{Guide, Series};
 pub use plot::Plot;
 pub use shares::{Bar, Part, ShareBars, Slice};
+pub use stacks::Stacks;
 pub(crate) use timeline::script_json as timeline_json;
 pub use timeline::{LaneId, NameId, RowId, Timeline};
 pub(crate) use waterfall::Drawn;

@@ -32,8 +32,8 @@ use crate::{ReportError, numbers};
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareBars {
     title: String,
-    parts: Vec<Part>,
-    bars: Vec<Bar>,
+    pub(super) parts: Vec<Part>,
+    pub(super) bars: Vec<Bar>,
 }
 
 /// A kind of part, the same in every bar.

@@ -10,7 +10,7 @@ use crate::table::Table;
 use crate::text::{columns, shorten};
 
 /// What a whole consists of, from top to bottom: each part begins where the one before ended, and
-/// opens what it consists of.
+/// opens what it consists of. Parts that rise lead from one whole to another.
 ///
 /// ```
 /// use flopgap_report::chart::{Color, Fall, Waterfall};
@@ -35,6 +35,7 @@ use crate::text::{columns, shorten};
 pub struct Waterfall {
     title: String,
     falls: Vec<Fall>,
+    whole: f64,
 }
 
 /// A part of a [`Waterfall`].
@@ -46,6 +47,7 @@ pub struct Fall {
     color: Color,
     is_strong: bool,
     is_known: bool,
+    rises: bool,
     details: Option<Table>,
 }
 
@@ -59,6 +61,7 @@ impl Fall {
             color,
             is_strong: false,
             is_known: true,
+            rises: false,
             details: None,
         }
     }
@@ -84,6 +87,18 @@ impl Fall {
         self
     }
 
+    /// What is added: it begins at its smaller place.
+    #[must_use]
+    pub fn rising(mut self) -> Fall {
+        self.rises = true;
+        self
+    }
+
+    /// Where it begins.
+    fn begin(&self) -> f64 {
+        self.at[usize::from(!self.rises)]
+    }
+
     /// What it consists of, which a page opens.
     #[must_use]
     pub fn details(mut self, table: Table) -> Fall {
@@ -102,11 +117,11 @@ pub(crate) struct Drawn<'a> {
 }
 
 /// Height of a row and of the bar in it, in pixels.
-const ROW: f64 = 26.0;
+pub(super) const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
 
 impl Waterfall {
-    /// Parts of one whole, the largest place of any.
+    /// Parts of one whole, the largest place of any, which fills the width.
     ///
     /// # Errors
     /// [`ReportError::InvalidPlot`] when a part ends before it begins, or below 0;
@@ -118,21 +133,23 @@ impl Waterfall {
             let reason = format!("part `{}`: from {} to {}", fall.label, fall.at[0], fall.at[1]);
             return Err(ReportError::InvalidPlot { title, reason });
         }
-        let waterfall = Waterfall { title, falls };
-        if waterfall.whole() > 0.0 {
-            return Ok(waterfall);
+        let whole = falls.iter().map(|fall| fall.at[1]).fold(0.0, f64::max);
+        if whole > 0.0 {
+            return Ok(Waterfall { title, falls, whole });
         }
-        let reason = "there is no part".to_owned();
-        Err(ReportError::NothingToDraw { title: waterfall.title, reason })
+        Err(ReportError::NothingToDraw { title, reason: "there is no part".to_owned() })
+    }
+
+    /// On the scale of a larger whole, so that two can be compared.
+    #[must_use]
+    pub fn on_scale_of(mut self, whole: f64) -> Waterfall {
+        self.whole = self.whole.max(whole);
+        self
     }
 
     /// What the chart shows.
     pub fn title(&self) -> &str {
         &self.title
-    }
-
-    fn whole(&self) -> f64 {
-        self.falls.iter().map(|fall| fall.at[1]).fold(0.0, f64::max)
     }
 
     /// Whether a part is hatched.
@@ -142,27 +159,27 @@ impl Waterfall {
 
     /// The parts for a page.
     pub(crate) fn to_page(&self) -> impl Iterator<Item = Drawn<'_>> {
-        let whole = self.whole();
-        self.falls.iter().enumerate().map(move |(index, fall)| Drawn {
+        self.falls.iter().enumerate().map(|(index, fall)| Drawn {
             label: &fall.label,
             text: &fall.text,
             is_strong: fall.is_strong,
-            svg: self.draw(index, whole),
+            svg: self.draw(index),
             details: fall.details.as_ref(),
         })
     }
 
     /// The bar of a part, with lines to those above and below that touch it.
-    fn draw(&self, index: usize, whole: f64) -> String {
+    fn draw(&self, index: usize) -> String {
         let fall = &self.falls[index];
-        let [from, to] = fall.at.map(|place| place / whole);
+        let [from, to] = fall.at.map(|place| place / self.whole);
         let (top, bottom) = ((ROW - BAR) / 2.0, f64::midpoint(ROW, BAR));
         let mut svg = Svg::default();
         if index > 0 {
-            svg.line("fg-edge", (Share(to), 0.0), (Share(to), top));
+            let begin = fall.begin() / self.whole;
+            svg.line("fg-edge", (Share(begin), 0.0), (Share(begin), top));
         }
         if let Some(next) = self.falls.get(index + 1) {
-            let end = next.at[1] / whole;
+            let end = next.begin() / self.whole;
             svg.line("fg-edge", (Share(end), bottom), (Share(end), ROW));
         }
         let class = if fall.is_known { fall.color.class() } else { "fg-unknown".to_owned() };
@@ -176,9 +193,8 @@ impl Waterfall {
         let longest =
             |of: fn(&Fall) -> &str| self.falls.iter().map(|fall| columns(of(fall))).max().unwrap_or_default();
         let (labels, texts) = (longest(|fall| &fall.label), longest(|fall| &fall.text));
-        let whole = self.whole();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to width")]
-        let place = |at: f64| (at / whole * width as f64).round() as usize;
+        let place = |at: f64| (at / self.whole * width as f64).round() as usize;
         let mut out = String::new();
         for fall in &self.falls {
             let [from, to] = fall.at.map(place);
@@ -235,6 +251,31 @@ mod tests {
             drawn[2].svg
         );
         assert!(waterfall.has_unknown());
+    }
+
+    #[test]
+    fn what_rises_begins_at_its_smaller_place() {
+        let bridge = vec![
+            Fall::new("before", [0.0, 4.0], Color::NEUTRAL).strong(),
+            Fall::new("longer", [4.0, 8.0], Color::NEUTRAL).rising(),
+            Fall::new("after", [0.0, 8.0], Color::NEUTRAL).strong(),
+        ];
+        let waterfall = Waterfall::new("t", bridge).unwrap();
+        let drawn: Vec<Drawn<'_>> = waterfall.to_page().collect();
+        // The line from the sum before leads to it, and on from its end.
+        assert!(drawn[0].svg.contains("x1=\"50%\" y1=\"21\" x2=\"50%\" y2=\"26\""), "{}", drawn[0].svg);
+        assert!(drawn[1].svg.contains("x1=\"50%\" y1=\"0\" x2=\"50%\" y2=\"5\""), "{}", drawn[1].svg);
+        assert!(drawn[1].svg.contains("x1=\"100%\" y1=\"21\" x2=\"100%\" y2=\"26\""), "{}", drawn[1].svg);
+        assert_eq!(waterfall.to_text(8), "before    ████\nlonger        ████\nafter     ████████\n");
+    }
+
+    #[test]
+    fn two_on_one_scale_compare() {
+        let of = |most: f64| Waterfall::new("t", vec![Fall::new("x", [0.0, most], Color::NEUTRAL)]).unwrap();
+        assert_eq!(of(4.0).on_scale_of(8.0).to_text(8), "x    ████\n");
+        assert_eq!(of(8.0).on_scale_of(4.0).to_text(8), "x    ████████\n");
+        let svg = of(4.0).on_scale_of(8.0).to_page().next().unwrap().svg;
+        assert!(svg.contains("width=\"50%\""), "{svg}");
     }
 
     #[test]

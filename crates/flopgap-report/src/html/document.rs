@@ -11,8 +11,7 @@ use super::data::{self, ExplorerView, inside_script};
 use super::policy::policy;
 use super::view::{STYLE, TABLES, TableView, environment};
 use crate::ReportError;
-use crate::chart::Drawn;
-use crate::chart::{Plot, ShareBars, Timeline, Waterfall, timeline_json};
+use crate::chart::{Drawn, Plot, ShareBars, Stacks, Timeline, Waterfall, timeline_json};
 use crate::heatmap::patterns;
 use crate::svg::style::page_style;
 use crate::table::{Table, TextOptions, escape_markdown};
@@ -78,6 +77,8 @@ pub enum Block {
     Table(Table),
     /// Shares as bars; letters in Markdown.
     Shares(ShareBars),
+    /// Small bars on one scale; letters in Markdown.
+    Stacks(Stacks),
     /// A whole that falls to nothing; letters in Markdown. A part opens what it consists of.
     Waterfall(Waterfall),
     /// A timeline to zoom; Markdown only names it.
@@ -100,20 +101,48 @@ struct PageView<'a> {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum BlockView<'a> {
-    Heading { text: Vec<Span<'a>> },
-    Text { text: Vec<Span<'a>> },
-    List { items: Vec<Vec<Span<'a>>> },
-    Links { items: Vec<(&'a str, String)> },
-    Facts { items: &'a [(String, String)] },
-    Problems { text: &'a str, items: Vec<Vec<Span<'a>>> },
-    Table { title: Vec<Span<'a>>, table: TableView<'a> },
-    Chart { text: Vec<Span<'a>>, svg: String },
-    Waterfall { text: Vec<Span<'a>>, falls: Vec<FallView<'a>>, hatched: bool, opens: bool },
-    Timeline { text: Vec<Span<'a>>, data: String },
+    Heading {
+        text: Vec<Span<'a>>,
+    },
+    Text {
+        text: Vec<Span<'a>>,
+    },
+    List {
+        items: Vec<Vec<Span<'a>>>,
+    },
+    Links {
+        items: Vec<(&'a str, String)>,
+    },
+    Facts {
+        items: &'a [(String, String)],
+    },
+    Problems {
+        text: &'a str,
+        items: Vec<Vec<Span<'a>>>,
+    },
+    Table {
+        title: Vec<Span<'a>>,
+        table: TableView<'a>,
+    },
+    Chart {
+        text: Vec<Span<'a>>,
+        svg: String,
+    },
+    Waterfall {
+        text: Vec<Span<'a>>,
+        falls: Vec<FallView<'a>>,
+        hatched: bool,
+        opens: bool,
+        legend: Vec<(u8, &'a str)>,
+    },
+    Timeline {
+        text: Vec<Span<'a>>,
+        data: String,
+    },
     Explorer(ExplorerView<'a>),
 }
 
-/// A part of a waterfall: its bar, and what it consists of.
+/// A row of a waterfall or of stacks: its bar, and what it consists of.
 #[derive(Serialize)]
 struct FallView<'a> {
     label: &'a str,
@@ -273,6 +302,7 @@ impl Document {
                 }
                 Block::Heading(_)
                 | Block::Shares(_)
+                | Block::Stacks(_)
                 | Block::Waterfall(_)
                 | Block::Timeline(_)
                 | Block::Plot(_)
@@ -339,6 +369,14 @@ fn view(block: &Block) -> Result<BlockView<'_>, ReportError> {
             falls: chart.to_page().map(fall).collect(),
             hatched: chart.has_unknown(),
             opens: chart.to_page().any(|fall| fall.details.is_some()),
+            legend: Vec::new(),
+        },
+        Block::Stacks(chart) => BlockView::Waterfall {
+            text: spans(chart.title()),
+            falls: chart.to_page().map(fall).collect(),
+            hatched: false,
+            opens: false,
+            legend: chart.legend(),
         },
         Block::Plot(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page()? },
         Block::Timeline(chart) => {
@@ -375,6 +413,7 @@ fn markdown(out: &mut String, block: &Block) {
         }
         // Indented text is shown as it is.
         Block::Shares(chart) => letters(out, chart.title(), &chart.to_text(BLOCKS)),
+        Block::Stacks(chart) => letters(out, chart.title(), &chart.to_text(BLOCKS)),
         Block::Waterfall(chart) => letters(out, chart.title(), &chart.to_text(BLOCKS)),
         Block::Timeline(_) | Block::Plot(_) | Block::Explorer(_) => match picture(block) {
             (title, "") => writeln!(out, "{}: see the page in HTML.", prose(title)),
@@ -433,6 +472,7 @@ fn text(block: &Block, options: &TextOptions, width: usize) -> String {
         Block::Problems(text, items) => point("", &format!("{text}:"), width) + &points(items),
         Block::Table(table) => table.to_text(options),
         Block::Shares(chart) => point("", chart.title(), width) + &bars(chart, width),
+        Block::Stacks(chart) => point("", chart.title(), width) + &chart.to_text_within(BLOCKS, width),
         Block::Waterfall(chart) => point("", chart.title(), width) + &chart.to_text_within(BLOCKS, width),
         Block::Timeline(_) | Block::Plot(_) | Block::Explorer(_) => match picture(block) {
             (title, "") => point("", &format!("{title}: see the page in HTML."), width),

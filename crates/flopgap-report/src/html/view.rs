@@ -8,8 +8,9 @@ use crate::table::{Align, Cell, Column, NO_ROWS, Table};
 
 /// Style of every page.
 pub(super) const STYLE: &str = include_str!("../../assets/page/page.css");
-/// Sorting and filtering of tables.
-pub(super) const TABLES: &str = include_str!("../../assets/page/tables.js");
+/// The state of a page in its address, and sorting and filtering of tables.
+pub(super) const TABLES: &str =
+    concat!(include_str!("../../assets/page/address.js"), include_str!("../../assets/page/tables.js"));
 
 const TEMPLATES: [(&str, &str); 3] = [
     ("document.html", include_str!("../../assets/page/document.html")),

@@ -11,7 +11,7 @@ const COUNTS: [&str; 7] =
     ["gemm", "split_k", "activation", "other", "total", "theory gemm", "theory activation"];
 
 /// As large as the report of a whole run: 2,560 rows of 15 columns. The values are from a formula.
-fn large_page() -> Document {
+pub(crate) fn large_page() -> Document {
     let overheads = ["epsilon", "rho", "kappa", "omega"];
     let columns = ["n", "d", "m"]
         .map(|name| Column::number(name, name))

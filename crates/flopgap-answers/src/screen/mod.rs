@@ -1,8 +1,12 @@
-//! A step taken apart, on one screen of a terminal: at most 40 lines of 100 columns.
+//! A step taken apart, or two against each other, on one screen of a terminal: at most 40 lines of
+//! 100 columns.
+
+mod difference;
 
 use std::cmp::Reverse;
-use std::path::Path;
+use std::path::PathBuf;
 
+pub use difference::difference;
 use flopgap_gap::{Gap, Part, Share};
 use flopgap_report::numbers;
 use flopgap_report::text::printable;
@@ -33,6 +37,10 @@ pub enum Ink {
     Exposed,
     /// A bar of what the GPU idles.
     Idle,
+    /// A bar of what takes longer than before.
+    Longer,
+    /// A bar of what takes less.
+    Shorter,
 }
 
 /// A screen: lines of pieces.
@@ -66,6 +74,8 @@ impl Screen {
         let mut line = first.to_owned();
         let mut is_empty = true;
         for word in words.split_whitespace() {
+            // Names may be longer than a line.
+            let word = shortened(word, WIDTH - indent.len());
             if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
                 self.line(ink, line.trim_end());
                 indent.clone_into(&mut line);
@@ -74,7 +84,7 @@ impl Screen {
             if !is_empty {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
             is_empty = false;
         }
         self.line(ink, line);
@@ -84,6 +94,35 @@ impl Screen {
     fn command(&mut self, lines: impl IntoIterator<Item = String>) {
         let line = lines.into_iter().find(|line| line.chars().count() <= WIDTH);
         self.lines.extend(line.map(|line| vec![(Ink::Plain, line)]));
+    }
+
+    /// Adds what to change first, with what shows it.
+    fn advice(&mut self, found: &Gap) {
+        for (at, advice) in found.advice.iter().take(ADVICES).enumerate() {
+            let bound = format!("{} ({})", time(advice.bound_ns as f64), numbers::percent(advice.share, 1));
+            let said = format!("{bound}: {}.", what(advice.kind));
+            self.wrapped(Ink::Plain, &said, &format!("{}. ", at + 1), "   ");
+            let seen = evidence(advice);
+            if !seen.is_empty() {
+                self.wrapped(Ink::Plain, &seen, "   ", "   ");
+            }
+        }
+    }
+
+    fn caveats(&mut self, found: &Gap) {
+        for caveat in caveats(found) {
+            self.wrapped(Ink::Plain, &caveat, "", "");
+        }
+    }
+
+    /// Adds where to go on; `called` is what commands call the traces.
+    fn more(&mut self, called: &[String]) {
+        let page = |called: &str| format!("flopgap gap {called} -o page.html");
+        let lines = called.iter().flat_map(|called| {
+            let page = page(called);
+            [format!("More: flopgap --all {called}; as a page: {page}"), format!("More: {page}")]
+        });
+        self.command(lines);
     }
 
     /// Adds a part or a cause with its bar.
@@ -100,26 +139,26 @@ impl Screen {
             time(found.each(ns)),
             numbers::percent(share, 1)
         );
-        let bar = std::iter::repeat_n(mark, filled(share)).collect();
+        let bar = std::iter::repeat_n(mark, filled(share, BAR)).collect();
         self.lines.push(vec![(Ink::Plain, text), (ink, bar)]);
     }
 }
 
-/// What commands call a trace whose path does not fit.
-const TRACE: &str = "TRACE";
-
-/// The screen of a trace. `path` is what commands call the trace.
-pub fn screen(name: &str, path: &str, found: &Gap) -> Screen {
-    let of = |causes| with_causes(name, path, found, causes);
+/// The largest screen with fewer and fewer causes of a part that fits.
+fn fitting(of: impl Fn(usize) -> Screen) -> Screen {
     let fits = |screen: &Screen| screen.lines.len() <= LINES;
-    (1..=CAUSES).rev().map(of).find(fits).unwrap_or_else(|| of(1))
+    (1..=CAUSES).rev().map(&of).find(fits).unwrap_or_else(|| of(1))
+}
+
+/// The screen of a trace, or of those of all ranks of one job.
+pub fn screen(name: &str, traces: &[PathBuf], found: &Gap) -> Screen {
+    fitting(|causes| with_causes(name, traces, found, causes))
 }
 
 /// The screen with a line for each of some causes of a part.
-fn with_causes(name: &str, path: &str, found: &Gap, causes: usize) -> Screen {
+fn with_causes(name: &str, traces: &[PathBuf], found: &Gap, causes: usize) -> Screen {
     let mut screen = Screen::default();
-    let gpus = if found.gpus.is_empty() { String::new() } else { format!(" on {}", found.gpus.join(", ")) };
-    screen.line(Ink::Plain, format!("{name}{gpus}"));
+    screen.line(Ink::Plain, on_gpus(name, found));
     screen.line(Ink::Plain, "");
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     screen.wrapped(Ink::Strong, &verdict.join(" "), "", "");
@@ -144,47 +183,51 @@ fn with_causes(name: &str, path: &str, found: &Gap, causes: usize) -> Screen {
     }
     screen.line(Ink::Plain, "");
     screen.line(Ink::Plain, before_advice(found));
-    for (at, advice) in found.advice.iter().take(ADVICES).enumerate() {
-        let bound = format!("{} ({})", time(advice.bound_ns as f64), numbers::percent(advice.share, 1));
-        let said = format!("{bound}: {}.", what(advice.kind));
-        screen.wrapped(Ink::Plain, &said, &format!("{}. ", at + 1), "   ");
-        let seen = evidence(advice);
-        if !seen.is_empty() {
-            screen.wrapped(Ink::Plain, &seen, "   ", "   ");
+    screen.advice(found);
+    let called = in_commands(traces);
+    if !found.advice.is_empty() {
+        let verify = "flopgap nsys diff";
+        if traces.len() > 1 {
+            // Each of its two traces is one path.
+            let said = "Verify with a new recording, the ranks of each in a directory";
+            screen.command([format!("{said}: {verify} BEFORE AFTER")]);
+        } else {
+            let with = |called: &String| format!("Verify with a new recording: {verify} {called} AFTER");
+            screen.command(called.iter().map(with));
         }
     }
-    if !found.advice.is_empty() {
-        screen.command(
-            [path, TRACE].map(|path| format!("Verify with a new recording: flopgap nsys diff {path} AFTER")),
-        );
-    }
-    for caveat in caveats(found) {
-        screen.wrapped(Ink::Plain, &caveat, "", "");
-    }
-    let page = |path: &str| format!("flopgap nsys summary {path} -o page.html");
-    let both = |path: &str| format!("More: flopgap --all {path}; as a page: {}", page(path));
-    screen.command([both(path), format!("More: {}", page(path)), both(TRACE)]);
+    screen.caveats(found);
+    screen.more(&called);
     screen
 }
 
-/// What commands call a trace: its path, unless a shell would read it as something else.
-pub fn in_commands(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,=@%".contains(c);
-    let is_word = !path.is_empty() && !path.starts_with('-') && path.chars().all(is_plain);
-    if is_word { path.into_owned() } else { TRACE.to_owned() }
+/// A trace and what its GPUs are called.
+fn on_gpus(name: &str, found: &Gap) -> String {
+    let gpus = if found.gpus.is_empty() { String::new() } else { format!(" on {}", found.gpus.join(", ")) };
+    format!("{name}{gpus}")
 }
 
-/// How many columns of a bar a share fills; what is there at all fills one.
-fn filled(share: f64) -> usize {
+/// What commands call some traces, best first: their paths, unless a shell would read them as
+/// something else, and a word that stands for them.
+fn in_commands(traces: &[PathBuf]) -> Vec<String> {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,=@%".contains(c);
+    let is_word = |path: &str| !path.is_empty() && !path.starts_with('-') && path.chars().all(is_plain);
+    let paths: Vec<_> = traces.iter().map(|path| path.to_string_lossy()).collect();
+    let called = paths.iter().all(|path| is_word(path)).then(|| paths.join(" "));
+    let stands_for = if traces.len() > 1 { "TRACE…" } else { "TRACE" };
+    called.into_iter().chain([stands_for.to_owned()]).collect()
+}
+
+/// How many columns of a bar of `all` a share fills; what is there at all fills one.
+fn filled(share: f64, all: usize) -> usize {
     if share <= 0.0 {
         return 0;
     }
-    let columns = (share * BAR as f64).round();
+    let columns = (share * all as f64).round();
     // A share is at most 1.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to BAR")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to all")]
     let columns = columns as usize;
-    columns.clamp(1, BAR)
+    columns.clamp(1, all)
 }
 
 fn shortened(name: &str, most: usize) -> String {
@@ -206,7 +249,7 @@ mod tests {
 
     #[test]
     fn pieces_have_their_style_and_no_control_characters() {
-        let screen = screen("a\u{1b}[2Jb", "a", &found("layer-timers.before"));
+        let screen = screen("a\u{1b}[2Jb", &["a".into()], &found("layer-timers.before"));
         let styled = screen.styled(|ink, text| match ink {
             Ink::Plain => text.to_owned(),
             ink => format!("<{ink:?}>{text}</>"),
@@ -221,7 +264,7 @@ mod tests {
     #[test]
     fn commands_have_the_path_where_it_fits_and_a_shell_reads_it_so() {
         let gap = found("layer-timers.before");
-        let of = |path: &str| screen("a", &in_commands(Path::new(path)), &gap).to_text();
+        let of = |path: &str| screen("a", &[path.into()], &gap).to_text();
         let verify = "\nVerify with a new recording: flopgap nsys diff";
         for (path, called) in [
             ("runs/a.json.gz", "runs/a.json.gz"),
@@ -231,16 +274,17 @@ mod tests {
         ] {
             let text = of(path);
             assert!(text.contains(&format!("{verify} {called} AFTER\n")), "{text}");
-            let page = format!(
-                "\nMore: flopgap --all {called}; as a page: flopgap nsys summary {called} -o page.html\n"
-            );
+            let page =
+                format!("\nMore: flopgap --all {called}; as a page: flopgap gap {called} -o page.html\n");
             assert!(text.ends_with(&page), "{text}");
         }
         let (long, longer) = ("a".repeat(40), "a".repeat(80));
-        let page = format!("\nMore: flopgap nsys summary {long} -o page.html\n");
+        let page = format!("\nMore: flopgap gap {long} -o page.html\n");
         assert!(of(&long).contains(&format!("{verify} {long} AFTER\n")) && of(&long).ends_with(&page));
         assert!(of(&longer).contains(&format!("{verify} TRACE AFTER\n")));
         assert!(of(&longer).contains("\nMore: flopgap --all TRACE; "));
-        assert!(!screen("a", "a", &found("healthy-inference.healthy")).to_text().contains("Verify"));
+        assert!(
+            !screen("a", &["a".into()], &found("healthy-inference.healthy")).to_text().contains("Verify")
+        );
     }
 }
