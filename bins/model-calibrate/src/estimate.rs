@@ -124,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         answer: &answer,
         kernels: &kernels,
     };
-    flopgap_cli::warn_all(PROGRAM, &output.warnings());
+    flopgap_cli::warn_all(PROGRAM, output.warnings());
     let written = &arguments.output;
     written.write(console, &output.render(written.format(), &written.text())?)
 }

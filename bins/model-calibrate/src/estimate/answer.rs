@@ -48,7 +48,9 @@ impl Answer {
                 Ok(estimate) => break Some((left, estimate)),
                 Err(FitError::NoSteps) if !steps.is_empty() => break None,
                 Err(FitError::NeverMeasured { kinds, steps }) => {
-                    steps.iter().for_each(|&place| absent[left[place]] = true);
+                    for place in steps {
+                        absent[left[place]] = true;
+                    }
                     missing.push(format!("{} never measured", were(&kinds)));
                 }
                 Err(error) => return Err(error),

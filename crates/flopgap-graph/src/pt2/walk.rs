@@ -136,15 +136,14 @@ impl Walk<'_> {
             let mut fits = sizes.len() == given.len();
             for (size, &given) in sizes.iter().zip(given) {
                 match size["as_expr"]["expr_str"].as_str() {
-                    Some(expression) => match alone(expression) {
-                        Some(symbol) => {
+                    Some(expression) => {
+                        if let Some(symbol) = alone(expression) {
                             fits &= *self.symbols.entry(symbol.to_owned()).or_insert(given) == given;
-                        }
-                        None => {
+                        } else {
                             self.symbols.extend(solve(expression, &self.symbols, given));
                             fits &= evaluate(expression, &self.symbols).is_ok_and(|size| size == given);
                         }
-                    },
+                    }
                     None => fits &= size["as_int"].as_u64() == Some(given),
                 }
             }

@@ -178,6 +178,14 @@ fn unsupported_operator_sets_are_refused() {
         assert_eq!(message, format!("m.onnx: unsupported opset {found}; supported: 7 to 28"));
         assert_eq!(hint.as_deref(), Some("convert the model with `onnx.version_converter`"));
     }
+    // Trees and the like, which no converter turns into layers.
+    let graph = GraphProto { input: vec![value("x", "3")], ..GraphProto::default() };
+    let mut proto = model(graph);
+    proto.opset_import = vec![OperatorSetIdProto { domain: Some("ai.onnx.ml".to_owned()), version: Some(3) }];
+    let (message, hint) = refused("m.onnx", &proto.write_buf().unwrap());
+    let expected =
+        "m.onnx: unsupported operators ai.onnx.ml; supported: those of ai.onnx, operator sets 7 to 28";
+    assert_eq!((message.as_str(), hint), (expected, None));
 }
 
 #[test]
