@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     model: model::ModelOptions,
     #[command(flatten)]
     machine: machine::MachineOptions,
-    /// Precision to run in: fp32, tf32, fp16, bf16 or int8 [default: the model's own, fp32 of widths]
+    /// Precision: fp32, tf32, fp16, bf16 or int8 [default: the model's own; fp32 of widths]
     #[arg(long, value_name = "PRECISION", value_parser = |text: &str| text.parse::<Precision>().map_err(|error| error.to_string()))]
     precision: Option<Precision>,
     /// Engine in the calibration [default: the one with the most rows in this precision]
