@@ -1,6 +1,6 @@
-//! Sizes that are expressions of symbols, as `SymPy` prints them (`2*s77`, `((s77 - 1)//2) + 1`) and
-//! as its `srepr` does, which is what `torch.export.save` writes: `Mul(Integer(2), Symbol('s77',
-//! positive=True, integer=True))`.
+//! Sizes that are expressions of symbols, as `SymPy` prints them (`2*s77`, `((s77 - 1)//2) + 1`)
+//! and as its `srepr` does, which is what `torch.export.save` writes: `Mul(Integer(2),
+//! Symbol('s77', positive=True, integer=True))`.
 
 use std::collections::BTreeMap;
 

@@ -35,8 +35,8 @@ fn multiply_adds_are_those_that_pytorch_counts() {
     }
 }
 
-/// Exported by torch with dimensions left open, and counted by its counter at other sizes than those
-/// of the export (`fixtures/models/ORIGIN.md`).
+/// Exported by torch with dimensions left open, and counted by its counter at other sizes than
+/// those of the export (`fixtures/models/ORIGIN.md`).
 #[test]
 fn dynamic_models_are_counted_at_any_size() {
     let at = |name: &str, stated: &[&str]| {
