@@ -3,7 +3,12 @@
 //!
 //! ```sh
 //! cargo run --release -p flopgap-benches --bin calibration-accuracy fixtures/calibration/h200.jsonl.zst
+//! cargo run --release -p flopgap-benches --bin calibration-accuracy fixtures/calibration/h200.jsonl.zst \
+//!     fixtures/calibration/h200-models.jsonl.zst
 //! ```
+//!
+//! With a second calibration, its rows are judged by a fit to all rows of the first: models that no
+//! sweep has.
 //!
 //! Rows are divided by what was run, never by row, and [`Fitted::judge`] refuses a row whose
 //! workload was fitted.
@@ -16,10 +21,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::division::{Division, Side, at_most};
-use flopgap_calibration::accuracy::{Errors, coverage, repeatability};
+use flopgap_calibration::accuracy::{Coverage, Errors, coverage, repeatability};
 use flopgap_calibration::judge::{FitRequest, Fitted, JudgeError, Judged, Pair, series};
 use flopgap_calibration::split::model_name;
-use flopgap_calibration::{Calibration, Row, executed_flops};
+use flopgap_calibration::{Calibration, Row, executed_flops, mode_name};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Op, Workload};
 use flopgap_roofline::predict::{FitError, FitSettings};
@@ -283,14 +288,49 @@ impl Table<'_> {
     }
 }
 
-fn run(path: &Path) -> Result<()> {
+/// Rows of another calibration by a fit to all of these: in each mode the errors, and how many lie
+/// in their 90 % intervals, from sizes and with kernels.
+fn others(table: &Table<'_>, rows: &[&Row]) -> Result<()> {
+    let fitted = Fitted::fit(&table.rows, table.request)?;
+    println!("mode | of | MAPE (p90) in % | rows | in their 90% intervals | half-width, median in %");
+    for mode in [Mode::Call, Mode::Stream, Mode::Graph] {
+        let of_mode: Vec<&Row> = rows.iter().copied().filter(|row| row.mode == mode).collect();
+        let judged = fitted.judge(&of_mode)?;
+        let sizes = judged.iter().filter_map(|row| Some((row.time, row.interval?)));
+        let kernels = judged.iter().filter_map(|row| row.with_kernels).map(|row| (row.time, row.interval));
+        for (of, found) in [("sizes", sizes.collect::<Vec<_>>()), ("kernels", kernels.collect())] {
+            let Some(errors) = Errors::of(found.iter().map(|(time, _)| time.tuple())) else { continue };
+            let covered = Coverage::of(found.iter().map(|(time, (low, high))| (time.measured, *low, *high)));
+            let mut widths: Vec<f64> = found.iter().map(|(_, (low, high))| (high / low).ln() / 2.0).collect();
+            widths.sort_by(f64::total_cmp);
+            println!(
+                "{} | {of} | {:.1} ({:.1}) | {} | {:.1} % | {:.1}",
+                mode_name(mode),
+                100.0 * errors.mape,
+                100.0 * errors.p90,
+                errors.count,
+                100.0 * covered.share().unwrap_or_default(),
+                100.0 * widths[widths.len() / 2]
+            );
+        }
+    }
+    Ok(())
+}
+
+fn run(path: &Path, models: Option<&Path>) -> Result<()> {
     let calibration = Calibration::read(path)?;
     let header = &calibration.header;
     let gpu = header.origin.kind == "cuda";
     let settings = FitSettings::default();
+    let models = models.map(Calibration::read).transpose()?;
     for (series, rows) in series(&calibration.rows) {
         let request = FitRequest { ceilings: header.ceilings.as_ref(), settings: &settings };
         let table = Table { rows, request };
+        if let Some(models) = &models {
+            let of = |row: &&Row| row.engine == series.engine && row.threads == series.threads;
+            others(&table, &models.rows.iter().filter(of).collect::<Vec<_>>())?;
+            continue;
+        }
         println!(
             "{series}: what | bar, MAPE (p90) in % | fitted rows | sizes | kernels | repeated rows | note"
         );
@@ -308,11 +348,13 @@ fn run(path: &Path) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let Some(path) = std::env::args_os().nth(1) else {
-        eprintln!("usage: calibration-accuracy CALIBRATION");
+    let mut arguments = std::env::args_os().skip(1);
+    let Some(path) = arguments.next() else {
+        eprintln!("usage: calibration-accuracy CALIBRATION [MODELS]");
         return ExitCode::from(2);
     };
-    match run(Path::new(&path)) {
+    let models = arguments.next();
+    match run(Path::new(&path), models.as_deref().map(Path::new)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("calibration-accuracy: error: {error}");

@@ -1,5 +1,6 @@
 //! `flopgap calibrate estimate`: time, memory, energy and FLOPs of a model, with intervals.
 
+mod answer;
 mod cache;
 mod kernels;
 mod known;
@@ -15,6 +16,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::predict::FitSettings;
 
+use self::answer::{Answer, Asked};
 use self::cache::Cache;
 use self::kernels::Kernels;
 use self::known::{Contents, Known, Listed};
@@ -30,10 +32,9 @@ pub(crate) struct Arguments {
     model: model::ModelOptions,
     #[command(flatten)]
     machine: machine::MachineOptions,
-    /// Precision of the model: fp32, tf32, fp16, bf16 or int8
+    /// Precision: fp32, tf32, fp16, bf16 or int8 [default: the model's own; fp32 of widths]
     #[arg(long, value_name = "PRECISION", value_parser = |text: &str| text.parse::<Precision>().map_err(|error| error.to_string()))]
-    #[arg(default_value = "fp32")]
-    precision: Precision,
+    precision: Option<Precision>,
     /// Engine in the calibration [default: the one with the most rows in this precision]
     #[arg(long, value_name = "ENGINE")]
     engine: Option<String>,
@@ -79,7 +80,8 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let cache = if arguments.no_cache { Cache::none() } else { Cache::of_user() };
     let mut known = Known::open(arguments.machine.source()?, cache, console)?;
     arguments.machine.expect(&mut known.contents.header)?;
-    let (listed, mode) = chosen(arguments, &known.contents)?;
+    let precision = model.precision(arguments.precision)?;
+    let (listed, mode) = chosen(arguments, precision, &known.contents)?;
     let (of, origin) = (listed.series(), &known.contents.header.origin);
     let (steps, rows) = (model.steps.len(), listed.rows);
     console
@@ -92,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     } else if listed.reported == 0 {
         Kernels::without_rows()
     } else {
-        kernels::query(&known.contents.header, &steps, arguments.precision, mode)
+        kernels::query(&known.contents.header, &steps, precision, mode)
     };
     // The work is only done if it is requested.
     let settings = FitSettings::default();
@@ -101,11 +103,11 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     if kernels.algorithms().is_some() && !predictor.knows_kernels() {
         kernels = Kernels::without_rows();
     }
-    let estimate = predictor.estimate(&steps, arguments.precision, mode, kernels.algorithms())?;
+    let answer = Answer::of(&predictor, Asked { steps: &steps, precision, mode, kernels: &kernels })?;
     for unknown in &model.unknown {
         flopgap_cli::warn(PROGRAM, format_args!("{unknown} has no formula and is not in the estimate"));
     }
-    if estimate.extrapolated {
+    if answer.estimate.as_ref().is_some_and(|estimate| estimate.extrapolated) {
         flopgap_cli::warn(
             PROGRAM,
             "some sizes are outside the measured range: the estimate is extrapolated, and its interval is twice as wide",
@@ -113,22 +115,28 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     }
     let output = output::Output {
         model: &model,
-        device: &origin.device,
+        origin,
         series: &of,
-        precision: arguments.precision,
+        precision,
         mode,
         rows: listed.rows,
-        estimate: &estimate,
+        least_bytes: model.least_bytes(precision)?,
+        answer: &answer,
         kernels: &kernels,
     };
+    flopgap_cli::warn_all(PROGRAM, output.warnings());
     let written = &arguments.output;
     written.write(console, &output.render(written.format(), &written.text())?)
 }
 
 /// The series to fit, which has the precision, and the mode to estimate.
-fn chosen<'a>(arguments: &Arguments, contents: &'a Contents) -> Result<(&'a Listed, Mode), Failure> {
+fn chosen<'a>(
+    arguments: &Arguments,
+    precision: Precision,
+    contents: &'a Contents,
+) -> Result<(&'a Listed, Mode), Failure> {
     let requested: Option<Mode> = arguments.mode.map(Mode::from);
-    let fitting = |listed: &Listed| listed.count(arguments.precision, requested);
+    let fitting = |listed: &Listed| listed.count(precision, requested);
     let named = |of: &Series| {
         arguments.engine.as_ref().is_none_or(|engine| *engine == of.engine)
             && arguments.threads.is_none_or(|threads| threads == of.threads)
@@ -141,8 +149,8 @@ fn chosen<'a>(arguments: &Arguments, contents: &'a Contents) -> Result<(&'a List
         .filter(|listed| fitting(listed) > 0);
     let Some(listed) = best else {
         let what = match requested {
-            Some(mode) => format!("{} as {}", arguments.precision, mode_name(mode)),
-            None => arguments.precision.to_string(),
+            Some(mode) => format!("{precision} as {}", mode_name(mode)),
+            None => precision.to_string(),
         };
         let engine = arguments.engine.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
         let message =
@@ -154,10 +162,16 @@ fn chosen<'a>(arguments: &Arguments, contents: &'a Contents) -> Result<(&'a List
             format!("{} ({})", listed.series(), precisions.join(", "))
         });
         let hint = format!("it has {}", there.collect::<Vec<_>>().join("; "));
-        return Err(Failure::new(message).exit(Exit::Absent).hint(hint));
+        let failure = Failure::new(message).exit(Exit::Absent).hint(hint);
+        let elsewhere = contents.series.iter().any(|listed| listed.count(precision, None) > 0);
+        return Err(if arguments.precision.is_some() || elsewhere {
+            failure
+        } else {
+            failure.hint("`--precision PRECISION` estimates the model in another one")
+        });
     };
     let order = [Mode::Stream, Mode::Graph, Mode::Call];
-    let measured = |mode: Mode| listed.count(arguments.precision, Some(mode)) > 0;
+    let measured = |mode: Mode| listed.count(precision, Some(mode)) > 0;
     let mode = requested.or_else(|| order.into_iter().find(|&mode| measured(mode)));
     Ok((listed, mode.unwrap_or(Mode::Call)))
 }

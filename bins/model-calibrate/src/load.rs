@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use flopgap_calibration::judge::JudgeError;
 use flopgap_calibration::sheet::{self, Role, Sheet, SheetError, SheetFault};
-use flopgap_calibration::{Calibration, FileError, FileFault, Header};
-use flopgap_cli::{Console, Failure};
+use flopgap_calibration::{Calibration, FileError, FileFault, Header, Origin};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_graph::GraphError;
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::predict::FitError;
@@ -37,6 +37,9 @@ pub(crate) fn empirical(
     };
     if is_calibration(&bytes) {
         let calibration = Calibration::parse(&bytes, path).map_err(|error| of_file(&error))?;
+        if let Some(device) = device {
+            expect_device(path, &calibration.header.origin, device)?;
+        }
         read("calibration", calibration.rows.len());
         warn_torn(&calibration, path);
         Ok(Empirical::Calibration(Box::new(calibration)))
@@ -69,18 +72,21 @@ pub(crate) fn calibration(
         Empirical::Table(table) => {
             flopgap_cli::warn_all(PROGRAM, &table.warnings);
             let (origin, rows, without) = sheet::to_rows(&table);
-            if without > 0 {
-                flopgap_cli::warn(
-                    PROGRAM,
-                    format_args!(
-                        "{}: the columns of {without} rows do not describe what was run",
-                        path.display()
-                    ),
-                );
-            }
+            let path = path.display();
+            flopgap_cli::warn_all(PROGRAM, without.iter().map(|warning| format!("{path}: {warning}")));
             Ok(Calibration { header: Header::new(origin, None), rows, torn: false })
         }
     }
+}
+
+/// Refuses the calibration of a device that is not the named one.
+pub(crate) fn expect_device(path: &Path, origin: &Origin, name: &str) -> Result<(), Failure> {
+    let named = origin.device.to_lowercase().contains(&name.to_lowercase());
+    if named || name.eq_ignore_ascii_case(&origin.kind) {
+        return Ok(());
+    }
+    let message = format!("{}: a calibration of {}, not of `{name}`", path.display(), origin.device);
+    Err(Failure::new(message).exit(Exit::Absent).hint("omit `--machine`, or pass another file"))
 }
 
 /// Replaces the ceilings of a calibration by measured ones.

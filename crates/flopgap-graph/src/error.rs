@@ -144,7 +144,9 @@ impl Hint for GraphError {
             Self::Version { what: "opset", .. } => {
                 Some("convert the model with `onnx.version_converter`".into())
             }
-            Self::Version { .. } => Some("export the model again with a supported version of PyTorch".into()),
+            Self::Version { what: "schema version", .. } => {
+                Some("export the model again with a supported version of PyTorch".into())
+            }
             _ => None,
         }
     }

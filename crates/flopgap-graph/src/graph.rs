@@ -4,7 +4,7 @@ use flopgap_flops::{ElementType, FlopError, Work};
 use serde::{Deserialize, Serialize};
 
 use crate::error::GraphError;
-use crate::op::{Op, product};
+use crate::op::{ElementwiseFunction, Op, product};
 
 /// A model: its layers in an order in which they can run, and the tensors between them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,65 @@ impl Graph {
     /// [`GraphError::Count`] where a sum overflows.
     pub fn parameter_bytes(&self) -> Result<u64, GraphError> {
         self.sum_of_parameters("bytes of parameters", Tensor::bytes)
+    }
+
+    /// The type that most multiply-adds are done in; `None` where nothing is multiplied.
+    ///
+    /// It is that of the first operand, and 8-bit integers where both operands are, or were
+    /// converted from them (`QuantizeLinear`, `DequantizeLinear`): that is what engines compute.
+    ///
+    /// # Errors
+    /// [`GraphError::Count`] where a sum overflows.
+    pub fn arithmetic(&self) -> Result<Option<ElementType>, GraphError> {
+        let mut writers: Vec<Option<&Layer>> = vec![None; self.tensors.len()];
+        for layer in &self.layers {
+            for &output in &layer.outputs {
+                if let Some(writer) = writers.get_mut(output) {
+                    *writer = Some(layer);
+                }
+            }
+        }
+        let mut counts: Vec<(ElementType, u64)> = Vec::new();
+        for layer in &self.layers {
+            let Some(op) = &layer.op else { continue };
+            let count = op.multiply_adds().map_err(GraphError::count(&layer.name))?;
+            let Some(first) = layer.inputs.first().filter(|_| count > 0) else { continue };
+            let in_8_bits = |tensor: &usize| self.in_8_bits(&writers, *tensor);
+            let element = if layer.inputs.iter().take(2).all(in_8_bits) {
+                Some(ElementType::Int8)
+            } else {
+                self.tensors.get(*first).and_then(|tensor| tensor.element)
+            };
+            let Some(element) = element else { continue };
+            match counts.iter_mut().find(|(other, _)| *other == element) {
+                Some((_, sum)) => *sum = sum.saturating_add(count),
+                None => counts.push((element, count)),
+            }
+        }
+        // Of several with as many, the first.
+        Ok(counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(element, _)| element))
+    }
+
+    /// Whether a tensor is of 8-bit integers, or converted from them and then at most moved.
+    fn in_8_bits(&self, writers: &[Option<&Layer>], mut tensor: usize) -> bool {
+        // No path is longer than the graph, whatever a damaged one says.
+        for _ in 0..=self.layers.len() {
+            let is_int8 = self.tensors.get(tensor).is_some_and(|of| of.element == Some(ElementType::Int8));
+            if is_int8 {
+                return true;
+            }
+            let Some(writer) = writers.get(tensor).copied().flatten() else { return false };
+            let passes = match &writer.op {
+                Some(Op::View | Op::Copy { .. }) => true,
+                Some(Op::Elementwise(sizes)) => sizes.function == ElementwiseFunction::Quantize,
+                _ => false,
+            };
+            match writer.inputs.first() {
+                Some(&input) if passes => tensor = input,
+                _ => return false,
+            }
+        }
+        false
     }
 
     fn sum_of_parameters(

@@ -23,13 +23,23 @@ pub(super) enum Kernels {
     Known(Vec<Algorithm>),
     /// None, and why.
     SizesAlone(String),
+    /// None, as the engine cannot run these steps: their places, and why.
+    Refused(Vec<(usize, String)>),
 }
 
 impl Kernels {
     pub(super) fn algorithms(&self) -> Option<&[Algorithm]> {
         match self {
             Kernels::Known(algorithms) => Some(algorithms),
-            Kernels::SizesAlone(_) => None,
+            Kernels::SizesAlone(_) | Kernels::Refused(_) => None,
+        }
+    }
+
+    /// The steps that the engine cannot run, and why.
+    pub(super) fn refused(&self) -> &[(usize, String)] {
+        match self {
+            Kernels::Refused(steps) => steps,
+            _ => &[],
         }
     }
 
@@ -43,6 +53,7 @@ impl Kernels {
         match self {
             Kernels::Known(_) => "asked of the device".to_owned(),
             Kernels::SizesAlone(reason) => format!("not asked, sizes alone: {reason}"),
+            Kernels::Refused(_) => "not known, sizes alone: the engine cannot run all steps".to_owned(),
         }
     }
 }
@@ -60,7 +71,7 @@ pub(super) fn query(header: &Header, steps: &[Step], precision: Precision, mode:
     let references = Some(&header.references).filter(|best| !best.is_empty());
     let kernels =
         Cuda::with_references(index, references).and_then(|cuda| of_steps(&cuda, steps, precision, mode));
-    kernels.map_or_else(|error| Kernels::SizesAlone(flopgap_files::chain(&error).to_string()), Kernels::Known)
+    kernels.unwrap_or_else(|error| Kernels::SizesAlone(flopgap_files::chain(&error).to_string()))
 }
 
 fn without(error: &GpuError) -> String {
@@ -78,14 +89,26 @@ fn of_steps(
     steps: &[Step],
     precision: Precision,
     mode: Mode,
-) -> Result<Vec<Algorithm>, EngineError> {
-    let mut known = HashMap::<&Step, Algorithm>::new();
+) -> Result<Kernels, EngineError> {
+    let mut known = HashMap::<&Step, Result<Algorithm, String>>::new();
     for step in steps {
         if !known.contains_key(step) {
-            known.insert(step, of_step(engine, step, precision, mode)?);
+            let found = match of_step(engine, step, precision, mode) {
+                Ok(algorithm) => Ok(algorithm),
+                Err(error @ EngineError::Unsupported { .. }) => Err(error.to_string()),
+                Err(error) => return Err(error),
+            };
+            known.insert(step, found);
         }
     }
-    Ok(steps.iter().filter_map(|step| known.get(step).cloned()).collect())
+    let (mut algorithms, mut refused) = (Vec::new(), Vec::new());
+    for (place, step) in steps.iter().enumerate() {
+        match &known[step] {
+            Ok(algorithm) => algorithms.push(algorithm.clone()),
+            Err(why) => refused.push((place, why.clone())),
+        }
+    }
+    Ok(if refused.is_empty() { Kernels::Known(algorithms) } else { Kernels::Refused(refused) })
 }
 
 fn of_step(
@@ -96,10 +119,9 @@ fn of_step(
 ) -> Result<Algorithm, EngineError> {
     let session = engine.open(&Workload::Step(step.clone()), precision, mode)?;
     let Ok([algorithm]) = <[Algorithm; 1]>::try_from(session.algorithms()) else {
-        return Err(EngineError::Unsupported {
-            engine: engine.name(),
-            what: step.label(),
-            reason: "it does not report the kernels".to_owned(),
+        return Err(EngineError::Failed {
+            action: step.label(),
+            message: format!("{} does not report the kernels", engine.name()),
         });
     };
     Ok(algorithm)
@@ -132,8 +154,15 @@ mod tests {
     #[test]
     fn an_engine_that_cannot_run_a_step_says_so() {
         let native = Native::new(&CpuSettings::default());
-        let error = of_steps(&native, &steps(), Precision::Fp16, Mode::Call).unwrap_err();
-        assert!(error.to_string().starts_with("native cannot run "), "{error}");
+        let steps = steps();
+        let kernels = of_steps(&native, &steps, Precision::Fp16, Mode::Call).unwrap();
+        assert!(kernels.algorithms().is_none());
+        assert_eq!(kernels.refused().len(), steps.len());
+        for (place, (refused, why)) in kernels.refused().iter().enumerate() {
+            assert_eq!(place, *refused);
+            assert!(why.starts_with("native cannot run "), "{why}");
+        }
+        assert_eq!(kernels.describe(), "not known, sizes alone: the engine cannot run all steps");
     }
 
     #[test]

@@ -102,14 +102,7 @@ fn built_in(name: &str) -> Result<&'static [u8], Failure> {
 fn expect_machine(path: &Path, header: &Header, device: Option<&str>) -> Result<(), Failure> {
     let origin = &header.origin;
     if let Some(name) = device {
-        let named = |text: &str| text.to_lowercase().contains(&name.to_lowercase());
-        if !named(&origin.device) && !name.eq_ignore_ascii_case(&origin.kind) {
-            let message = format!("{}: a calibration of {}, not of `{name}`", path.display(), origin.device);
-            return Err(Failure::new(message)
-                .exit(Exit::Absent)
-                .hint("omit `--machine`, or pass another file"));
-        }
-        return Ok(());
+        return load::expect_device(path, origin, name);
     }
     // A GPU's file names its machine; a CPU's calibration must be from this machine unless another
     // is requested.

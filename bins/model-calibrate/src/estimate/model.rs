@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_cli::{Exit, Failure};
-use flopgap_flops::Activation;
+use flopgap_flops::{Activation, ElementType, Precision};
 use flopgap_graph::{Graph, MlpSpec, PlannedStep, StatedShape, Workload, plan};
 
 use crate::load::of_graph;
@@ -37,6 +37,52 @@ pub(super) struct Model {
     pub(super) layers: Vec<String>,
     /// Descriptions of the layers without a formula.
     pub(super) unknown: Vec<String>,
+    /// What a file computes in; `None` of a network that only has sizes, and of one without
+    /// products.
+    pub(super) own: Option<ElementType>,
+    graph: Graph,
+}
+
+impl Model {
+    /// The requested precision, or else that of the model.
+    pub(super) fn precision(&self, requested: Option<Precision>) -> Result<Precision, Failure> {
+        let own = match self.own {
+            _ if requested.is_some() => None,
+            None | Some(ElementType::Fp32) => Some(Precision::Fp32),
+            Some(own) => Precision::ALL.into_iter().find(|precision| precision.element() == own),
+        };
+        requested.or(own).ok_or_else(|| {
+            let own = self.own.map_or("unknown types", ElementType::name);
+            Failure::new(format!("{}: computes in {own}, which is not estimated", self.name))
+                .hint("`--precision PRECISION` estimates it in fp32, tf32, fp16, bf16 or int8")
+        })
+    }
+
+    /// Bytes that any engine holds at a time: all parameters, and what the largest step reads and
+    /// writes beside them.
+    pub(super) fn least_bytes(&self, precision: Precision) -> Result<u64, Failure> {
+        let bytes = |tensor: usize| {
+            let tensor = &self.graph.tensors[tensor];
+            let width = match tensor.element {
+                Some(_) => precision.element().bytes(),
+                None => tensor.element_bytes,
+            };
+            tensor.elements().map(|elements| elements.saturating_mul(width))
+        };
+        let mut most = 0_u64;
+        for step in &self.steps {
+            let mut touched: Vec<usize> = step.operands.iter().chain(&step.outputs).copied().collect();
+            touched.extend(step.residual);
+            touched.retain(|&tensor| !self.graph.tensors[tensor].parameter);
+            touched.sort_unstable();
+            touched.dedup();
+            let sizes: Result<Vec<u64>, _> = touched.into_iter().map(bytes).collect();
+            most = most.max(sizes?.into_iter().fold(0, u64::saturating_add));
+        }
+        let width = precision.element().bytes();
+        let parameters = self.graph.parameters().map_err(|error| of_graph(&error))?;
+        Ok(parameters.saturating_mul(width).saturating_add(most))
+    }
 }
 
 impl ModelOptions {
@@ -45,7 +91,8 @@ impl ModelOptions {
             let shapes = self.shape.iter().cloned().collect();
             let graph = flopgap_graph::read(path, &shapes).map_err(|error| of_graph(&error))?;
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            return of(name.unwrap_or_default(), &graph);
+            let own = graph.arithmetic().map_err(|error| of_graph(&error))?;
+            return of(name.unwrap_or_default(), graph, own);
         }
         let [input, hidden @ .., output] = self.widths.as_slice() else {
             let message = match self.widths.as_slice() {
@@ -59,14 +106,14 @@ impl ModelOptions {
         let (batch, activation) = (self.batch, self.activation);
         let workload = Workload::Mlp(MlpSpec { input, hidden, output, batch, activation });
         let graph = workload.graph().map_err(|error| of_graph(&error))?;
-        of(workload.label(), &graph)
+        of(workload.label(), graph, None)
     }
 }
 
-fn of(name: String, graph: &Graph) -> Result<Model, Failure> {
-    let steps = plan(graph).map_err(|error| of_graph(&error))?;
-    let layers = steps.iter().map(|step| layer_name(graph, step)).collect();
-    let unknown = graph
+fn of(name: String, graph: Graph, own: Option<ElementType>) -> Result<Model, Failure> {
+    let steps = plan(&graph).map_err(|error| of_graph(&error))?;
+    let layers = steps.iter().map(|step| layer_name(&graph, step)).collect();
+    let unknown: Vec<String> = graph
         .unknown()
         .map(|layer| {
             let shapes: Vec<String> =
@@ -74,7 +121,15 @@ fn of(name: String, graph: &Graph) -> Result<Model, Failure> {
             format!("{} `{}` {}", layer.operator, layer.name, shapes.join(", "))
         })
         .collect();
-    Ok(Model { name, steps, layers, unknown })
+    if steps.is_empty() {
+        let message = format!("{name}: nothing to estimate");
+        return Err(if unknown.is_empty() {
+            Failure::new(message + ": no layer computes anything")
+        } else {
+            Failure::new(format!("{message}: no formula for {}", unknown.join("; ")))
+        });
+    }
+    Ok(Model { name, steps, layers, unknown, own, graph })
 }
 
 /// The module of a step's operation, or the layer's own name where the model has no modules.

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use flopgap_calibration::Origin;
 use flopgap_calibration::judge::Series;
 use flopgap_calibration::report::{duration, megabytes};
 use flopgap_cli::{Failure, FormatArg};
-use flopgap_flops::{FlopError, Precision};
+use flopgap_flops::{ElementType, FlopError, Precision};
 use flopgap_graph::Mode;
 use flopgap_report::ReportError;
 use flopgap_report::numbers;
@@ -13,19 +14,22 @@ use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_roofline::predict::Estimate;
 use serde::Serialize;
 
+use super::answer::Answer;
 use super::kernels::Kernels;
 use super::model::Model;
 
 /// The output.
 pub(super) struct Output<'a> {
     pub(super) model: &'a Model,
-    pub(super) device: &'a str,
+    pub(super) origin: &'a Origin,
     pub(super) series: &'a Series,
     pub(super) precision: Precision,
     pub(super) mode: Mode,
     /// Rows that were fitted.
     pub(super) rows: usize,
-    pub(super) estimate: &'a Estimate,
+    /// Bytes that any engine holds at a time.
+    pub(super) least_bytes: u64,
+    pub(super) answer: &'a Answer,
     pub(super) kernels: &'a Kernels,
 }
 
@@ -36,15 +40,23 @@ struct Document<'a> {
     device: &'a str,
     engine: &'a str,
     precision: Precision,
+    /// What the model computes in; `None` of a network that only has sizes.
+    model_precision: Option<&'a str>,
     mode: Mode,
-    time_ms: f64,
-    time_low_ms: f64,
-    time_high_ms: f64,
+    time_ms: Option<f64>,
+    time_low_ms: Option<f64>,
+    time_high_ms: Option<f64>,
     memory_mb: Option<f64>,
+    /// Whether the model fits in the device's memory, where that is known.
+    fits: Option<bool>,
     energy_j: Option<f64>,
     flops: u64,
     measured: bool,
     extrapolated: bool,
+    /// Why the time is `None`.
+    not_estimated: &'a [String],
+    /// Kinds of steps that were measured in another way only.
+    from_floor: &'a [String],
     unknown: &'a [String],
     /// Whether the device was queried for its kernels, or why not.
     kernels_asked: bool,
@@ -56,14 +68,14 @@ struct Document<'a> {
 struct Layer<'a> {
     name: &'a str,
     step: String,
-    time_ms: f64,
-    time_low_ms: f64,
-    time_high_ms: f64,
+    time_ms: Option<f64>,
+    time_low_ms: Option<f64>,
+    time_high_ms: Option<f64>,
     flops: u64,
     bytes: u64,
-    bottleneck: &'a str,
-    measured: bool,
-    extrapolated: bool,
+    bottleneck: Option<&'a str>,
+    /// What the time comes from, `None` where there is none.
+    source: Option<&'static str>,
 }
 
 const MS: f64 = 1e6;
@@ -87,11 +99,10 @@ impl Output<'_> {
     }
 
     fn document(&self) -> Result<Document<'_>, FlopError> {
-        let estimate = self.estimate;
         let mut flops = 0_u64;
         let mut layers = Vec::new();
         for ((planned, name), by_step) in
-            self.model.steps.iter().zip(&self.model.layers).zip(&estimate.by_step)
+            self.model.steps.iter().zip(&self.model.layers).zip(&self.answer.by_step)
         {
             let work = planned.step.work(self.precision)?;
             flops = flops
@@ -100,30 +111,34 @@ impl Output<'_> {
             layers.push(Layer {
                 name,
                 step: planned.step.label(),
-                time_ms: by_step.nanoseconds / MS,
-                time_low_ms: by_step.low / MS,
-                time_high_ms: by_step.high / MS,
+                time_ms: by_step.as_ref().map(|step| step.nanoseconds / MS),
+                time_low_ms: by_step.as_ref().map(|step| step.low / MS),
+                time_high_ms: by_step.as_ref().map(|step| step.high / MS),
                 flops: work.flops,
                 bytes: work.bytes_read + work.bytes_written,
-                bottleneck: by_step.bottleneck.name(),
-                measured: by_step.measured,
-                extrapolated: by_step.extrapolated,
+                bottleneck: by_step.as_ref().map(|step| step.bottleneck.name()),
+                source: by_step.as_ref().map(|step| step.basis.name()),
             });
         }
+        let whole = self.answer.whole();
         Ok(Document {
             model: &self.model.name,
-            device: self.device,
+            device: &self.origin.device,
             engine: &self.series.engine,
             precision: self.precision,
+            model_precision: self.model.own.map(ElementType::name),
             mode: self.mode,
-            time_ms: estimate.nanoseconds / MS,
-            time_low_ms: estimate.low / MS,
-            time_high_ms: estimate.high / MS,
-            memory_mb: estimate.memory_bytes.map(|bytes| bytes / 1e6),
-            energy_j: estimate.joules,
+            time_ms: whole.map(|estimate| estimate.nanoseconds / MS),
+            time_low_ms: whole.map(|estimate| estimate.low / MS),
+            time_high_ms: whole.map(|estimate| estimate.high / MS),
+            memory_mb: whole.and_then(|estimate| estimate.memory_bytes).map(|bytes| bytes / 1e6),
+            fits: self.capacity().map(|capacity| self.needed() <= capacity),
+            energy_j: whole.and_then(|estimate| estimate.joules),
             flops,
-            measured: estimate.measured,
-            extrapolated: estimate.extrapolated,
+            measured: whole.is_some_and(|estimate| estimate.measured),
+            extrapolated: whole.is_some_and(|estimate| estimate.extrapolated),
+            not_estimated: &self.answer.missing,
+            from_floor: self.answer.estimate.as_ref().map_or(&[], |estimate| &estimate.from_floor),
             unknown: &self.model.unknown,
             kernels_asked: self.kernels.algorithms().is_some(),
             kernels: self.kernels.describe(),
@@ -131,40 +146,89 @@ impl Output<'_> {
         })
     }
 
+    /// Bytes of the device's memory.
+    fn capacity(&self) -> Option<f64> {
+        let bytes: u64 = self.origin.properties.get("memory_bytes")?.parse().ok()?;
+        Some(bytes as f64)
+    }
+
+    /// Bytes that the model holds, as estimated or at least.
+    fn needed(&self) -> f64 {
+        let estimated = self.answer.whole().and_then(|estimate| estimate.memory_bytes);
+        estimated.unwrap_or_default().max(self.least_bytes as f64)
+    }
+
+    /// Why it does not fit in the device's memory.
+    fn misfit(&self) -> Option<String> {
+        let capacity = self.capacity().filter(|capacity| self.needed() > *capacity)?;
+        let [needed, capacity] = [self.needed(), capacity].map(|bytes| numbers::si_with_unit(bytes, "B"));
+        Some(format!("{needed} do not fit in the {capacity} of {}", self.origin.device))
+    }
+
+    /// What a reader must not miss.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = Vec::new();
+        if !self.answer.missing.is_empty() {
+            warnings.push(format!("the model is not estimated: {}", self.answer.missing.join("; ")));
+        }
+        warnings.extend(self.answer.floors(self.precision, self.mode));
+        warnings.extend(self.misfit());
+        warnings
+    }
+
+    /// The precision, and whose choice it is.
+    fn precision(&self) -> String {
+        let precision = self.precision;
+        match self.model.own {
+            None => precision.to_string(),
+            Some(own) if own == precision.element() && precision != Precision::Tf32 => {
+                format!("{precision} like the model")
+            }
+            Some(own) => format!("{precision} (the model: {})", own.name()),
+        }
+    }
+
     fn heading(&self, document: &Document<'_>) -> String {
-        let estimate = self.estimate;
         let mut text = format!(
             "{} on {}, {}, {}, {}\n\n",
             self.model.name,
-            self.device,
+            self.origin.device,
             self.series,
-            self.precision,
+            self.precision(),
             match self.mode {
                 Mode::Call => "called",
                 Mode::Stream => "launched on a stream",
                 Mode::Graph => "in a CUDA graph",
             }
         );
-        let how = if estimate.measured { "measured, 95% interval" } else { "90% interval" };
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<8}{value}");
         };
-        line(
-            "time",
-            format!(
-                "{} ({how}: {} to {})",
-                duration(estimate.nanoseconds),
-                duration(estimate.low),
-                duration(estimate.high)
-            ),
-        );
-        line("memory", estimate.memory_bytes.map_or_else(|| "not measured".to_owned(), megabytes));
+        let (answer, whole) = (self.answer, self.answer.whole());
+        match (whole, &answer.estimate) {
+            (Some(estimate), _) => line("time", time(estimate)),
+            (None, others) => {
+                line("time", format!("not estimated: {}", answer.missing.join("; ")));
+                if let Some(others) = others {
+                    let (known, all) = (answer.known(), answer.by_step.len());
+                    line("others", format!("{}, {known} of {all} steps", time(others)));
+                }
+            }
+        }
+        if let Some(floors) = answer.floors(self.precision, self.mode) {
+            line("floor", floors);
+        }
+        let absent = if whole.is_some() { "not measured" } else { "not estimated" };
+        let memory = whole.and_then(|estimate| estimate.memory_bytes).map(megabytes);
+        let memory = memory.unwrap_or_else(|| absent.to_owned());
+        line("memory", self.misfit().map_or(memory.clone(), |misfit| format!("{memory}: {misfit}")));
         let joules = |joules| numbers::si_with_unit(joules, "J");
-        line("energy", estimate.joules.map_or_else(|| "not measured".to_owned(), joules));
+        let energy = whole.and_then(|estimate| estimate.joules);
+        line("energy", energy.map_or_else(|| absent.to_owned(), joules));
         line("work", numbers::si_with_unit(document.flops as f64, "FLOP"));
         line("fitted", format!("{} rows", self.rows));
         line("kernels", self.kernels.describe());
-        if (estimate.correction - 1.0).abs() >= 0.005 {
+        if let Some(estimate) = whole.filter(|estimate| (estimate.correction - 1.0).abs() >= 0.005) {
             line(
                 "whole",
                 format!(
@@ -176,6 +240,13 @@ impl Output<'_> {
         text.push('\n');
         text
     }
+}
+
+/// A time with its interval.
+fn time(estimate: &Estimate) -> String {
+    let how = if estimate.measured { "measured, 95% interval" } else { "90% interval" };
+    let [time, low, high] = [estimate.nanoseconds, estimate.low, estimate.high].map(duration);
+    format!("{time} ({how}: {low} to {high})")
 }
 
 fn layers(document: &Document<'_>) -> Result<Table, ReportError> {
@@ -193,23 +264,19 @@ fn layers(document: &Document<'_>) -> Result<Table, ReportError> {
             Column::text("from", "source"),
         ],
     )?;
-    let sum: f64 = document.layers.iter().map(|layer| layer.time_ms).sum();
+    let sum: Option<f64> = document.layers.iter().map(|layer| layer.time_ms).sum();
+    let microseconds = |time: Option<f64>| Cell::optional(time, |time| Cell::float(time * 1e3, 2));
     for layer in &document.layers {
-        let source = match (layer.measured, layer.extrapolated) {
-            (true, _) => "measured",
-            (false, true) => "extrapolated",
-            (false, false) => "estimated",
-        };
         table.push([
             Cell::text(layer.name),
             Cell::text(layer.step.clone()),
-            Cell::float(layer.time_ms * 1e3, 2),
-            Cell::float(layer.time_low_ms * 1e3, 2),
-            Cell::float(layer.time_high_ms * 1e3, 2),
-            Cell::percent(layer.time_ms / sum, 1),
+            microseconds(layer.time_ms),
+            microseconds(layer.time_low_ms),
+            microseconds(layer.time_high_ms),
+            Cell::optional(layer.time_ms.zip(sum), |(time, sum)| Cell::percent(time / sum, 1)),
             Cell::from(layer.flops),
-            Cell::text(layer.bottleneck),
-            Cell::text(source),
+            Cell::optional(layer.bottleneck, Cell::text),
+            Cell::text(layer.source.unwrap_or("not estimated")),
         ])?;
     }
     Ok(table)

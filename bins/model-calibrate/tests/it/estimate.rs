@@ -1,8 +1,17 @@
 //! `flopgap calibrate estimate`.
 
+use std::path::{Path, PathBuf};
+
+use flopgap_flops::{Activation, Precision};
+use flopgap_graph::op::Gemm;
+use flopgap_graph::{MlpSpec, Op, Step, Workload, to_onnx};
 use serde_json::Value;
 
 use crate::support::{calibration, done, fails};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name)
+}
 
 const MLP: [&str; 2] = ["--widths", "784,256,128,10"];
 
@@ -126,6 +135,133 @@ fn what_cannot_be_estimated_is_said() {
     assert_eq!(ended.code, 1, "{}", ended.err);
 }
 
+/// Products alone were measured: of an LSTM, the fully connected layer is known.
+#[test]
+fn what_was_never_measured_is_not_estimated() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let lstm = fixture("lstm.pt2");
+    let how = ["estimate", "--calibration", "h200.jsonl", lstm.to_str().unwrap()];
+    let ended = done(dir.path(), &how);
+    let reason = "recurrent layer (LSTM) was never measured";
+    assert!(ended.err.contains(&format!("warning: the model is not estimated: {reason}\n")), "{}", ended.err);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    assert_eq!(lines[0], "lstm.pt2 on NVIDIA H200, cuda, fp32 like the model, in a CUDA graph");
+    assert_eq!(lines[2], format!("time    not estimated: {reason}"));
+    assert!(lines[3].starts_with("others  ") && lines[3].ends_with(", 1 of 3 steps"), "{}", lines[3]);
+    assert_eq!(lines[4..6], ["memory  not estimated", "energy  not estimated"]);
+    let json = done(dir.path(), &[&how[..], &["--format", "json"]].concat());
+    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    for key in ["time_ms", "time_low_ms", "time_high_ms", "memory_mb", "energy_j"] {
+        assert!(estimate[key].is_null(), "{key}: {estimate}");
+    }
+    assert_eq!(estimate["not_estimated"], serde_json::json!([reason]));
+    let layers = estimate["layers"].as_array().unwrap();
+    let known = |layer: &Value| (layer["time_ms"].is_number(), layer["source"].is_string());
+    assert_eq!(layers.iter().map(known).collect::<Vec<_>>(), [(false, false), (false, false), (true, true)]);
+    // Of a transformer, none but its products.
+    let bert = fixture("bert.pt2");
+    let how = ["estimate", "--calibration", "h200.jsonl", bert.to_str().unwrap(), "--format", "json"];
+    let estimate: Value = serde_json::from_str(&done(dir.path(), &how).out).unwrap();
+    assert!(estimate["time_ms"].is_null());
+    let reason = estimate["not_estimated"][0].as_str().unwrap();
+    assert!(reason.contains("attention") && reason.ends_with(" were never measured"), "{reason}");
+}
+
+/// Four products with operands of their own, where only single ones were measured.
+#[test]
+fn another_kind_is_from_its_floor() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let step = Step::plain(Op::Gemm(Gemm { batch: 4, m: 512, n: 512, k: 512 }));
+    let onnx = to_onnx(&Workload::Step(step).graph().unwrap(), Precision::Fp16, 1).unwrap();
+    std::fs::write(dir.path().join("four.onnx"), onnx).unwrap();
+    let how = ["estimate", "--calibration", "h200.jsonl", "four.onnx"];
+    let ended = done(dir.path(), &how);
+    let floor = "batched product was not measured in fp16 as graph: between 1 and 10 times the floor";
+    assert!(ended.out.contains(&format!("floor   {floor}\n")), "{}", ended.out);
+    assert!(ended.err.contains(&format!("warning: {floor}\n")), "{}", ended.err);
+    assert!(ended.out.contains("floor, 1 to 10 times"), "{}", ended.out);
+    let json = done(dir.path(), &[&how[..], &["--format", "json"]].concat());
+    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let number = |key: &str| estimate[key].as_f64().unwrap() * 1e6;
+    // A launch of nothing takes 500 ns; the rest at the best rate of any row, which is at most the
+    // peak of the formula.
+    let work = 2.0 * 4.0 * 512f64.powi(3) / 400e3;
+    let low = number("time_low_ms");
+    assert!(low > 500.0 + work && low < 500.0 + 1.5 * work, "{low} {work}");
+    assert!((number("time_high_ms") / low - 10.0).abs() < 1e-6);
+    assert!((number("time_ms") / low - 10f64.sqrt()).abs() < 1e-6);
+    assert_eq!(estimate["from_floor"], serde_json::json!(["batched product"]));
+}
+
+#[test]
+fn the_precision_is_that_of_the_model_unless_another_is_requested() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let spec =
+        MlpSpec { input: 784, hidden: vec![256, 128], output: 10, batch: 4, activation: Activation::Relu };
+    let graph = Workload::Mlp(spec).graph().unwrap();
+    for precision in [Precision::Fp32, Precision::Fp16, Precision::Int8] {
+        let onnx = to_onnx(&graph, precision, 1).unwrap();
+        std::fs::write(dir.path().join(format!("{precision}.onnx")), onnx).unwrap();
+    }
+    let how = ["estimate", "--calibration", "h200.jsonl", "--format"];
+    let time = |more: &[&str]| {
+        let json = done(dir.path(), &[&how[..], &["json"], more].concat());
+        serde_json::from_str::<Value>(&json.out).unwrap()["time_ms"].as_f64().unwrap()
+    };
+    let mlp = ["--widths", "784,256,128,10", "--batch", "4", "--precision"];
+    for (name, precision) in [("fp32.onnx", "fp32"), ("fp16.onnx", "fp16")] {
+        assert_eq!(time(&[name]).to_bits(), time(&[&mlp[..], &[precision]].concat()).to_bits(), "{name}");
+    }
+    let first = |more: &[&str]| {
+        let ended = done(dir.path(), &[&how[..], &["table"], more].concat());
+        ended.out.lines().next().unwrap().to_owned()
+    };
+    let on = "on NVIDIA H200, cuda,";
+    assert_eq!(first(&["fp16.onnx"]), format!("fp16.onnx {on} fp16 like the model, in a CUDA graph"));
+    assert_eq!(
+        first(&["fp16.onnx", "--precision", "fp32"]),
+        format!("fp16.onnx {on} fp32 (the model: fp16), in a CUDA graph")
+    );
+    let from = ["estimate", "--calibration", "h200.jsonl"];
+    let message = "the calibration of NVIDIA H200 has no row in int8\n  hint: it has cuda (fp16, fp32)\n  \
+                   hint: `--precision PRECISION` estimates the model in another one";
+    fails(dir.path(), &[&from[..], &["int8.onnx"]].concat(), 3, message);
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut small = calibration(1.0);
+    small.header.origin.properties.insert("memory_bytes".to_owned(), "1000000".to_owned());
+    small.write(&dir.path().join("small.jsonl")).unwrap();
+    let how = ["estimate", "--calibration", "small.jsonl", "--precision", "fp16", "--format"];
+    for (widths, fits) in [("4096,4096,4096", false), ("64,64,64", true)] {
+        let json = done(dir.path(), &[&how[..], &["json", "--widths", widths]].concat());
+        let estimate: Value = serde_json::from_str(&json.out).unwrap();
+        assert_eq!(estimate["fits"], Value::Bool(fits), "{estimate}");
+        let ended = done(dir.path(), &[&how[..], &["table", "--widths", widths]].concat());
+        let said = " do not fit in the 1.00 MB of NVIDIA H200\n";
+        assert_eq!((ended.out.contains(said), ended.err.contains(said)), (!fits, !fits), "{}", ended.out);
+        // All parameters, 4,096 rows and columns and biases of two layers, are 67 MB.
+        let megabytes = estimate["memory_mb"].as_f64().unwrap();
+        assert_eq!(megabytes > 67.0, !fits, "{megabytes}");
+    }
+}
+
+#[test]
+fn a_model_of_operators_without_formulas_names_them() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let tall = fixture("dynamic/causal_tall.pt2");
+    let message = "causal_tall.pt2: nothing to estimate: no formula for \
+                   aten.scaled_dot_product_attention.default `scaled_dot_product_attention` [2, 3, 9, 8]";
+    let how = ["estimate", "--calibration", "h200.jsonl", tall.to_str().unwrap()];
+    fails(dir.path(), &how, 1, message);
+}
+
 #[test]
 fn a_calibration_of_another_cpu_is_refused_unless_it_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -149,9 +285,6 @@ fn a_calibration_of_another_cpu_is_refused_unless_it_is_named() {
 
 #[test]
 fn a_model_from_a_file_is_what_it_is_without_one() {
-    use flopgap_flops::{Activation, Precision};
-    use flopgap_graph::{MlpSpec, Workload, to_onnx};
-
     let dir = tempfile::tempdir().unwrap();
     calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let spec =

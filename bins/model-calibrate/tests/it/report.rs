@@ -191,3 +191,13 @@ fn bad_calibrations_are_refused() {
         missing.err
     );
 }
+
+#[test]
+fn a_fit_of_a_calibration_is_of_its_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
+    let message = "h200.jsonl: a calibration of NVIDIA H200, not of `foo`\n  \
+                   hint: omit `--machine`, or pass another file";
+    fails(dir.path(), &["fit", "h200.jsonl", "--machine", "foo"], 3, message);
+    done(dir.path(), &["fit", "h200.jsonl", "--machine", "h200"]);
+}

@@ -2,7 +2,9 @@
 
 use flopgap_graph::{Op, Step, Workload};
 use flopgap_roofline::Ceilings;
-use flopgap_roofline::predict::{Baseline, Bottleneck, Estimate, FitSettings, Observation, Predictor};
+use flopgap_roofline::predict::{
+    Baseline, Bottleneck, Estimate, FitError, FitSettings, Observation, Predictor,
+};
 use rustc_hash::FxHashSet;
 
 use super::{Doubt, JudgeError, Judged, Pair, WithKernels, observation, series};
@@ -109,6 +111,7 @@ impl Fitted {
             let executed = executed_by_all(&steps, row.precision, algorithms);
             Some(WithKernels {
                 time: Pair { measured: time.median_ns, estimated: estimate.nanoseconds },
+                interval: (estimate.low, estimate.high),
                 memory: memory(&estimate),
                 flops: counted(executed.map(|flops| flops as f64)),
                 energy: energy(&estimate),
@@ -146,7 +149,7 @@ impl Fitted {
             bottleneck: shares.first().map(|(bottleneck, _)| bottleneck.name().to_owned()),
             regime: Some(estimate.regime.name().to_owned()),
             shares,
-            extrapolated: estimate.extrapolated,
+            extrapolated: estimate.extrapolated || !estimate.from_floor.is_empty(),
             doubts: doubts(row),
             spread: Some((time.high_ns - time.low_ns) / 2.0 / time.median_ns),
         })
@@ -155,7 +158,8 @@ impl Fitted {
 
 /// Rows with estimates by fits that saw no row of their workloads: each of `folds` parts is
 /// judged by a fit to the others. In the order of the rows, each with its place among them;
-/// launches that do nothing are in every fit and not judged.
+/// launches that do nothing are in every fit and not judged, nor are rows of an operation that only
+/// their part has.
 ///
 /// # Errors
 /// As [`Fitted::fit`] and [`Fitted::judge`].
@@ -177,8 +181,15 @@ pub fn cross_validated(
             continue;
         }
         let of = |places: &[usize]| places.iter().map(|&place| rows[place]).collect::<Vec<_>>();
-        let estimates = Fitted::fit(&of(&others), request)?.judge(&of(&places))?;
-        judged.extend(places.into_iter().zip(estimates));
+        let fitted = Fitted::fit(&of(&others), request)?;
+        for place in places {
+            match fitted.judge(&[rows[place]]) {
+                Ok(estimates) => judged.extend(estimates.into_iter().map(|estimate| (place, estimate))),
+                // Without this part, nothing says how long such an operation takes.
+                Err(JudgeError::Fit(FitError::NeverMeasured { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
     judged.sort_unstable_by_key(|(place, _)| *place);
     Ok(judged)

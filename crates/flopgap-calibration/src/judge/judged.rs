@@ -55,6 +55,8 @@ impl fmt::Display for Doubt {
 pub struct WithKernels {
     /// Nanoseconds.
     pub time: Pair,
+    /// The 90 % interval of the time, in nanoseconds.
+    pub interval: (f64, f64),
     /// Bytes in use.
     pub memory: Option<Pair>,
     /// FLOPs that counters saw, next to those that the kernels execute; `None` where some kernel's
@@ -110,7 +112,7 @@ pub struct Judged {
     pub regime: Option<String>,
     /// Estimated nanoseconds by bottleneck, over the steps; empty where a table has none.
     pub shares: Vec<(Bottleneck, f64)>,
-    /// Whether the estimate lies outside of what was fitted.
+    /// Whether the estimate lies outside of what was fitted: in a size, or in a kind of step.
     pub extrapolated: bool,
     /// Reasons to doubt the measurement.
     pub doubts: Vec<Doubt>,

@@ -96,10 +96,10 @@ impl Record {
     }
 }
 
-/// The rows of a table as measured rows of one origin, and the number of rows left out because
-/// their columns do not identify the workload or their precision is unknown. A table has neither
-/// the interval of a time nor the launch mode, so the interval is the time itself and a GPU's rows
-/// count as launched on a stream.
-pub fn to_rows(sheet: &Sheet) -> (crate::row::Origin, Vec<crate::row::Row>, usize) {
+/// The rows of a table as measured rows of one origin, and why others are left out: their columns
+/// do not describe the workload, or name an unknown precision or mode. A table has no interval of
+/// a time, so the interval is the time itself; where it has no column `mode`, a GPU's rows count
+/// as launched on a stream.
+pub fn to_rows(sheet: &Sheet) -> (crate::row::Origin, Vec<crate::row::Row>, Vec<SheetWarning>) {
     rows::of_sheet(sheet)
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use flopgap_flops::Precision;
+
 /// Something that a reader of a table must know: what was left out, what contradicts itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SheetWarning {
     /// A measured memory of 0 was read as "not measured".
@@ -32,18 +34,41 @@ pub enum SheetWarning {
         /// All estimates.
         estimates: usize,
     },
+    /// Rows whose columns do not describe what was run were left out.
+    NoWorkload {
+        /// Rows left out.
+        rows: usize,
+    },
+    /// Rows in a precision that is not known here were left out.
+    UnknownPrecision {
+        /// Rows left out.
+        rows: usize,
+        /// The precision.
+        name: String,
+    },
+    /// Rows in a launch mode that is not known here were left out.
+    UnknownMode {
+        /// Rows left out.
+        rows: usize,
+        /// The mode.
+        name: String,
+    },
 }
 
 impl fmt::Display for SheetWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
             Self::ZeroMemory { rows } => {
-                write!(f, "{rows} {} a measured memory of 0, read as not measured", verb(rows, "has", "have"))
+                write!(
+                    f,
+                    "{rows} {} a measured memory of 0, read as not measured",
+                    verb(*rows, "has", "have")
+                )
             }
             Self::ContradictoryError { rows } => write!(
                 f,
                 "{rows} {} a `time_error_pct` that contradicts the times; it is ignored",
-                verb(rows, "has", "have")
+                verb(*rows, "has", "have")
             ),
             Self::MemoryTraffic => f.write_str(
                 "`analytical_memory_traffic_mb` is traffic, not memory in use; memory is not compared",
@@ -54,6 +79,22 @@ impl fmt::Display for SheetWarning {
             Self::NotMeasured { rows, estimates } => {
                 write!(f, "{rows} of {estimates} estimates belong to rows that were not measured")
             }
+            Self::NoWorkload { rows } => {
+                let of = verb(*rows, "does", "do");
+                write!(f, "{rows} {of} not describe what was run and {} left out", was(*rows))
+            }
+            Self::UnknownPrecision { rows, name } => {
+                let known = Precision::ALL.map(Precision::name).join(", ");
+                write!(
+                    f,
+                    "{rows} {} left out: the precision `{name}` is none of {known}",
+                    verb(*rows, "is", "are")
+                )
+            }
+            Self::UnknownMode { rows, name } => {
+                let of = verb(*rows, "is", "are");
+                write!(f, "{rows} {of} left out: the mode `{name}` is none of call, stream, graph")
+            }
         }
     }
 }
@@ -61,6 +102,10 @@ impl fmt::Display for SheetWarning {
 /// `row has` or `rows have`.
 fn verb(rows: usize, one: &str, many: &str) -> String {
     if rows == 1 { format!("row {one}") } else { format!("rows {many}") }
+}
+
+fn was(rows: usize) -> &'static str {
+    if rows == 1 { "is" } else { "are" }
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use flopgap_calibration::accuracy::Errors;
 use flopgap_calibration::sheet::{
-    Role, Sheet, SheetError, SheetRow, SheetWarning, join, parse, read, to_csv,
+    Role, Sheet, SheetError, SheetRow, SheetWarning, Values, identity_of, join, parse, read, to_csv, to_rows,
 };
+use flopgap_calibration::{Measurement, Origin, Row, Timing};
 use flopgap_files::Hint as _;
+use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::Gemm;
-use flopgap_graph::{Op, Workload};
+use flopgap_graph::{MlpSpec, Mode, Op, Workload};
 
 const HEADER: &str = "model,input_dim,hidden_dims,output_dim,batch_size,device,precision,empirical_time_ms";
 
@@ -202,6 +204,64 @@ fn a_table_that_was_written_is_read_again() {
             (&other.workload, other.measured, other.estimated)
         );
     }
+}
+
+/// What `report` writes is fitted as what it was made from.
+#[test]
+fn a_written_table_keeps_mode_and_threads() {
+    let spec =
+        MlpSpec { input: 784, hidden: vec![64, 32], output: 10, batch: 8, activation: Activation::Relu };
+    let time = Timing {
+        median_ns: 2e6,
+        low_ns: 2e6,
+        high_ns: 2e6,
+        minimum_ns: 2e6,
+        runs: 1,
+        capped: false,
+        wall_ns: None,
+    };
+    let row = |engine: &str, mode, threads| Row {
+        workload: Workload::Mlp(spec.clone()),
+        engine: engine.to_owned(),
+        mode,
+        precision: Precision::Fp16,
+        threads,
+        measurement: Measurement::of_time(time),
+    };
+    let rows = [row("cuda", Mode::Graph, 0), row("cuda", Mode::Stream, 0), row("native", Mode::Call, 4)];
+    let origin = Origin { kind: "cuda".to_owned(), ..Origin::default() };
+    let mut identity = Vec::new();
+    let sheet_rows: Vec<SheetRow> = rows
+        .iter()
+        .map(|row| {
+            let (names, cells) = identity_of(row, &origin, "");
+            identity = names;
+            let measured =
+                Values { time_ms: Some(row.measurement.time.median_ns / 1e6), ..Values::default() };
+            SheetRow { identity: cells, measured, estimated: Values::default(), interval_ms: None }
+        })
+        .collect();
+    let text = to_csv(&identity, &sheet_rows);
+    let sheet = parse(text.as_bytes(), Path::new("a.csv"), Role::Empirical, None).unwrap();
+    let (_, again, without) = to_rows(&sheet);
+    assert_eq!((again.as_slice(), without), (rows.as_slice(), Vec::new()));
+    let other = text.replacen("fp16", "fp8", 1).replacen("stream", "eager", 1);
+    let sheet = parse(other.as_bytes(), Path::new("a.csv"), Role::Empirical, None).unwrap();
+    let (_, again, without) = to_rows(&sheet);
+    assert_eq!(again, rows[2..]);
+    let without: Vec<String> = without.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        without,
+        [
+            "1 row is left out: the precision `fp8` is none of fp32, tf32, fp16, bf16, int8",
+            "1 row is left out: the mode `eager` is none of call, stream, graph"
+        ]
+    );
+    let nameless = "batch_size,device,precision,empirical_time_ms\n8,cpu,fp32,1\n9,cpu,fp32,1\n";
+    let sheet = parse(nameless.as_bytes(), Path::new("a.csv"), Role::Empirical, None).unwrap();
+    let (_, none, without) = to_rows(&sheet);
+    assert!(none.is_empty());
+    assert_eq!(without[0].to_string(), "2 rows do not describe what was run and are left out");
 }
 
 proptest::proptest! {

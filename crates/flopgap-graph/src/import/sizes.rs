@@ -210,8 +210,12 @@ pub(crate) fn channel_norm(shape: &[u64], groups: u64, parameters: u64) -> Optio
     norm(NormFunction::Group, shape, count(shape)?.checked_div(rows)?, parameters)
 }
 
-/// Attention of queries `… heads length width` over keys `… heads length width`.
-pub(crate) fn attention(query: &[u64], key: &[u64], value: &[u64], causal: bool) -> Option<Op> {
+/// Attention of queries `… heads length width` over keys `… heads length width`; where it is
+/// causal, the first query sees one key more than `causal` says.
+///
+/// No query reads the keys after those of the last one, so these are left out. `None` also for
+/// causal attention with queries after the last key, which is no triangle.
+pub(crate) fn attention(query: &[u64], key: &[u64], value: &[u64], causal: Option<u64>) -> Option<Op> {
     let split = |shape: &[u64]| match shape {
         [batch @ .., heads, length, width] => Some((count(batch)?, *heads, *length, *width)),
         [length, width] => Some((1, 1, *length, *width)),
@@ -222,7 +226,10 @@ pub(crate) fn attention(query: &[u64], key: &[u64], value: &[u64], causal: bool)
     if width != key_width || width != value_width || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         return None;
     }
-    let mask = if causal && keys >= queries { AttentionMask::Causal } else { AttentionMask::Full };
+    let (keys, mask) = match causal {
+        None => (keys, AttentionMask::Full),
+        Some(before) => (before.checked_add(queries).filter(|&seen| seen <= keys)?, AttentionMask::Causal),
+    };
     Some(Op::Attention(Attention { batch, heads, kv_heads, queries, keys, head_width: width, mask }))
 }
 
@@ -286,10 +293,25 @@ mod tests {
         assert_eq!(softmax(&[2, 3, 4], 3), None);
         let Some(Op::Norm(norm)) = channel_norm(&[2, 6, 5, 5], 3, 12) else { panic!() };
         assert_eq!((norm.rows, norm.columns), (6, 50));
-        let Some(Op::Attention(a)) = attention(&[2, 8, 5, 16], &[2, 2, 7, 16], &[2, 2, 7, 16], true) else {
-            panic!()
+    }
+
+    #[test]
+    fn causal_queries_see_the_first_keys() {
+        let of = |queries: u64, keys: u64, causal| {
+            let key = [2, 2, keys, 16];
+            match attention(&[2, 8, queries, 16], &key, &key, causal) {
+                Some(Op::Attention(attention)) => Some(attention),
+                _ => None,
+            }
         };
+        let a = of(5, 7, None).unwrap();
         assert_eq!((a.batch, a.heads, a.kv_heads, a.queries, a.keys), (2, 8, 2, 5, 7));
-        assert_eq!(a.mask, AttentionMask::Causal);
+        assert_eq!(a.mask, AttentionMask::Full);
+        for (queries, keys, before) in [(5, 5, 0), (5, 7, 0), (5, 7, 1), (5, 7, 2), (1, 7, 3)] {
+            let seen = (0..queries).map(|query| keys.min(before + query + 1)).sum::<u64>();
+            let scores = of(queries, keys, Some(before)).unwrap().score_elements();
+            assert_eq!(scores, Ok(2 * 8 * seen), "{queries} {keys} {before}");
+        }
+        assert_eq!((of(7, 5, Some(0)), of(5, 7, Some(3)), of(5, 7, Some(u64::MAX))), (None, None, None));
     }
 }

@@ -83,6 +83,15 @@ fn opset(path: &Path, model: &ModelProto) -> Result<i64, GraphError> {
     let version = standard.and_then(|set| set.version);
     match version {
         Some(version) if OPSETS.contains(&version) => Ok(version),
+        None if standard.is_none() && !model.opset_import.is_empty() => {
+            let of = model.opset_import.iter().filter_map(|set| set.domain.as_deref());
+            Err(GraphError::Version {
+                path: path.to_owned(),
+                what: "operators",
+                found: of.collect::<Vec<_>>().join(", "),
+                known: "those of ai.onnx, operator sets 7 to 28",
+            })
+        }
         _ => Err(GraphError::Version {
             path: path.to_owned(),
             what: "opset",

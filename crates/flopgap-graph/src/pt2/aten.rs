@@ -98,7 +98,7 @@ fn products(call: &Call<'_>) -> Option<Meaning> {
             .and_then(|equation| einsum(equation, &call.shapes(), &call.output()?.shape))
             .into(),
         name if is_among(name, ATTENTION) => {
-            let causal = call.truth("is_causal") == Some(true);
+            let causal = (call.truth("is_causal") == Some(true)).then_some(0);
             let op = shape("query").zip(shape("key")).zip(shape("value"));
             op.and_then(|((query, key), value)| attention(query, key, value, causal)).into()
         }

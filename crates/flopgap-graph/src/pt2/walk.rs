@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::aten::meaning;
 use super::call::{Call, Operand};
 use super::recurrent::{Stacked, stacked};
-use super::symbols::{Open, Symbols, alone, evaluate};
+use super::symbols::{Open, Symbols, alone, evaluate, names, solve};
 use crate::error::GraphError;
 use crate::graph::Graph;
 use crate::import::{Assembly, Meaning, Place, Stored};
@@ -121,13 +121,12 @@ impl Walk<'_> {
             let name = self.assembly.graph.tensors[input].name.clone();
             let sizes = list(&values[&name], "sizes");
             known.insert(name.clone());
-            for symbol in
-                sizes.iter().filter_map(|size| size["as_expr"]["expr_str"].as_str()).filter_map(alone)
+            for symbol in sizes.iter().filter_map(|size| size["as_expr"]["expr_str"].as_str()).flat_map(names)
             {
-                known.insert(symbol.to_owned());
-                if let Some(size) = shapes.dimension(symbol) {
-                    self.symbols.insert(symbol.to_owned(), size);
+                if let Some(size) = shapes.dimension(&symbol) {
+                    self.symbols.insert(symbol.clone(), size);
                 }
+                known.insert(symbol);
             }
         }
         for &input in &inputs {
@@ -137,12 +136,14 @@ impl Walk<'_> {
             let mut fits = sizes.len() == given.len();
             for (size, &given) in sizes.iter().zip(given) {
                 match size["as_expr"]["expr_str"].as_str() {
-                    Some(expression) => match alone(expression) {
-                        Some(symbol) => {
+                    Some(expression) => {
+                        if let Some(symbol) = alone(expression) {
                             fits &= *self.symbols.entry(symbol.to_owned()).or_insert(given) == given;
+                        } else {
+                            self.symbols.extend(solve(expression, &self.symbols, given));
+                            fits &= evaluate(expression, &self.symbols).is_ok_and(|size| size == given);
                         }
-                        None => fits &= evaluate(expression, &self.symbols).is_ok_and(|size| size == given),
-                    },
+                    }
                     None => fits &= size["as_int"].as_u64() == Some(given),
                 }
             }
@@ -207,7 +208,11 @@ impl Walk<'_> {
                         self.open.insert(symbol);
                         Ok(0)
                     }
-                    _ => Err(self.damaged(format!("value `{called}` has the invalid size {size}"))),
+                    Some(Err(Open::Expression)) => {
+                        let expression = expression.unwrap_or_default();
+                        Err(self.damaged(format!("value `{called}` has the invalid size `{expression}`")))
+                    }
+                    None => Err(self.damaged(format!("value `{called}` has the invalid size {size}"))),
                 }
             })
             .collect()
@@ -220,8 +225,10 @@ impl Walk<'_> {
             let name = &self.assembly.graph.tensors[input].name;
             let sizes = list(&values[name], "sizes");
             if example.is_empty() && sizes.iter().any(|size| size["as_int"].is_null()) {
-                let sizes: Vec<String> =
-                    sizes.iter().map(|size| size["as_int"].as_u64().unwrap_or(1).to_string()).collect();
+                // The model was exported with these.
+                let exported = |size: &Value| size["as_expr"]["hint"]["as_int"].as_u64();
+                let of = |size: &Value| size["as_int"].as_u64().or_else(|| exported(size)).unwrap_or(1);
+                let sizes: Vec<String> = sizes.iter().map(|size| of(size).to_string()).collect();
                 example = format!("{name}={}", sizes.join("x"));
             }
         }
@@ -430,8 +437,8 @@ fn module(node: &Value, otherwise: &str) -> String {
 
 /// A size as the file has it.
 fn stated(size: &Value) -> String {
-    let expression = size["as_expr"]["expr_str"].as_str().map(str::to_owned);
-    expression.unwrap_or_else(|| size["as_int"].to_string())
+    let expression = size["as_expr"]["expr_str"].as_str();
+    expression.map_or_else(|| size["as_int"].to_string(), |text| alone(text).unwrap_or(text).to_owned())
 }
 
 /// The element type by its number in the schema.

@@ -149,7 +149,7 @@ fn symbols_are_asked_for() {
     let bytes = archive("m/models/model.json", &program("2*s77"));
     let error = read_bytes("m.pt2", &bytes, &[]).unwrap_err();
     assert!(error.to_string().ends_with("the file leaves the sizes of `s77` open"), "{error}");
-    assert_eq!(error.hint().as_deref(), Some("specify the sizes, such as `x=1x4`"));
+    assert_eq!(error.hint().as_deref(), Some("specify the sizes, such as `x=3x4`"));
     for stated in [&["x=5x4"], &["s77=5"]] {
         let graph = read_bytes("m.pt2", &bytes, stated).unwrap();
         assert_eq!(graph.tensors[graph.outputs[0]].shape, [10, 4]);
@@ -161,7 +161,7 @@ fn symbols_are_asked_for() {
     assert!(error.to_string().ends_with("no input or dimension `z`; the model has `s77`, `x`"), "{error}");
     let strange = archive("m/models/model.json", &program("s77 $ 2"));
     let error = read_bytes("m.pt2", &strange, &["s77=5"]).unwrap_err();
-    assert!(error.to_string().contains("value `y` has the invalid size"), "{error}");
+    assert!(error.to_string().contains("value `y` has the invalid size `s77 $ 2`"), "{error}");
 }
 
 #[test]
@@ -178,6 +178,14 @@ fn unsupported_operator_sets_are_refused() {
         assert_eq!(message, format!("m.onnx: unsupported opset {found}; supported: 7 to 28"));
         assert_eq!(hint.as_deref(), Some("convert the model with `onnx.version_converter`"));
     }
+    // Trees and the like, which no converter turns into layers.
+    let graph = GraphProto { input: vec![value("x", "3")], ..GraphProto::default() };
+    let mut proto = model(graph);
+    proto.opset_import = vec![OperatorSetIdProto { domain: Some("ai.onnx.ml".to_owned()), version: Some(3) }];
+    let (message, hint) = refused("m.onnx", &proto.write_buf().unwrap());
+    let expected =
+        "m.onnx: unsupported operators ai.onnx.ml; supported: those of ai.onnx, operator sets 7 to 28";
+    assert_eq!((message.as_str(), hint), (expected, None));
 }
 
 #[test]

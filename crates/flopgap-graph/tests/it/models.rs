@@ -1,6 +1,7 @@
 //! Real models: what `PyTorch` exports, against what its own counter says.
 
-use flopgap_graph::{Op, plan};
+use flopgap_files::Hint as _;
+use flopgap_graph::{Op, plan, read};
 
 use crate::support::{fixture, load, products, shapes};
 
@@ -32,6 +33,46 @@ fn multiply_adds_are_those_that_pytorch_counts() {
             assert_eq!(2 * products(&load(&format!("{name}.onnx"))), flops, "{name}.onnx");
         }
     }
+}
+
+/// Exported by torch with dimensions left open, and counted by its counter at other sizes than
+/// those of the export (`fixtures/models/ORIGIN.md`).
+#[test]
+fn dynamic_models_are_counted_at_any_size() {
+    let at = |name: &str, stated: &[&str]| {
+        let graph = read(&fixture(&format!("dynamic/{name}.pt2")), &shapes(stated));
+        graph.unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
+    for (name, stated, flops) in [
+        ("conv", "x=5x3x61x44", 1_691_360),
+        ("up", "x=3x3x58x66", 19_061_568),
+        ("attention", "x=7x33x16", 473_088),
+        ("pad", "x=3x23x8", 9_216),
+    ] {
+        assert_eq!(2 * products(&at(name, &[stated])), flops, "{name}");
+    }
+    assert_eq!(2 * products(&at("cat", &["x=3x21x16", "y=3x8x16"])), 80_736);
+    // The last dimension of the image is twice a symbol.
+    let named = at("conv", &["s77=5", "s53=61", "s94=22"]);
+    assert_eq!(named, at("conv", &["x=5x3x61x44"]));
+    let error = read(&fixture("dynamic/conv.pt2"), &shapes(&[])).unwrap_err();
+    assert!(error.to_string().ends_with("the file leaves the sizes of `s53`, `s77`, `s94` open"), "{error}");
+    assert_eq!(error.hint().as_deref(), Some("specify the sizes, such as `x=2x3x32x32`"));
+    let error = read(&fixture("dynamic/conv.pt2"), &shapes(&["x=5x3x61x45"])).unwrap_err();
+    let expected = "input `x` is s77x3xs53xMul(Integer(2), Symbol('s94', positive=True, integer=True)) in \
+                    the file, but 5x3x61x45 was given";
+    assert!(error.to_string().ends_with(expected), "{error}");
+}
+
+/// 4 queries over 9 keys, 6 heads of 8: torch's mask begins at the first key, so that the Jacobian
+/// has 10 pairs in each head. With more queries than keys it has no formula, and is listed.
+#[test]
+fn causal_attention_begins_at_the_first_key() {
+    let graph = load("dynamic/causal_wide.pt2");
+    assert_eq!(graph.multiply_adds().unwrap(), 2 * 6 * 8 * 10);
+    assert_eq!(graph.unknown().count(), 0);
+    let graph = load("dynamic/causal_tall.pt2");
+    assert_eq!((graph.multiply_adds().unwrap(), graph.unknown().count()), (0, 1));
 }
 
 #[test]

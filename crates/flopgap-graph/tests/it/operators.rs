@@ -151,9 +151,15 @@ fn attention_goes_on_from_the_keys_that_are_kept() {
         value("pk", "2 x 3 x 12 x 8"),
         value("pv", "2 x 3 x 12 x 8"),
     ];
-    let graph =
-        read_nodes(inputs, vec![], vec![node("Attention q k v _ pk pv -> y", vec![])], &["y"], &[]).unwrap();
-    assert_eq!(graph.multiply_adds().unwrap(), 2 * 2 * 3 * 4 * 18 * 8);
+    let of = |call: &str, attributes| {
+        let graph = read_nodes(inputs.clone(), vec![], vec![node(call, attributes)], &["y"], &[]).unwrap();
+        graph.multiply_adds().unwrap()
+    };
+    assert_eq!(of("Attention q k v _ pk pv -> y", vec![]), 2 * 2 * 3 * 4 * 18 * 8);
+    // The first query sees what is kept and one key more; without what is kept, one key.
+    let causal = || vec![integer("is_causal", 1)];
+    assert_eq!(of("Attention q k v _ pk pv -> y", causal()), 2 * 2 * 3 * (13 + 14 + 15 + 16) * 8);
+    assert_eq!(of("Attention q k v -> y", causal()), 2 * 2 * 3 * (1 + 2 + 3 + 4) * 8);
 }
 
 /// What ONNX Runtime fuses, and saves when it is asked to.

@@ -104,3 +104,18 @@ fn quantized_models_have_the_steps_of_the_network() {
         assert!(read.parameter_bytes().unwrap() < 2 * parameters, "{parameters}");
     }
 }
+
+/// The type of the products, in 8 bits behind `QuantizeLinear` and `DequantizeLinear`.
+#[test]
+fn the_arithmetic_is_that_of_the_products() {
+    for workload in workloads() {
+        let graph = workload.graph().unwrap();
+        for precision in [Precision::Fp32, Precision::Fp16, Precision::Bf16, Precision::Int8] {
+            let Ok(bytes) = to_onnx(&graph, precision, 1) else { continue };
+            let read = read_bytes("model.onnx", &bytes, &[]).unwrap();
+            let multiplies = read.multiply_adds().unwrap() > 0;
+            let expected = multiplies.then_some(precision.element());
+            assert_eq!(read.arithmetic().unwrap(), expected, "{} {precision}", workload.label());
+        }
+    }
+}

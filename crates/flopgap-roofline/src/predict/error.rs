@@ -39,6 +39,14 @@ pub enum FitError {
     /// An estimate without steps.
     #[error("no steps to estimate; a model needs at least one")]
     NoSteps,
+    /// Steps of operations that no observation has: their times are not known.
+    #[error("never measured: {}", kinds.join(", "))]
+    NeverMeasured {
+        /// Their kinds, each once: `recurrent layer (LSTM)`.
+        kinds: Vec<String>,
+        /// Places of the steps, from 0.
+        steps: Vec<usize>,
+    },
     /// A setting outside its range.
     #[error("{setting} is {value}; expected {expected}")]
     Setting {

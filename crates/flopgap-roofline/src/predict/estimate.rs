@@ -17,8 +17,11 @@ pub struct Estimate {
     pub by_step: Vec<StepEstimate>,
     /// The time over the sum of the steps.
     pub correction: f64,
-    /// Whether a size, a kind of step or a precision lies outside of what was fitted.
+    /// Whether a size lies outside of what was fitted.
     pub extrapolated: bool,
+    /// The kinds of steps that are estimated from their floors, each once: of their operations,
+    /// something was measured, but not in this kind, precision or mode.
+    pub from_floor: Vec<String>,
     /// Whether exactly this run was measured: then the time is the measured one.
     pub measured: bool,
     /// What bounds most of the time.
@@ -50,10 +53,34 @@ pub struct StepEstimate {
     pub flops: f64,
     /// Compulsory bytes of its roofline.
     pub bytes: f64,
-    /// Whether a size, the kind of step or the precision lies outside of what was fitted.
-    pub extrapolated: bool,
-    /// Whether exactly this step was measured alone.
-    pub measured: bool,
+    /// What the time comes from.
+    pub basis: Basis,
+}
+
+/// What the time of a step comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Basis {
+    /// Exactly this step was measured alone.
+    Measured,
+    /// The fit, within the sizes that were measured.
+    Fitted,
+    /// The fit, beyond the sizes that were measured: the interval is twice as wide.
+    Extrapolated,
+    /// The floor: nothing of this kind was measured. The interval is from once to ten times the
+    /// floor, and the time its middle on a logarithmic scale.
+    Floor,
+}
+
+impl Basis {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Fitted => "estimated",
+            Self::Extrapolated => "extrapolated",
+            Self::Floor => "floor, 1 to 10 times",
+        }
+    }
 }
 
 /// What bounds a step.

@@ -12,7 +12,7 @@ mod settings;
 mod trees;
 
 pub use error::FitError;
-pub use estimate::{Bottleneck, Estimate, StepEstimate};
+pub use estimate::{Basis, Bottleneck, Estimate, StepEstimate};
 pub use formula::baseline::{Baseline, Constants};
 pub use inputs::regime::Regime;
 pub use observation::Observation;

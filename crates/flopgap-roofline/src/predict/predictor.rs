@@ -5,8 +5,9 @@ use flopgap_graph::{Algorithm, Mode, Step};
 
 use super::{FitError, FitSettings, Observation, Regime};
 use crate::Ceilings;
-use crate::predict::estimate::{Bottleneck, Estimate, StepEstimate};
+use crate::predict::estimate::{Basis, Bottleneck, Estimate, StepEstimate};
 use crate::predict::formula::baseline::{Baseline, Constants, Fitted};
+use crate::predict::inputs::kind::{self, Cover, Kinds};
 use crate::predict::inputs::machine::{Machine, Sample};
 use crate::predict::inputs::measured::MeasuredRuns;
 use crate::predict::inputs::point::Point;
@@ -15,9 +16,12 @@ use crate::predict::inputs::shape::Shape;
 use crate::predict::inputs::whole::Whole;
 use crate::predict::models::model::{LEAST, Model};
 use crate::predict::models::steps::{Predicted, regime};
+use crate::predict::models::total::{self, Part};
 
 /// How much wider an interval is outside the fitted sizes.
 const BEYOND: f64 = 2.0;
+/// How many times its floor a step may take whose kind was never measured.
+const FAR: f64 = 10.0;
 
 /// Predicts runs of one engine on one machine.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
@@ -27,6 +31,7 @@ pub struct Predictor {
     by_size: Model,
     by_kernel: Option<Model>,
     ranges: Ranges,
+    kinds: Kinds,
     measured: MeasuredRuns,
     level: f64,
 }
@@ -67,10 +72,11 @@ impl Predictor {
             .collect();
         let machine = Machine::of(ceilings, settings.units, &samples);
         let constants = Fitted::of(&machine, &samples);
-        let mut ranges = Ranges::default();
+        let (mut ranges, mut kinds) = (Ranges::default(), Kinds::default());
         for row in observations {
             for step in row.steps.iter().filter(|step| !Shape::vanishes(step)) {
                 ranges.include(step, row.precision, row.mode);
+                kinds.include(step, row.precision, row.mode);
             }
         }
         let measured = MeasuredRuns::of(observations);
@@ -85,7 +91,7 @@ impl Predictor {
         );
         let (by_size, by_kernel) = (by_size?, by_kernel?);
         let level = settings.level;
-        Ok(Self { machine, constants, by_size, by_kernel, ranges, measured, level })
+        Ok(Self { machine, constants, by_size, by_kernel, ranges, kinds, measured, level })
     }
 
     /// The predictor as bytes, for [`Predictor::from_bytes`] of the same version of this crate.
@@ -115,10 +121,13 @@ impl Predictor {
     ///
     /// A run that was measured comes back as measured, and so does each step that was. `algorithms`
     /// are those that a library chose for each step, where a device is available; without them the
-    /// sizes alone are used.
+    /// sizes alone are used. A step of a kind that no observation has, but whose operation some
+    /// have, is estimated from its floor: from once to ten times its roofline and launch. Launched
+    /// on a stream, a model takes at least as long as in a graph.
     ///
     /// # Errors
-    /// [`FitError::NoSteps`] where nothing is run; the library of the trees.
+    /// [`FitError::NoSteps`] where nothing is run; [`FitError::NeverMeasured`] for operations that
+    /// no observation has; the library of the trees.
     pub fn estimate(
         &self,
         steps: &[Step],
@@ -129,8 +138,34 @@ impl Predictor {
         if steps.is_empty() {
             return Err(FitError::NoSteps);
         }
+        self.check(steps, precision, mode)?;
         // Algorithms for a different number of steps belong to another plan.
         let algorithms = algorithms.filter(|algorithms| algorithms.len() == steps.len());
+        let run = |mode| Run { steps, precision, mode, algorithms };
+        let in_graph = mode == Mode::Stream && self.kinds.have(Mode::Graph);
+        let graph = in_graph.then(|| self.run(run(Mode::Graph), None)).transpose()?;
+        self.run(run(mode), graph.as_ref())
+    }
+
+    /// Refuses steps of operations that were never measured.
+    fn check(&self, steps: &[Step], precision: Precision, mode: Mode) -> Result<(), FitError> {
+        let never = |(_, step): &(usize, &Step)| {
+            !Shape::vanishes(step) && self.kinds.cover(step, precision, mode) == Cover::Never
+        };
+        let (mut kinds, mut places) = (Vec::new(), Vec::new());
+        for (place, step) in steps.iter().enumerate().filter(never) {
+            let kind = kind::name(&step.op);
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+            places.push(place);
+        }
+        if places.is_empty() { Ok(()) } else { Err(FitError::NeverMeasured { kinds, steps: places }) }
+    }
+
+    /// A run, which takes no less than another where one is given.
+    fn run(&self, run: Run<'_>, least: Option<&Estimate>) -> Result<Estimate, FitError> {
+        let Run { steps, precision, mode, algorithms } = run;
         let model = match (&self.by_kernel, algorithms) {
             (Some(model), Some(_)) if !model.is_empty() => model,
             _ => &self.by_size,
@@ -145,23 +180,37 @@ impl Predictor {
             })
             .collect();
         let predicted = model.steps(&self.machine, &points)?;
-        let by_step: Vec<StepEstimate> =
+        let mut by_step: Vec<StepEstimate> =
             points.iter().zip(predicted).map(|(point, predicted)| self.step(point, predicted)).collect();
+        if let Some(least) = least {
+            by_step.iter_mut().zip(&least.by_step).for_each(|(step, least)| step.raise(least));
+        }
         let times: Vec<f64> = by_step.iter().map(|step| step.nanoseconds).collect();
         let whole = Whole::of(&points, &times, model.work(&self.machine, &points));
-        let extrapolated = by_step.iter().any(|step| step.extrapolated);
+        let has = |basis: Basis| by_step.iter().any(|step| step.basis == basis);
+        let (extrapolated, from_floor) = (has(Basis::Extrapolated), has(Basis::Floor));
         let known = self.measured.run(steps, precision, mode);
         let correction =
             if steps.len() > 1 { model.correction(&self.machine, &points, &whole)? } else { None };
-        let (nanoseconds, low, high) = if let Some(known) = known {
-            (known.nanoseconds, known.bounds[0], known.bounds[1])
-        } else if let Some(Predicted { ln, width }) = correction {
-            let nanoseconds = whole.sum * ln.exp();
-            let width = width * if extrapolated { BEYOND } else { 1.0 };
-            (nanoseconds, nanoseconds * (-width).exp(), nanoseconds * width.exp())
+        // Where steps were not fitted, models were, and residuals of models say all.
+        let [down, up] = if correction.is_none() || model.has_steps() || from_floor {
+            total::widths(&points, &by_step.iter().map(StepEstimate::part).collect::<Vec<_>>())
         } else {
-            (whole.sum, by_step.iter().map(|step| step.low).sum(), by_step.iter().map(|step| step.high).sum())
+            [0.0; 2]
         };
+        let (mut nanoseconds, mut low, mut high) = if let Some(known) = known {
+            (known.nanoseconds, known.bounds[0], known.bounds[1])
+        } else {
+            let Predicted { ln, width } = correction.unwrap_or(Predicted { ln: 0.0, width: 0.0 });
+            let width = width * if extrapolated { BEYOND } else { 1.0 };
+            let nanoseconds = whole.sum * ln.exp();
+            (nanoseconds, nanoseconds * (-width.hypot(down)).exp(), nanoseconds * width.hypot(up).exp())
+        };
+        if let Some(least) = least.filter(|least| known.is_none() && least.from_floor.is_empty()) {
+            nanoseconds = nanoseconds.max(least.nanoseconds);
+            low = low.max(least.low);
+            high = high.max(least.high);
+        }
         let memory_bytes = match known.and_then(|known| known.memory_bytes) {
             Some(bytes) => Some(bytes as f64),
             None => model.memory(&self.machine, &points)?,
@@ -170,12 +219,23 @@ impl Predictor {
             Some(joules) => Some(joules),
             None => model.joules(&points, nanoseconds)?,
         };
+        let mut kinds = Vec::new();
+        if known.is_none() {
+            let floors = points.iter().zip(&by_step).filter(|(_, step)| step.basis == Basis::Floor);
+            for (point, _) in floors {
+                let kind = kind::name(&point.step.op);
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+            }
+        }
         Ok(Estimate {
             nanoseconds,
             low,
             high,
             correction: if whole.sum > 0.0 { nanoseconds / whole.sum } else { 1.0 },
             extrapolated: extrapolated && known.is_none(),
+            from_floor: kinds,
             measured: known.is_some(),
             regime: whole.regime(),
             by_step,
@@ -218,15 +278,21 @@ impl Predictor {
     fn step(&self, point: &Point<'_>, predicted: Predicted) -> StepEstimate {
         let Point { step, precision, mode, shape, roof, launch, .. } = point;
         let regime = regime(point);
-        let vanishes = Shape::vanishes(step);
         let known = self.measured.run(std::slice::from_ref(*step), *precision, *mode);
-        let extrapolated = known.is_none() && !vanishes && self.ranges.outside(step, *precision, *mode);
-        let width = predicted.width * if extrapolated { BEYOND } else { 1.0 };
-        let nanoseconds = if vanishes { 0.0 } else { predicted.ln.exp() };
-        let (nanoseconds, [low, high]) = known
-            .map_or((nanoseconds, [nanoseconds * (-width).exp(), nanoseconds * width.exp()]), |known| {
-                (known.nanoseconds, known.bounds)
-            });
+        let cover = self.kinds.cover(step, *precision, *mode);
+        let (basis, [nanoseconds, low, high]) = if let Some(known) = known {
+            (Basis::Measured, [known.nanoseconds, known.bounds[0], known.bounds[1]])
+        } else if Shape::vanishes(step) {
+            (Basis::Fitted, [0.0; 3])
+        } else if cover == Cover::Measured {
+            let beyond = self.ranges.outside(step, *precision, *mode);
+            let width = predicted.width * if beyond { BEYOND } else { 1.0 };
+            let basis = if beyond { Basis::Extrapolated } else { Basis::Fitted };
+            (basis, [0.0, -width, width].map(|width| (predicted.ln + width).exp()))
+        } else {
+            let floor = self.floor(point);
+            (Basis::Floor, [FAR.sqrt(), 1.0, FAR].map(|factor| factor * floor))
+        };
         let bottleneck = match regime {
             Regime::Launch => Bottleneck::Launch,
             Regime::Compute => Bottleneck::Compute,
@@ -244,8 +310,40 @@ impl Predictor {
             launch_ns: *launch,
             flops: shape.flops,
             bytes: roof.bytes,
-            extrapolated,
-            measured: known.is_some(),
+            basis,
         }
+    }
+
+    /// Nanoseconds that a step takes at least: a launch of nothing, or where none is known the one
+    /// that was fitted, and its roofline.
+    fn floor(&self, point: &Point<'_>) -> f64 {
+        let measured = || Some(self.machine.launch(point.mode)).filter(|launch| *launch > 0.0);
+        let launch = self.constants.empty(point.mode).or_else(measured).unwrap_or(point.launch);
+        launch + point.roof.nanoseconds()
+    }
+}
+
+/// What is to be predicted.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    steps: &'a [Step],
+    precision: Precision,
+    mode: Mode,
+    algorithms: Option<&'a [Algorithm]>,
+}
+
+impl StepEstimate {
+    /// Takes no less than the same step in a graph, where both are predictions from rows.
+    fn raise(&mut self, least: &StepEstimate) {
+        if self.basis != Basis::Measured && least.basis != Basis::Floor {
+            self.nanoseconds = self.nanoseconds.max(least.nanoseconds);
+            self.low = self.low.max(least.low);
+            self.high = self.high.max(least.high);
+        }
+    }
+
+    fn part(&self) -> Part {
+        let &Self { nanoseconds, low, high, basis, .. } = self;
+        Part { nanoseconds, low, high, from_floor: basis == Basis::Floor }
     }
 }

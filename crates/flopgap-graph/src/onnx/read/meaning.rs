@@ -78,7 +78,8 @@ fn fused(node: &Node<'_>, output: &[u64], sums: u64) -> Option<u64> {
 }
 
 /// Attention of queries, keys and values with four dimensions, or three and the heads side by side.
-/// Keys and values that are kept from earlier calls come before those of this one.
+/// Keys and values that are kept from earlier calls come before those of this one, and a causal
+/// query sees all of them.
 fn heads(node: &Node<'_>, query: &str, key: &str, causal: bool) -> Option<Op> {
     let split = |place: usize, name: &str| {
         let shape = node.shape(place)?;
@@ -87,6 +88,7 @@ fn heads(node: &Node<'_>, query: &str, key: &str, causal: bool) -> Option<Op> {
         Some(vec![batch, heads, length, width.checked_div(heads)?])
     };
     let kept = if node.standard { [4, 5] } else { [6, 7] };
+    let before = if node.has(kept[0]) { *node.shape(kept[0])?.get(2)? } else { 0 };
     let with_kept = |place: usize, kept: usize| {
         let mut shape = split(place, key)?;
         if node.has(kept) {
@@ -96,7 +98,7 @@ fn heads(node: &Node<'_>, query: &str, key: &str, causal: bool) -> Option<Op> {
         }
         Some(shape)
     };
-    attention(&split(0, query)?, &with_kept(1, kept[0])?, &with_kept(2, kept[1])?, causal)
+    attention(&split(0, query)?, &with_kept(1, kept[0])?, &with_kept(2, kept[1])?, causal.then_some(before))
 }
 
 fn recurrent(node: &Node<'_>) -> Option<Op> {

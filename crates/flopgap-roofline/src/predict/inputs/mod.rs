@@ -5,6 +5,7 @@ pub(crate) mod cores;
 pub(crate) mod features;
 pub(crate) mod kernel;
 pub(crate) mod kernel_names;
+pub(crate) mod kind;
 pub(crate) mod machine;
 pub(crate) mod measured;
 pub(crate) mod point;

@@ -5,3 +5,4 @@ pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod power;
 pub(crate) mod steps;
+pub(crate) mod total;

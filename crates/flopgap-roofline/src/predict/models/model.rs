@@ -190,6 +190,11 @@ impl Model {
         self.steps.is_none() && self.structure.is_none()
     }
 
+    /// Whether steps were measured alone, so that their intervals come from residuals.
+    pub(crate) fn has_steps(&self) -> bool {
+        self.steps.is_some()
+    }
+
     /// Whether it was fitted to what a library reports about its kernels.
     pub(crate) fn with_kernels(&self) -> bool {
         self.with_kernels
