@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(asked(&[("a", Bench), ("b", Bench)]), ["flopgap bench diff a b"]);
         assert_eq!(
             asked(&[("r", Run), ("t", Trace), ("b", Bench), ("u", Trace)]),
-            ["flopgap profile analyze --no-files r", "flopgap nsys summary t u", "flopgap bench show b"]
+            ["flopgap profile analyze --no-files r", "flopgap nsys gap t u", "flopgap bench show b"]
         );
     }
 
@@ -223,7 +223,7 @@ mod tests {
     fn commands_are_written_for_a_shell() {
         assert_eq!(
             asked(&[("-v", Content::Trace), ("it's a $trace", Content::Trace)]),
-            [r"flopgap nsys summary ./-v 'it'\''s a $trace'"]
+            [r"flopgap nsys gap ./-v 'it'\''s a $trace'"]
         );
     }
 }

@@ -86,7 +86,7 @@ pub trait Recording: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The functions of a user's Python that ran, of each thread; empty where no stack was recorded.
+    /// The functions of a user's Python that ran, by thread; empty where no stack was recorded.
     ///
     /// # Errors
     /// What keeps them from being read.

@@ -95,7 +95,10 @@ fn a_waterfall_leads_from_the_step_to_its_parts() {
     let last = bars.last().unwrap();
     assert_eq!(
         (last.0.as_str(), last.3.as_str()),
-        ("needed at the GPU's peaks", &*format!("{needed:.3} ms, {:.1}%", needed * 1e8 / gap["step_ns"].as_f64().unwrap()))
+        (
+            "needed at the GPU's peaks",
+            &*format!("{needed:.3} ms, {:.1}%", needed * 1e8 / gap["step_ns"].as_f64().unwrap())
+        )
     );
     assert!(bars.iter().any(|bar| bar.0 == "floor unknown: element-wise operations"), "{bars:?}");
 

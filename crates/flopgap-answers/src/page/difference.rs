@@ -11,11 +11,11 @@ use crate::sentences::difference::signed;
 use crate::sentences::{shown, time};
 use crate::tables::{self, ms};
 
-/// The waterfalls of both on one scale, that from one to the other, and its table.
+/// The waterfalls of both on one scale, and that from one to the other.
 pub(crate) fn blocks(gaps: [&Gap; 2], found: &Difference) -> Result<Vec<Block>, Error> {
     let longest = found.before_ns.max(found.after_ns);
     if longest <= 0 {
-        return Ok(vec![Block::Table(tables::difference(found)?)]);
+        return Ok(Vec::new());
     }
     let mut blocks = Vec::new();
     for (letter, gap) in ["A", "B"].into_iter().zip(gaps) {
@@ -25,8 +25,12 @@ pub(crate) fn blocks(gaps: [&Gap; 2], found: &Difference) -> Result<Vec<Block>, 
         "What B takes longer begins where the bar above it ends; what it takes less ends there.".to_owned(),
     ));
     blocks.push(Block::Waterfall(bridge(found)?));
-    blocks.push(Block::Table(tables::difference(found)?));
     Ok(blocks)
+}
+
+/// The causes of the difference as a section.
+pub(crate) fn section(found: &Difference) -> Result<[Block; 2], Error> {
+    Ok([Block::Heading("By cause".to_owned()), Block::Table(tables::difference(found)?)])
 }
 
 /// From a step of A to one of B: a bar for each cause, which add up to the difference.

@@ -7,7 +7,6 @@ use flopgap_report::chart::{Color, Fall, Waterfall};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 
-use super::places;
 use crate::error::Error;
 use crate::sentences::floor::floor;
 use crate::sentences::gap::{advice, before_advice, caveats, near, steps, verdict};
@@ -33,8 +32,8 @@ pub(crate) fn is_whole(found: &Gap) -> bool {
     found.found_by == FoundBy::None
 }
 
-/// The verdict, the waterfall from a step to what the GPU computes unless it stands elsewhere, a
-/// step of each place, and the advice.
+/// The verdict, the waterfall from a step to what the GPU computes unless it stands elsewhere, and
+/// the advice.
 pub(crate) fn blocks(found: &Gap, falls: bool) -> Result<Vec<Block>, Error> {
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     let mut blocks = vec![Block::Text(verdict.join(" ")), Block::Text(steps(found))];
@@ -42,7 +41,6 @@ pub(crate) fn blocks(found: &Gap, falls: bool) -> Result<Vec<Block>, Error> {
     if falls {
         blocks.extend(waterfall(found, "", None)?.map(Block::Waterfall));
     }
-    blocks.extend(places::blocks(found)?);
     blocks.push(Block::Text(before_advice(found).to_owned()));
     if !found.advice.is_empty() {
         blocks.push(Block::List(found.advice.iter().map(advice).collect()));

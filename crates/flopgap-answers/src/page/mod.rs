@@ -107,7 +107,11 @@ pub fn page(traces: &[Opened], options: &PageOptions) -> Result<Document, Error>
 
 /// The comparison of two traces first, then what limits each and its answers, then what is missing,
 /// then the sections of each.
-fn join(pages: Vec<TracePage>, mut comparison: Vec<String>, compared: Vec<Block>) -> Result<Document, Error> {
+fn join(
+    pages: Vec<TracePage>,
+    mut comparison: Vec<String>,
+    mut compared: Vec<Block>,
+) -> Result<Document, Error> {
     let several = pages.len() > 1;
     // A step of two beside each other, where they compare.
     let apart: Vec<&Gap> = pages.iter().filter_map(|page| page.taken_apart.as_ref()).collect();
@@ -117,6 +121,7 @@ fn join(pages: Vec<TracePage>, mut comparison: Vec<String>, compared: Vec<Block>
     {
         comparison.splice(0..0, sentences::difference(&found));
         beside = difference::blocks([a, b], &found)?;
+        compared.splice(0..0, difference::section(&found)?);
     }
     let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
     let subtitle = match pages.as_slice() {
@@ -157,6 +162,9 @@ fn join(pages: Vec<TracePage>, mut comparison: Vec<String>, compared: Vec<Block>
         if !page.answers.is_empty() {
             document.blocks.push(Block::List(page.answers.clone()));
         }
+    }
+    for found in pages.iter().filter_map(|page| page.taken_apart.as_ref()) {
+        document.blocks.extend(places::section(found)?);
     }
     document.blocks.extend(compared);
     for page in pages {

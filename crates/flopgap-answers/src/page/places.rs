@@ -43,7 +43,7 @@ impl Own {
 }
 
 /// The bars and their table; nothing where there is one place.
-pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
+pub(crate) fn section(found: &Gap) -> Result<Vec<Block>, Error> {
     let mut places: BTreeMap<Place, Own> = BTreeMap::new();
     let of = |step: &Step| Place { rank: step.rank, process: step.process, gpu: step.gpu };
     for step in found.steps.iter().filter(|step| !step.warm_up) {
@@ -80,7 +80,7 @@ pub(crate) fn blocks(found: &Gap) -> Result<Vec<Block>, Error> {
         let groups = groups.iter().map(|(limit, _)| ms(own.each(Some(*limit))));
         table.push([Cell::text(place.to_string()), ms(own.each(None))].into_iter().chain(groups))?;
     }
-    Ok(vec![Block::Stacks(chart), Block::Table(table)])
+    Ok(vec![Block::Heading("Ranks and GPUs".to_owned()), Block::Stacks(chart), Block::Table(table)])
 }
 
 /// `` `step_*` ``, or what is taken apart where there are no steps.

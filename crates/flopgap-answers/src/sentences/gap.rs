@@ -213,10 +213,15 @@ pub(crate) fn steps(found: &Gap) -> String {
         }
         (all, places) => format!("{all} {kind}s are measured on {places} GPUs"),
     };
-    let clock = if gpu_clock {
-        " The host is ahead of the GPU, so a step lasts from the end of the work of the one before to the end of its own."
-    } else {
-        ""
+    let is_single = found.measured <= found.places;
+    let clock = match (gpu_clock, is_single) {
+        (false, _) => "",
+        (true, true) => {
+            " The host is ahead of the GPU, so it lasts from the end of the work before it, where that is recorded, to the end of its own."
+        }
+        (true, false) => {
+            " The host is ahead of the GPU, so a step lasts from the end of the work of the one before to the end of its own."
+        }
     };
     let warm = found.steps.iter().filter(|step| step.warm_up).count() as u64 / found.places.max(1);
     let warm = match warm {
@@ -224,7 +229,7 @@ pub(crate) fn steps(found: &Gap) -> String {
         1 => ", one is left out as warm-up".to_owned(),
         several => format!(", {several} are left out as warm-up"),
     };
-    let length = if found.measured <= found.places {
+    let length = if is_single {
         format!("It takes {length} to the end of its work.")
     } else {
         format!("On average {length} pass from one to the next.")
@@ -272,7 +277,7 @@ pub(crate) fn what(kind: Kind) -> &'static str {
             "Prepare batches ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…)"
         }
         Kind::PageableCopies => "Copy from pinned memory: pin_memory=True and .to(device, non_blocking=True)",
-        Kind::UnoverlappedCopies => "Copy ahead, on a stream of its own, while kernels run",
+        Kind::UnoverlappedCopies => "Copy on a stream of its own, while kernels run",
         Kind::FewerCopies => "Copy less: keep on the GPU what every step copies, or copy it in fewer bytes",
         Kind::TensorCores => {
             "Let products use tensor cores: torch.set_float32_matmul_precision(\"high\"), or bfloat16"
@@ -390,5 +395,59 @@ mod tests {
             assert!(groups.contains(&expected), "{expected}");
         }
         assert_eq!(group(Limit::Skew), "Waiting for a late rank");
+    }
+
+    #[test]
+    fn a_late_rank_that_is_idle_itself_is_said() {
+        let part = |cause: Cause, ns| Share {
+            part: cause.part(),
+            cause,
+            limit: cause.limit(),
+            ns,
+            pieces: 1,
+            details: Vec::new(),
+        };
+        let said = |late, idle| {
+            let mut found = of(Limit::Skew, &[(Limit::Skew, late + idle)]);
+            let parts =
+                [(Cause::Other, 1000 - late - idle), (Cause::LateRank, late), (Cause::IdleRank, idle)];
+            found.parts = parts.into_iter().map(|(cause, ns)| part(cause, ns)).collect();
+            verdict(&found)
+        };
+        assert_eq!(said(300, 100), "A late rank is the limit: the others wait for it 40.0% of the time.");
+        let idle = "A late rank is the limit: the others wait for it 40.0% of the time, 30.0% while its own GPU is idle.";
+        assert_eq!(said(100, 300), idle);
+    }
+
+    #[test]
+    fn steps_are_said_by_what_they_are() {
+        let mut found = of(Limit::Gpu, &[]);
+        assert_eq!(
+            steps(&found),
+            "One step is measured: ranges named `step` mark them. It takes 1.0 µs to the end of its work."
+        );
+        (found.measured, found.step) = (4, "step[EXTEND bs=* toks=*]".to_owned());
+        assert_eq!(
+            steps(&found),
+            "4 prefill steps are measured: ranges named `step[EXTEND bs=* toks=*]` mark them. On average 1.0 µs pass from one to the next."
+        );
+        (found.places, found.step) = (2, "decode".to_owned());
+        assert!(
+            steps(&found).starts_with("2 decode steps are measured on each of 2 GPUs: "),
+            "{}",
+            steps(&found)
+        );
+    }
+
+    #[test]
+    fn idle_time_is_named_with_its_function() {
+        let detail = Detail {
+            what: Some("cudaStreamSynchronize".to_owned()),
+            by: Some("aten::item".to_owned()),
+            at: Some("train.py(34): step".to_owned()),
+            ns: 1,
+            pieces: 1,
+        };
+        assert_eq!(named(&detail), "`cudaStreamSynchronize` in `aten::item` from `train.py(34): step`");
     }
 }
