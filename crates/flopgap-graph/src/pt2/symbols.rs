@@ -59,7 +59,7 @@ pub(super) fn alone(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix("Symbol(") {
         let (name, rest) = quoted(rest)?;
         // What is said about it ends with the expression.
-        return (rest.find(')') == Some(rest.len() - 1)).then_some(name);
+        return rest.find(')').is_some_and(|at| at + 1 == rest.len()).then_some(name);
     }
     let name = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     (name && text.starts_with(|c: char| !c.is_ascii_digit())).then_some(text)
@@ -206,7 +206,7 @@ fn call(name: &str, arguments: &[i128]) -> Option<i128> {
         ("Mul", all) => all.iter().try_fold(1_i128, |product, value| product.checked_mul(*value)),
         ("Max", all) => all.iter().copied().max(),
         ("Min", all) => all.iter().copied().min(),
-        ("FloorDiv" | "CleanDiv" | "PythonMod_div", [a, b]) => floor(*a, *b),
+        ("FloorDiv" | "CleanDiv", [a, b]) => floor(*a, *b),
         ("CeilDiv", [a, b]) => floor(a.checked_neg()?, *b)?.checked_neg(),
         ("Mod" | "PythonMod", [a, b]) => floor_remainder(*a, *b),
         ("IntTrueDiv", [a, b]) => exact(*a, *b),
