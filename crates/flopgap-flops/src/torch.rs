@@ -255,8 +255,7 @@ impl Operator {
             }
             // Parameters and their state; gradients are only read.
             "_fused_adam_" | "_fused_adamw_" => Operator::Lists { reads: Reads::All, writes: &[0, 2, 3, 4] },
-            "_fused_sgd_" => Operator::Lists { reads: Reads::All, writes: &[0, 2] },
-            "_fused_adagrad_" => Operator::Lists { reads: Reads::All, writes: &[0, 2] },
+            "_fused_sgd_" | "_fused_adagrad_" => Operator::Lists { reads: Reads::All, writes: &[0, 2] },
             "_foreach_norm" | "_foreach_max" => Operator::Lists { reads: Reads::All, writes: &[] },
             "_foreach_copy_" => Operator::Lists { reads: Reads::Others, writes: &[0] },
             "_foreach_zero_" => Operator::Lists { reads: Reads::Nothing, writes: &[0] },

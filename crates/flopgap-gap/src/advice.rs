@@ -223,49 +223,57 @@ impl Facts<'_> {
 
     /// All that is worth it, largest bound first.
     pub(crate) fn advice(&self) -> Vec<Advice> {
-        let wall = self.total.wall_ns;
-        let steps = self.steps();
-        let mut all: Vec<Advice> = Vec::new();
-        let mut add = |kind: Kind, least: f64, reason: i64, bound: i64, evidence: Vec<Detail>| {
-            let share = bound as f64 / wall.max(1) as f64;
-            if reason as f64 >= least * wall as f64 && share >= WORTH {
-                all.push(Advice { kind, bound_ns: bound / steps, share, evidence });
-            }
-        };
+        let mut list = List { wall: self.total.wall_ns, steps: self.steps(), all: Vec::new() };
+        self.of_host(&mut list);
+        self.of_copies(&mut list);
+        self.of_kernels(&mut list);
+        self.of_ranks(&mut list);
+        list.all.sort_by_key(|advice| (Reverse(advice.bound_ns), advice.kind));
+        list.all
+    }
+
+    /// The time between kernels that wait for each other.
+    fn between(&self) -> i64 {
+        self.cause(Cause::DependentKernels) + self.cause(Cause::OtherStream)
+    }
+
+    /// What the host does instead of launching in time.
+    fn of_host(&self, list: &mut List) {
         let launches = self.lost_to_launches();
-        let between = self.cause(Cause::DependentKernels) + self.cause(Cause::OtherStream);
         let is_launch = |(cause, _, _): &Key| cause.limit() == Limit::Launch;
         // A graph of the whole step needs no operators of the host, and cannot wait within it.
         let operators = self.cause(Cause::HostOperators);
         // Without what makes a rank late, others do not wait for it while it is idle.
         let idle_rank = self.cause(Cause::IdleRank);
-        let bound = launches + between + operators + self.lost_to_sync() + idle_rank;
+        let bound = launches + self.between() + operators + self.lost_to_sync() + idle_rank;
         // What is captured runs later, and a few launches are not worth replaying.
         if !self.captures && self.patterns.launched >= LAUNCHES {
-            add(Kind::CudaGraphs, WORTH_A_GRAPH, launches, bound, self.evidence(is_launch));
+            list.add(Kind::CudaGraphs, WORTH_A_GRAPH, launches, bound, self.evidence(is_launch));
         }
 
         let is_sync = |(cause, _, _): &Key| *cause == Cause::BlockingCall;
         let bound = if self.pieces(is_sync) < OFTEN { 0 } else { self.blocked_or_idle() + idle_rank };
-        add(Kind::BlockingCall, WORTH / 2.0, self.lost_to_sync(), bound, self.evidence(is_sync));
+        list.add(Kind::BlockingCall, WORTH / 2.0, self.lost_to_sync(), bound, self.evidence(is_sync));
 
         let is_host = |(cause, _, _): &Key| cause.limit() == Limit::Host;
         let ns = self.sum(is_host);
-        add(Kind::HostCode, WORTH_A_GRAPH, ns, ns + idle_rank, self.evidence(is_host));
+        list.add(Kind::HostCode, WORTH_A_GRAPH, ns, ns + idle_rank, self.evidence(is_host));
 
         let is_input = |(cause, _, _): &Key| *cause == Cause::Input;
         // Batches that are prepared ahead lie in pinned memory, and are copied meanwhile.
         let bound = self.sum(is_input) + self.cause(Cause::HostToDevice) + idle_rank;
-        add(Kind::InputPipeline, WORTH, self.sum(is_input), bound, self.evidence(is_input));
+        list.add(Kind::InputPipeline, WORTH, self.sum(is_input), bound, self.evidence(is_input));
 
         // As with blocking calls: what they take of the host's time, at most what the GPU idles.
         let is_memory = |(cause, _, _): &Key| *cause == Cause::Allocation;
-        let lost = self.sum(is_memory) + self.total.after_sync_ns;
+        let with_what_follows = self.sum(is_memory) + self.total.after_sync_ns;
         // The allocator of a framework works around these calls within its operators.
-        let bound = self.total.allocated_ns.max(lost) + self.cause(Cause::LaunchOperators);
+        let bound = self.total.allocated_ns.max(with_what_follows) + self.cause(Cause::LaunchOperators);
         let bound = if self.pieces(is_memory) < OFTEN { 0 } else { bound.min(self.idle()) + idle_rank };
-        add(Kind::Allocations, WORTH / 2.0, self.sum(is_memory), bound, self.evidence(is_memory));
+        list.add(Kind::Allocations, WORTH / 2.0, self.sum(is_memory), bound, self.evidence(is_memory));
+    }
 
+    fn of_copies(&self, list: &mut List) {
         let crosses = |cause: Cause| matches!(cause, Cause::HostToDevice | Cause::DeviceToHost);
         let is_pageable = |kind: &timeline::Kind| {
             kind.memories.is_some_and(|memories| memories.contains(&Memory::Pageable))
@@ -274,15 +282,18 @@ impl Facts<'_> {
         let other = |key: &Key| crosses(key.0) && !self.is_kind(key.1, is_pageable);
         let (from_pageable, ns) = (self.sum(pageable), self.sum(other));
         let bound = from_pageable + self.cause(Cause::BlockingCall);
-        add(Kind::PageableCopies, WORTH, from_pageable, bound, self.evidence(pageable));
+        list.add(Kind::PageableCopies, WORTH, from_pageable, bound, self.evidence(pageable));
         // A step takes at least as long as its copies in one direction.
         let copying = self.patterns.copied_ns.into_iter().max().unwrap_or_default();
-        let rest = (wall - copying).max(0);
-        add(Kind::UnoverlappedCopies, WORTH, ns, ns.min(rest), self.evidence(other));
+        let rest = (list.wall - copying).max(0);
+        list.add(Kind::UnoverlappedCopies, WORTH, ns, ns.min(rest), self.evidence(other));
         if copying / COPIES_ALONE > rest && ns > from_pageable {
-            add(Kind::FewerCopies, WORTH, ns, ns, self.evidence(other));
+            list.add(Kind::FewerCopies, WORTH, ns, ns, self.evidence(other));
         }
+    }
 
+    /// What runs on the GPU, and how.
+    fn of_kernels(&self, list: &mut List) {
         let is_single = |kind: &timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| {
                 info.precision == Some(NumberType::Fp32) && info.tensor_cores == Some(false)
@@ -290,7 +301,7 @@ impl Facts<'_> {
         };
         let single = |key: &Key| key.0 == Cause::CudaCores && self.is_kind(key.1, is_single);
         let ns = self.sum(single);
-        add(Kind::TensorCores, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(single));
+        list.add(Kind::TensorCores, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(single));
 
         let is_unfused = |kind: &timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| info.class != KernelClass::Optimizer)
@@ -299,21 +310,21 @@ impl Facts<'_> {
         let ns = self.sum(unfused);
         if ns > self.cause(Cause::Optimizer) - ns {
             let bound = ns + self.total.optimizer_idle_ns;
-            add(Kind::FusedOptimizer, WORTH, bound, bound, self.evidence(unfused));
+            list.add(Kind::FusedOptimizer, WORTH, bound, bound, self.evidence(unfused));
         }
 
         let patterns = self.patterns;
         let kinds = |of: &FxHashMap<u32, i64>| self.kinds(of);
         let ns = patterns.attention_ns;
-        add(Kind::FusedAttention, WORTH, ns, ns, kinds(&patterns.attention));
+        list.add(Kind::FusedAttention, WORTH, ns, ns, kinds(&patterns.attention));
         let ns = patterns.chains_ns;
-        add(Kind::FuseElementwise, WORTH, ns, ns, kinds(&patterns.chains));
+        list.add(Kind::FuseElementwise, WORTH, ns, ns, kinds(&patterns.chains));
 
         let ns = patterns.recomputed_ns;
-        add(Kind::Recomputation, WORTH, ns, ns, kinds(&patterns.recomputed));
+        list.add(Kind::Recomputation, WORTH, ns, ns, kinds(&patterns.recomputed));
         let ns = patterns.serialized_ns;
         // Without the waits, what lies between the kernels goes, too.
-        add(Kind::SerializedStreams, WORTH, ns, ns + between.min(ns), Vec::new());
+        list.add(Kind::SerializedStreams, WORTH, ns, ns + self.between().min(ns), Vec::new());
 
         let is_conversion = |kind: &timeline::Kind| {
             let name = kind.name.to_ascii_lowercase();
@@ -328,7 +339,7 @@ impl Facts<'_> {
         };
         let ns = self.sum(conversion);
         let bound = ns + self.sum(|key| self.is_kind(key.1, is_norm));
-        add(Kind::ChannelsLast, WORTH, ns, bound, self.evidence(conversion));
+        list.add(Kind::ChannelsLast, WORTH, ns, bound, self.evidence(conversion));
 
         let is_unaligned = |kind: &timeline::Kind| {
             kind.info.as_ref().is_some_and(|info| {
@@ -341,20 +352,24 @@ impl Facts<'_> {
         };
         let unaligned = |key: &Key| self.is_kind(key.1, is_unaligned);
         let ns = self.sum(unaligned);
-        add(Kind::TilePadding, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(unaligned));
+        list.add(Kind::TilePadding, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(unaligned));
+    }
 
+    /// Communication, and waiting for ranks.
+    fn of_ranks(&self, list: &mut List) {
+        let idle_rank = self.cause(Cause::IdleRank);
         let (ns, late) = (self.cause(Cause::Communication), self.cause(Cause::LateRank));
         let exposed = ns + late + idle_rank;
-        let (count, sum) = patterns.collectives;
+        let (count, sum) = self.patterns.collectives;
         if count > 0 && (sum - self.waited_ns) / count < SMALL_COLLECTIVE_NS {
             let launching = |key: &Key| key.0.limit() == Limit::Launch && self.is_collective(key.2);
             let own = |key: &Key| key.0 == Cause::Communication || launching(key);
             let ns = self.sum(own);
-            add(Kind::SmallBuckets, WORTH, ns, ns + late + idle_rank, self.evidence(own));
+            list.add(Kind::SmallBuckets, WORTH, ns, ns + late + idle_rank, self.evidence(own));
         } else {
             // Other kernels can hide waiting, too, as long as there are any.
-            let bound = exposed.min(wall - exposed);
-            add(
+            let bound = exposed.min(list.wall - exposed);
+            list.add(
                 Kind::CommunicationOverlap,
                 WORTH,
                 ns,
@@ -363,10 +378,7 @@ impl Facts<'_> {
             );
         }
         // The rank that waits longest has the least to do of its own: so short a step can become.
-        add(Kind::Straggler, WORTH, late, self.longest_wait_ns.max(late), self.late_places());
-
-        all.sort_by_key(|advice| (Reverse(advice.bound_ns), advice.kind));
-        all
+        list.add(Kind::Straggler, WORTH, late, self.longest_wait_ns.max(late), self.late_places());
     }
 
     /// Places that arrive last as evidence.
@@ -395,6 +407,23 @@ impl Facts<'_> {
             pieces: 0,
         };
         all.into_iter().take(EVIDENCE).map(detail).collect()
+    }
+}
+
+/// What is advised so far, and the time of how many steps it is of.
+struct List {
+    wall: i64,
+    steps: i64,
+    all: Vec<Advice>,
+}
+
+impl List {
+    /// Adds what is worth it: what is lost is at least so much of the time, and so is its bound.
+    fn add(&mut self, kind: Kind, least: f64, reason: i64, bound: i64, evidence: Vec<Detail>) {
+        let share = bound as f64 / self.wall.max(1) as f64;
+        if reason as f64 >= least * self.wall as f64 && share >= WORTH {
+            self.all.push(Advice { kind, bound_ns: bound / self.steps, share, evidence });
+        }
     }
 }
 

@@ -222,6 +222,9 @@ pub(crate) struct Apart {
     pub(crate) pauses: Pauses,
 }
 
+/// No more than so many operations of a rank run at the same time.
+const OVERLAP: usize = 64;
+
 /// What steps are taken apart with.
 pub(crate) struct Context<'a> {
     pub(crate) timeline: &'a Timeline,
@@ -330,8 +333,6 @@ impl Context<'_> {
         mut visit: impl FnMut(i64, i64, bool),
     ) {
         let operations = self.lanes.get(&last).map_or(&[][..], |lane| &lane.operations);
-        // Few run at the same time.
-        const OVERLAP: usize = 64;
         let first = operations.partition_point(|op| op.start < start).saturating_sub(OVERLAP);
         let mut at = start;
         for op in operations[first..].iter().take_while(|op| op.start < end) {

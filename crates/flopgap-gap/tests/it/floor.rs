@@ -75,7 +75,7 @@ fn without_sizes_there_is_no_floor() {
     assert!(found.waterfall().iter().all(|(bar, _)| !matches!(bar, Bar::Needed | Bar::AboveFloor)));
 }
 
-/// Fused AdamW reads four lists of parameters and writes three, each element once.
+/// Fused `AdamW` reads four lists of parameters and writes three, each element once.
 #[test]
 fn lists_of_tensors_have_the_floor_of_their_elements() {
     let found = found("advice/healthy-transformer.healthy.json.gz");

@@ -88,7 +88,8 @@ fn waiting_is_what_no_computation_hides() {
     let (mut expected, mut while_last_works) = (0, 0);
     let measured: Vec<_> = found.steps.iter().chain(&found.between).filter(|step| !step.warm_up).collect();
     for own in &late {
-        let (mut hidden, mut of_either): (Vec<(i64, i64)>, Vec<(i64, i64)>) = (Vec::new(), Vec::new());
+        let mut hidden: Vec<(i64, i64)> = Vec::new();
+        let mut of_either: Vec<(i64, i64)> = Vec::new();
         job.each_operation(true, &mut |operation| {
             let work = operation.work;
             let process = work.process.map(flopgap_trace::ProcessId::pid);
