@@ -135,6 +135,8 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<bool, WriteError> {
     match temporary.persist_noclobber(path) {
         Ok(_) => sync_directory(path),
         Err(persist) if persist.error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        // Another process wrote it meanwhile, and took this file for a leftover.
+        Err(persist) if persist.error.kind() == io::ErrorKind::NotFound && path.exists() => return Ok(false),
         Err(persist) => return Err(WriteError::new(path, persist.error)),
     }
     Ok(true)
