@@ -15,7 +15,7 @@
 //! ```
 
 use flopgap_flops::Attention;
-use flopgap_gap::{Difference, Gap, gap as taken_apart};
+use flopgap_gap::{Difference, Gap};
 use flopgap_kernels::Classifier;
 use flopgap_report::table::Table;
 use flopgap_timings::attention::{AttentionTimes, Names, attention as attention_times};
@@ -69,9 +69,14 @@ pub fn attention(
 /// # Errors
 /// When the trace has no GPU work or no such ranges, or cannot be read.
 pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
-    let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
-    let data = taken_apart(trace.recording(), &flopgap_gap::Options { steps })?;
+    let data = taken_apart(trace, part)?;
     Ok(Answer { tables: tables::gap(&trace.name(), &data)?, sentences: sentences::gap(&data), data })
+}
+
+/// The answer of [`gap`] without its tables and sentences.
+pub(crate) fn taken_apart(trace: &Opened, part: &Part) -> Result<Gap, Error> {
+    let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
+    Ok(flopgap_gap::gap(trace.recording(), &flopgap_gap::Options { steps })?)
 }
 
 /// By which causes a step of one trace takes longer than that of another; nothing where they do
@@ -82,10 +87,10 @@ pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
 pub fn difference(traces: [&Opened; 2], part: &Part) -> Result<Option<Answer<Difference>>, Error> {
     let mut gaps = Vec::new();
     for trace in traces {
-        gaps.extend(present(gap(trace, part))?);
+        gaps.extend(present(taken_apart(trace, part))?);
     }
     let [before, after] = gaps.as_slice() else { return Ok(None) };
-    difference_of([&before.data, &after.data])
+    difference_of([before, after])
 }
 
 /// As [`difference`], of traces that were taken apart; nothing where they do not compare.

@@ -19,5 +19,6 @@ mod testing;
 pub use executed::executed_flops;
 pub use file::{Calibration, FileError, FileFault, Header, Writer};
 pub use row::{
-    Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, RowKey, Timing, mode_name,
+    Check, DeviceState, Energy, EnergySource, Measurement, Origin, Row, RowKey, Timing, mode_by_name,
+    mode_name,
 };

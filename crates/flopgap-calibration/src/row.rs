@@ -62,6 +62,11 @@ pub fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
+/// The mode of this name; none for another text.
+pub fn mode_by_name(name: &str) -> Option<Mode> {
+    [Mode::Call, Mode::Stream, Mode::Graph].into_iter().find(|mode| mode_name(*mode) == name)
+}
+
 /// The measurement of a workload. Values that were not measured, or cannot be on this device, are
 /// absent and never 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -271,7 +271,7 @@ pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, 
     // Each step has work, and they end in their order. By the host's clock, measured time would
     // hold work of the step before it.
     if inside < launched - launched / AHEAD && known.len() == steps.len() && known.is_sorted() {
-        let mut start = first_start(steps[0], &lane.operations, |op| launch(host, op));
+        let mut start = first_start(steps[0], host, lane);
         for (at, step) in steps.iter().enumerate() {
             push(start, known[at], Some(at), step.warm_up);
             start = known[at];
@@ -291,10 +291,10 @@ pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, 
 
 /// When a first step begins on a GPU that is behind the host: when the work before it ended. Where
 /// none is recorded, with its own first work: what the GPU did until then is not known.
-fn first_start(step: &HostStep, operations: &[Op], launch: impl Fn(&Op) -> Option<(u16, i64)>) -> i64 {
-    let is_own = |op: &&Op| launch(op).is_some_and(|(_, at)| (step.start..step.end).contains(&at));
-    let Some(first) = operations.iter().find(is_own) else { return step.start };
-    let before = operations.iter().take_while(|op| op.start < first.start).map(|op| op.end).max();
+fn first_start(step: &HostStep, host: &Host, lane: &Lane) -> i64 {
+    let is_own = |op: &&Op| launch(host, op).is_some_and(|(_, at)| (step.start..step.end).contains(&at));
+    let Some(first) = lane.operations.iter().find(is_own) else { return step.start };
+    let before = lane.operations.iter().take_while(|op| op.start < first.start).map(|op| op.end).max();
     before.map_or(first.start, |end| end.min(first.start)).max(step.start)
 }
 

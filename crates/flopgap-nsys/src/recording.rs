@@ -8,7 +8,7 @@ use std::sync::Arc;
 use flopgap_files::Hint as _;
 use flopgap_trace::{
     ApiCall, Copied, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId, ReadError, Recording, Work,
-    WorkKind,
+    WorkKind, common_name,
 };
 use rustc_hash::FxHashMap;
 
@@ -90,11 +90,10 @@ impl Recording for Trace {
             Err(error) if error.is_absence() => return Ok(Vec::new()),
             Err(error) => return Err(ReadError::new(error)),
         };
-        // Of one kind there is no need to look which of them each piece of work ran on.
-        let kinds: BTreeSet<Option<&str>> = gpus.iter().map(|gpu| gpu.name.as_deref()).collect();
-        if let (1, Some(Some(kind))) = (kinds.len(), kinds.first()) {
+        // Where all are alike, it does not matter which of them each piece of work ran on.
+        if let Some(kind) = common_name(gpus.iter().map(|gpu| gpu.name.as_deref())) {
             let works = self.has_gpu_work().map_err(ReadError::new)?;
-            return Ok(works.then(|| (*kind).to_owned()).into_iter().collect());
+            return Ok(works.then(|| kind.to_owned()).into_iter().collect());
         }
         let name = |id| gpus.iter().find(|gpu| gpu.id == id).and_then(|gpu| gpu.name.as_deref());
         let numbers = self.gpu_numbers()?;

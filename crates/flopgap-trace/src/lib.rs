@@ -38,6 +38,7 @@ pub use owners::{Interval, Owners, OwnersByThread};
 pub use ranges::{Range, RangeName, RangeNames, RangeStyle, Ranges};
 pub use recording::{
     ApiCall, Copied, Frame, GpuNumber, Memory, Operation, Overhead, RankGroup, ReadError, Recording,
+    common_name,
 };
 pub use stats::{Summary, Values};
 pub use work::{Work, WorkKind};

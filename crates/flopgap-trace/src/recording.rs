@@ -140,6 +140,12 @@ pub trait Recording: Send + Sync {
     }
 }
 
+/// The name that all have; none where two differ, one has none, or there is nothing.
+pub fn common_name<'a>(mut names: impl Iterator<Item = Option<&'a str>>) -> Option<&'a str> {
+    let first = names.next()??;
+    names.all(|name| name == Some(first)).then_some(first)
+}
+
 /// A call of a GPU's runtime or driver.
 #[derive(Clone, Copy, Debug)]
 pub struct ApiCall<'a> {

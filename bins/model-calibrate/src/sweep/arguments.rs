@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use flopgap_calibration::engines::Repetition;
 use flopgap_calibration::grid::{Family, SEED, Scenario, Size};
-use flopgap_calibration::mode_name;
+use flopgap_calibration::{mode_by_name, mode_name};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, StatedShape};
 
@@ -120,8 +120,7 @@ pub(crate) struct Options {
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
-    let known = [Mode::Call, Mode::Stream, Mode::Graph].into_iter().find(|mode| mode_name(*mode) == text);
-    known.ok_or_else(|| format!("unknown mode `{text}`; expected graph or stream"))
+    mode_by_name(text).ok_or_else(|| format!("unknown mode `{text}`; expected graph or stream"))
 }
 
 impl Options {

@@ -8,6 +8,9 @@ use super::{list, percent, time};
 /// Sizes are recorded for so much of the time of products, or utilization is more than is said.
 const COVERED: f64 = 0.99;
 
+/// A smaller share would be printed as 0.
+const LEAST: f64 = 0.0005;
+
 /// The utilization, and the time that kernels take beyond what they need; nothing where no sizes
 /// are recorded, or nothing multiplies.
 pub(crate) fn floor(found: &Gap) -> Option<String> {
@@ -27,7 +30,7 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
             "Operators of a step need {flops}; their share of the peak is not known, since {why}."
         ));
     };
-    let least = if floor.covered < COVERED && mfu >= 0.0005 { "at least " } else { "" };
+    let least = if floor.covered < COVERED && mfu >= LEAST { "at least " } else { "" };
     let mut said = vec![format!(
         "MFU is {least}{}: a step's {flops} take {} at the peak of {} ({}, data sheet).",
         utilization(mfu),
@@ -54,7 +57,7 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
 
 /// A share that is not 0.
 fn utilization(share: f64) -> String {
-    if share < 0.0005 { "below 0.1%".to_owned() } else { percent(share) }
+    if share < LEAST { "below 0.1%".to_owned() } else { percent(share) }
 }
 
 /// The peaks of the types that are multiplied, those with the most FLOPs first.

@@ -6,7 +6,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::Mode;
 
 use super::{Record, Sheet, SheetWarning};
-use crate::row::{Measurement, Origin, Row, Timing, mode_name};
+use crate::row::{Measurement, Origin, Row, Timing, mode_by_name};
 
 /// The engine of rows from a table that names none.
 const ENGINE: &str = "table";
@@ -49,10 +49,7 @@ fn row(sheet: &Sheet, record: &Record, otherwise: Mode) -> Result<Row, Without> 
     let precision: Precision = precision.parse().map_err(|_| Without::Precision(precision.to_owned()))?;
     let mode = match cell("mode") {
         None => otherwise,
-        Some(name) => [Mode::Call, Mode::Stream, Mode::Graph]
-            .into_iter()
-            .find(|mode| mode_name(*mode) == name)
-            .ok_or_else(|| Without::Mode(name.to_owned()))?,
+        Some(name) => mode_by_name(name).ok_or_else(|| Without::Mode(name.to_owned()))?,
     };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes above 0")]
     let bytes = |megabytes: f64| (megabytes * 1e6).round() as u64;

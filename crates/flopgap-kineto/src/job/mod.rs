@@ -15,7 +15,7 @@ use flopgap_trace::{
     Activities, ApiCall, AttributeBy, Attribution, Copied, CorrelationId, Frame, GpuActivity, GpuNumber,
     Interval, Kinds, LaunchCalls, Launched, Memory, Nesting, Operation, OperationSums, OperationTimes,
     Overhead, Owners, OwnersByThread, ProcessId, Ranges, RankGroup, ReadError, Recording, StreamId, Summary,
-    ThreadId, Values, Work, WorkKind,
+    ThreadId, Values, Work, WorkKind, common_name,
 };
 
 use crate::{Device, Distributed, Error, Profiler, Trace, Warning, WarningKind};
@@ -370,11 +370,11 @@ impl Recording for Job {
     }
 
     fn gpu_names(&self) -> Result<Vec<String>, ReadError> {
-        // Of one kind there is no need to look which of them each piece of work ran on.
+        // Where all are alike, it does not matter which of them each piece of work ran on.
         let all = self.processes.iter().flat_map(|process| &process.devices);
-        let kinds: BTreeSet<Option<&str>> = all.map(|device| device.name.as_deref()).collect();
-        if let (1, Some(Some(kind)), false) = (kinds.len(), kinds.first(), self.work.is_empty()) {
-            return Ok(vec![(*kind).to_owned()]);
+        let kind = common_name(all.map(|device| device.name.as_deref()));
+        if let Some(kind) = kind.filter(|_| !self.work.is_empty()) {
+            return Ok(vec![kind.to_owned()]);
         }
         let used = self.gpu_activity(Attribution::default())?;
         let names = used.iter().filter_map(|used| {
