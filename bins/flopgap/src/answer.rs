@@ -158,7 +158,7 @@ impl Together {
     }
 }
 
-/// What is asked about traces, of which some may be recordings.
+/// What is asked about traces; some may be recordings.
 fn traces(everything: bool, is_recording: bool) -> &'static [&'static str] {
     match (everything, is_recording) {
         (false, false) => &["gap"],

@@ -332,7 +332,7 @@ fn shape_or_list(cursor: &mut Cursor<'_>) -> Result<(Option<Vec<u64>>, Option<u6
             elements = before.zip(own).and_then(|(before, own): (u64, u64)| before.checked_add(own));
             return Ok(());
         }
-        // A size that only the run knows is no number.
+        // A size that only the run knows is not a number.
         let size = cursor.scalar()?.count();
         sizes = sizes.take().zip(size).map(|(mut sizes, size)| {
             sizes.push(size);

@@ -36,7 +36,7 @@ impl Trace {
     /// Whether there is a kernel, copy or memset.
     ///
     /// # Errors
-    /// [`Error::NoTable`] when there is no table of any of them.
+    /// [`Error::NoTable`] when none of them has a table.
     pub(crate) fn has_gpu_work(&self) -> Result<bool, Error> {
         for mut rows in recorded(Kind::all(false), |kind| all_work(self, kind, Backward::LeftOut))? {
             if rows.next().transpose()?.is_some() {

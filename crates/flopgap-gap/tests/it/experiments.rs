@@ -92,7 +92,7 @@ fn healthy_programs_get_no_advice() {
     }
 }
 
-/// Both ranks do the same, and each waits for the other's launches: that is no imbalance.
+/// Both ranks do the same, and each waits for the other's launches: that is not an imbalance.
 #[test]
 fn a_rank_that_is_idle_itself_is_no_straggler() {
     let rows = rows();

@@ -214,7 +214,7 @@ pub(crate) fn channel_norm(shape: &[u64], groups: u64, parameters: u64) -> Optio
 /// causal, the first query sees one key more than `causal` says.
 ///
 /// No query reads the keys after those of the last one, so these are left out. `None` also for
-/// causal attention with queries after the last key, which is no triangle.
+/// causal attention with queries after the last key, which is not a triangle.
 pub(crate) fn attention(query: &[u64], key: &[u64], value: &[u64], causal: Option<u64>) -> Option<Op> {
     let split = |shape: &[u64]| match shape {
         [batch @ .., heads, length, width] => Some((count(batch)?, *heads, *length, *width)),

@@ -40,7 +40,7 @@ pub struct Stacks(ShareBars);
 const BAR: f64 = 18.0;
 
 impl Stacks {
-    /// Bars over the same parts. Of a part that no bar has there is no trace.
+    /// Bars over the same parts. A part that no bar has does not appear.
     ///
     /// # Errors
     /// Those of [`ShareBars::new`].
