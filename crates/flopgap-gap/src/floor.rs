@@ -185,7 +185,8 @@ impl Floors {
             let bytes = match work.elements {
                 0 => Some(work.bytes),
                 elements => {
-                    owner.element_bytes.map(|each| work.bytes.saturating_add(elements.saturating_mul(each)))
+                    let each = number.map_or(owner.element_bytes, bytes);
+                    each.map(|each| work.bytes.saturating_add(elements.saturating_mul(each)))
                 }
             };
             needs.push(bytes.map(|bytes| need(work, bytes, number, owner.is_repeated, peaks.as_ref())));

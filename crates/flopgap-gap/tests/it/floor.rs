@@ -102,3 +102,25 @@ fn sizes_in_names_of_ranges_are_the_work_of_products() {
         assert!(name.starts_with("aten::addmm, ") || name.starts_with("aten::mm, "), "{name}");
     }
 }
+
+/// Where the types of a product were not recorded, as in names for NVTX, its kernel says them: here
+/// 229,376 elements of 2 bytes take longer than 33,554,432 FLOPs.
+#[test]
+fn products_of_unknown_types_have_the_floor_of_their_kernels() {
+    let json = r#"{"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": [
+        {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":1000},
+        {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":10,"dur":50,"args":{"Input Dims":[[512,256],[256,128]]}},
+        {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":20,"dur":5,"args":{"correlation":1}},
+        {"ph":"X","cat":"kernel","name":"ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_nn","pid":0,"tid":7,"ts":100,"dur":10,"args":{"correlation":1,"device":0,"stream":7}}]}"#;
+    let trace = flopgap_kineto::Trace::options().read(json.as_bytes(), "t.json").unwrap();
+    let found = gap(&flopgap_kineto::Job::of(vec![trace]).unwrap(), &Options::default()).unwrap();
+    let floor = found.floor.as_ref().unwrap();
+    assert_eq!(
+        floor.flops.iter().map(|own| (own.number, own.model)).collect::<Vec<_>>(),
+        [(NumberType::Bf16, 33_554_432)]
+    );
+    let own = floor.parts.iter().find(|part| part.cause == Cause::TensorCores).unwrap();
+    assert_eq!(own.known_ns, 10_000);
+    assert!((own.floor_ns as f64 - 229_376.0 * 2.0 / 3.35e3).abs() < 1.0, "{own:?}");
+    assert!((floor.covered - 1.0).abs() < 1e-9);
+}
