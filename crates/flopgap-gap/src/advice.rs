@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::{Cause, Limit, Part};
 use crate::partition::{Context, Detail, Folded, Key, Sum, Thing, Total};
 use crate::patterns::Patterns;
-use crate::{Place, timeline};
+use crate::{Place, peaks, timeline};
 
 /// What to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub enum Kind {
     CudaGraphs,
     /// Do less on the host between launches, or do it while the GPU works.
     HostCode,
+    /// Record after warm-up: what happens once in a program is part of the measured time.
+    WarmUp,
     /// Do not wait for the GPU within the loop.
     BlockingCall,
     /// Prepare batches in other processes, ahead of time.
@@ -63,6 +65,7 @@ impl Kind {
         match self {
             Kind::CudaGraphs => "cuda-graphs",
             Kind::HostCode => "host-code",
+            Kind::WarmUp => "warm-up",
             Kind::BlockingCall => "blocking-call",
             Kind::InputPipeline => "input-pipeline",
             Kind::PageableCopies => "pageable-copies",
@@ -117,6 +120,10 @@ const EVIDENCE: usize = 5;
 pub(crate) struct Facts<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) total: &'a Total,
+    /// What the GPUs are called.
+    pub(crate) gpus: &'a [String],
+    /// On how many GPUs of processes.
+    pub(crate) places: u64,
     /// For how long collectives waited for the last rank.
     pub(crate) waited_ns: i64,
     pub(crate) folded: &'a Folded,
@@ -255,7 +262,7 @@ impl Facts<'_> {
         let bound = if self.pieces(is_sync) < OFTEN { 0 } else { self.blocked_or_idle() + idle_rank };
         list.add(Kind::BlockingCall, WORTH / 2.0, self.lost_to_sync(), bound, self.evidence(is_sync));
 
-        let is_host = |(cause, _, _): &Key| cause.limit() == Limit::Host;
+        let is_host = |(cause, _, _): &Key| cause.limit() == Limit::Host && *cause != Cause::FirstLaunch;
         let ns = self.sum(is_host);
         list.add(Kind::HostCode, WORTH_A_GRAPH, ns, ns + idle_rank, self.evidence(is_host));
 
@@ -264,8 +271,16 @@ impl Facts<'_> {
         let bound = self.sum(is_input) + self.cause(Cause::HostToDevice) + idle_rank;
         list.add(Kind::InputPipeline, WORTH, self.sum(is_input), bound, self.evidence(is_input));
 
+        // Only steps that follow others show what each of them allocates.
+        let is_repeated = self.total.steps > self.places;
+        let is_once = |(cause, _, _): &Key| {
+            *cause == Cause::FirstLaunch || (*cause == Cause::Allocation && !is_repeated)
+        };
+        let ns = self.sum(is_once);
+        list.add(Kind::WarmUp, WORTH, ns, ns, self.evidence(is_once));
+
         // As with blocking calls: what they take of the host's time, at most what the GPU idles.
-        let is_memory = |(cause, _, _): &Key| *cause == Cause::Allocation;
+        let is_memory = |(cause, _, _): &Key| *cause == Cause::Allocation && is_repeated;
         let with_what_follows = self.sum(is_memory) + self.total.after_sync_ns;
         // The allocator of a framework works around these calls within its operators.
         let bound = self.total.allocated_ns.max(with_what_follows) + self.cause(Cause::LaunchOperators);
@@ -300,11 +315,17 @@ impl Facts<'_> {
             })
         };
         let single = |key: &Key| key.0 == Cause::CudaCores && self.is_kind(key.1, is_single);
-        let ns = self.sum(single);
+        let lacks = !self.gpus.is_empty() && self.gpus.iter().all(|gpu| peaks::lacks_tensor_cores(gpu));
+        let ns = if lacks { 0 } else { self.sum(single) };
         list.add(Kind::TensorCores, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(single));
 
+        // No option fuses an optimizer's products.
         let is_unfused = |kind: &timeline::Kind| {
-            kind.info.as_ref().is_some_and(|info| info.class != KernelClass::Optimizer)
+            let is_fusible = |class| {
+                use KernelClass::{Copy, Elementwise, Layout, Reduction};
+                matches!(class, Elementwise | Reduction | Layout | Copy)
+            };
+            kind.info.as_ref().is_some_and(|info| is_fusible(info.class))
         };
         let unfused = |key: &Key| key.0 == Cause::Optimizer && self.is_kind(key.1, is_unfused);
         let ns = self.sum(unfused);

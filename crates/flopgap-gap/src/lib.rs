@@ -201,10 +201,16 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
             between.extend(apart.between);
         }
     }
+    if total.wall_ns == 0 {
+        return Err(Error::NoWork { path: trace.path().to_owned(), ranges: found.name });
+    }
     let captures = captures(&host, &steps, &between);
     let longest_wait_ns = longest_wait.saturating_mul(i64::try_from(places).unwrap_or(i64::MAX));
+    let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();
     let facts = Facts {
+        gpus: &gpu_names,
         longest_wait_ns,
+        places,
         waited_ns,
         context: &context,
         total: &total,
@@ -213,9 +219,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         captures,
         late: &waits,
     };
-    let limits = facts.limits();
+    let (limits, advice) = (facts.limits(), facts.advice());
     let parts = context.details(&total.sums, &folded);
-    let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();
     Ok(Gap {
         version: VERSION,
         limit: advice::limit(&limits),
@@ -228,7 +233,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         places,
         pauses,
         step_ns: total.wall_ns / i64::try_from(total.steps.max(1)).unwrap_or(i64::MAX),
-        advice: facts.advice(),
+        advice,
         parts,
         limits: limits.into_iter().map(|(limit, ns)| Group { limit, ns }).collect(),
         steps,

@@ -1,7 +1,7 @@
 //! What a step taken apart says: a verdict, and what to change first.
 
-use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part};
-
+use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part, Peaks};
+use flopgap_kernels::NumberType;
 use flopgap_timings::PassKind;
 
 use super::floor::floor;
@@ -17,7 +17,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.push(steps(found));
     said.extend(floor(found));
     said.extend(caveats(found));
-    said.extend(found.advice.iter().take(ADVICES).map(advice));
+    said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
     said
 }
 
@@ -30,9 +30,9 @@ pub(crate) fn before_advice(found: &Gap) -> &'static str {
     }
 }
 
-/// What to change, by how much a step becomes shorter at most, and what shows it.
-pub(crate) fn advice(advice: &Advice) -> String {
-    let (what, evidence) = (what(advice.kind), evidence(advice));
+/// What to change on some GPUs, by how much a step becomes shorter at most, and what shows it.
+pub(crate) fn advice(advice: &Advice, gpus: &[String]) -> String {
+    let (what, evidence) = (what(advice.kind, gpus), evidence(advice));
     let (bound, share) = (time(advice.bound_ns as f64), percent(advice.share));
     format!("{what}: at most {bound} of a step ({share}). {evidence}").trim_end().to_owned()
 }
@@ -67,6 +67,14 @@ pub(crate) fn of(what: Option<&str>, by: Option<&str>) -> String {
     }
 }
 
+/// Whether most of what the host takes is calls before first runs of kernels.
+fn first_runs(found: &Gap) -> bool {
+    let sum = |is: &dyn Fn(Cause) -> bool| -> i64 {
+        found.parts.iter().filter(|part| is(part.cause)).map(|part| part.ns).sum()
+    };
+    2 * sum(&|cause| cause == Cause::FirstLaunch) > sum(&|cause| cause.limit() == Limit::Host)
+}
+
 /// What limits a step, in one sentence.
 pub(crate) fn verdict(found: &Gap) -> String {
     let own = percent(share(found, found.limit));
@@ -82,13 +90,26 @@ pub(crate) fn verdict(found: &Gap) -> String {
                 let own = percent(found.share(part.ns));
                 format!("; {} alone {own}", part.cause.in_words())
             });
+            let busy: i64 =
+                found.parts.iter().filter(|part| part.part == Part::Busy).map(|part| part.ns).sum();
+            let busy = percent(found.share(busy));
+            // What lies between kernels that wait for each other is the GPU's own time, too.
+            let pauses = if busy == own {
+                String::new()
+            } else {
+                format!(", {own} with the pauses between its kernels")
+            };
             format!(
-                "The GPU's own work is the limit: it fills {own} of the time{}.",
+                "The GPU's own work is the limit: it fills {busy} of the time{pauses}{}.",
                 most.unwrap_or_default()
             )
         }
         Limit::Launch => format!(
             "Launches are the limit: for {own} of the time the GPU has nothing to do because the host takes longer to launch work than the GPU to do it."
+        ),
+        Limit::Host if first_runs(found) => format!(
+            "The host is the limit: for {own} of the time the GPU has nothing to do, mainly before kernels that run for the first time{}.",
+            most(&|cause| cause == Cause::FirstLaunch)
         ),
         Limit::Host => format!(
             "The host is the limit: for {own} of the time the GPU has nothing to do because the host does something else for long{}.",
@@ -247,7 +268,7 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
     }
     if found.captures {
         said.push("CUDA graphs are captured in this time: what is captured runs later, and idle time says nothing about it.".to_owned());
-    } else if matches!(found.limit, Limit::Launch | Limit::Host) {
+    } else if matches!(found.limit, Limit::Launch | Limit::Host) && !first_runs(found) {
         said.push(
             "The profiler itself makes calls and operators on the host slower: without it this share is smaller, so compare with the time of a step without a profiler."
                 .to_owned(),
@@ -263,13 +284,18 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
     said
 }
 
-/// What to change, as an imperative.
-pub(crate) fn what(kind: Kind) -> &'static str {
+/// What to change on some GPUs, as an imperative.
+pub(crate) fn what(kind: Kind, gpus: &[String]) -> &'static str {
+    let is_before_ampere =
+        |gpu: &String| Peaks::of(gpu).is_some_and(|peaks| peaks.peak(NumberType::Tf32).is_none());
     match kind {
         Kind::CudaGraphs => {
             "Replay the step as a CUDA graph: torch.compile(mode=\"reduce-overhead\"), or torch.cuda.graph"
         }
         Kind::HostCode => "Do less on the host between launches, or do it while the GPU works",
+        Kind::WarmUp => {
+            "Record steps after warm-up: what comes before first runs of kernels, or allocates once, may not be in later steps"
+        }
         Kind::BlockingCall => {
             "Do not wait for the GPU within the step: keep numbers on it, and read them seldom"
         }
@@ -279,6 +305,9 @@ pub(crate) fn what(kind: Kind) -> &'static str {
         Kind::PageableCopies => "Copy from pinned memory: pin_memory=True and .to(device, non_blocking=True)",
         Kind::UnoverlappedCopies => "Copy on a stream of its own, while kernels run",
         Kind::FewerCopies => "Copy less: keep on the GPU what every step copies, or copy it in fewer bytes",
+        Kind::TensorCores if !gpus.is_empty() && gpus.iter().all(is_before_ampere) => {
+            "Let products use tensor cores, which have no TF32 here: torch.autocast(\"cuda\", torch.float16)"
+        }
         Kind::TensorCores => {
             "Let products use tensor cores: torch.set_float32_matmul_precision(\"high\"), or bfloat16"
         }
