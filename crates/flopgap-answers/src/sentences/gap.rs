@@ -1,7 +1,8 @@
 //! What a step taken apart says: a verdict, and what to change first.
 
-use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part, Peaks};
+use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part, Peaks, Unmarked};
 use flopgap_kernels::NumberType;
+use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
 use super::floor::floor;
@@ -255,7 +256,30 @@ pub(crate) fn steps(found: &Gap) -> String {
     } else {
         format!("On average {length} pass from one to the next.")
     };
-    format!("{count}{warm}: {by}. {length}{clock}")
+    format!("{count}{warm}: {by}. {length}{}{clock}", tail(found))
+}
+
+/// So many steps have a 99th percentile.
+const TAIL: usize = 100;
+/// A longest step that is worth a word is longer than this many medians.
+const LONG: f64 = 1.25;
+
+/// How long the longest steps take, where they stand out.
+fn tail(found: &Gap) -> String {
+    let mut steps: Vec<_> = found.steps.iter().filter(|step| !step.warm_up).collect();
+    steps.sort_by_key(|step| step.wall_ns);
+    let (Some(median), Some(longest)) = (steps.get((steps.len().max(1) - 1) / 2), steps.last()) else {
+        return String::new();
+    };
+    if steps.len() < 3 || longest.wall_ns as f64 <= LONG * median.wall_ns as f64 {
+        return String::new();
+    }
+    let of = |ns: i64| time(ns as f64);
+    let (half, name, most) = (of(median.wall_ns), &longest.name, of(longest.wall_ns));
+    // The smallest step that at least 99 of 100 do not exceed.
+    let p99 = steps.get((99 * steps.len()).div_ceil(100) - 1).filter(|_| steps.len() >= TAIL);
+    let p99 = p99.map(|step| format!(", 99% at most {}", of(step.wall_ns))).unwrap_or_default();
+    format!(" Half of the steps take at most {half}{p99}; the longest, `{name}`, takes {most}.")
 }
 
 /// What the reader must know about the recording.
@@ -265,6 +289,22 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
         let (count, all) = (found.pauses.count, time(found.pauses.ns as f64));
         let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
         said.push(format!("{pauses} between steps, {all} in all, left out: far longer than a step."));
+    }
+    if found.unmarked.places > 0 {
+        let Unmarked { places, operations } = found.unmarked;
+        said.push(format!(
+            "Left out: {} of {} no such steps.",
+            if operations == 1 {
+                "1 GPU operation".to_owned()
+            } else {
+                format!("{} GPU operations", numbers::group_thousands(operations))
+            },
+            if places == 1 {
+                "a process that marks".to_owned()
+            } else {
+                format!("processes on {places} GPUs that mark")
+            },
+        ));
     }
     if found.captures {
         said.push("CUDA graphs are captured in this time: what is captured runs later, and idle time says nothing about it.".to_owned());
@@ -349,7 +389,7 @@ pub(crate) fn evidence(advice: &Advice) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_gap::{Group, Pauses, Share, VERSION};
+    use flopgap_gap::{Group, Pauses, Share, Step, VERSION};
 
     use super::*;
 
@@ -373,6 +413,7 @@ mod tests {
             measured: 1,
             places: 1,
             pauses: Pauses::default(),
+            unmarked: Unmarked::default(),
             step_ns: 1000,
             limits: groups.iter().map(|(limit, ns)| Group { limit: *limit, ns: *ns }).collect(),
             parts: vec![whole],
@@ -466,6 +507,46 @@ mod tests {
             "{}",
             steps(&found)
         );
+    }
+
+    #[test]
+    fn steps_that_stand_out_are_said() {
+        let of_walls = |walls: &[i64]| {
+            let mut found = of(Limit::Gpu, &[]);
+            let step = |(at, wall_ns): (usize, &i64)| Step {
+                name: format!("step {at}"),
+                rank: None,
+                process: None,
+                gpu: None,
+                start_ns: 0,
+                wall_ns: *wall_ns,
+                clock: Clock::Host,
+                warm_up: false,
+                parts: Vec::new(),
+            };
+            found.steps = walls.iter().enumerate().map(step).collect();
+            tail(&found)
+        };
+        assert_eq!(of_walls(&[]), "");
+        assert_eq!(of_walls(&[100, 900]), "", "two do not say which is usual");
+        assert_eq!(of_walls(&[100, 125, 100]), "");
+        assert_eq!(
+            of_walls(&[100, 200, 120]),
+            " Half of the steps take at most 120 ns; the longest, `step 1`, takes 200 ns."
+        );
+        let mut many = vec![100; 198];
+        many.extend([500, 900]);
+        let said = " Half of the steps take at most 100 ns, 99% at most 100 ns; the longest, `step 199`, takes 900 ns.";
+        assert_eq!(of_walls(&many), said);
+        many.extend([500; 3]);
+        assert!(of_walls(&many).contains("99% at most 500 ns"));
+    }
+
+    #[test]
+    fn work_without_steps_is_said_to_be_left_out() {
+        let mut found = of(Limit::Gpu, &[]);
+        found.unmarked = Unmarked { places: 1, operations: 1 };
+        assert_eq!(caveats(&found), ["Left out: 1 GPU operation of a process that marks no such steps."]);
     }
 
     #[test]
