@@ -5,6 +5,7 @@ mod error;
 mod family;
 mod graph;
 mod import;
+pub mod language;
 mod onnx;
 pub mod op;
 mod plan;

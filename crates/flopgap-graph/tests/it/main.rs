@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bytes;
+mod language;
 mod models;
 mod operators;
 mod support;
