@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod file;
+pub mod machines;
 pub mod predict;
 pub mod probe;
 

@@ -69,6 +69,10 @@ pub enum Basis {
     /// The floor: nothing of this kind was measured. The interval is from once to ten times the
     /// floor, and the time its middle on a logarithmic scale.
     Floor,
+    /// A table that others measured on this machine.
+    Table,
+    /// The time on another machine, at the peaks of this one.
+    Transferred,
 }
 
 impl Basis {
@@ -79,6 +83,8 @@ impl Basis {
             Self::Fitted => "estimated",
             Self::Extrapolated => "extrapolated",
             Self::Floor => "floor, 1 to 10 times",
+            Self::Table => "table",
+            Self::Transferred => "transferred",
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! `FLOPGAP_REQUIRE=nvrtc,gpu` turns the skips of those into failures.
 
+mod machines;
 mod predictor;
 mod probe;
 mod public;
