@@ -2,39 +2,47 @@
 
 mod answer;
 mod cache;
+mod elsewhere;
 mod kernels;
 mod known;
 mod machine;
 mod model;
 mod output;
+mod precision;
 
 use clap::ValueEnum;
 use flopgap_calibration::judge::Series;
-use flopgap_calibration::mode_name;
+use flopgap_calibration::{Origin, mode_name};
 use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
+use flopgap_roofline::machines::{Machine, NAMES, REFERENCE, named};
 use flopgap_roofline::predict::FitSettings;
 
 use self::answer::{Answer, Asked};
 use self::cache::Cache;
 use self::kernels::Kernels;
 use self::known::{Contents, Known, Listed};
+use self::machine::{MachineOptions, Target};
+use self::precision::PrecisionArg;
 use crate::PROGRAM;
+use crate::language::{self, LanguageOptions, Request};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   flopgap calibrate estimate fixtures/models/resnet50.pt2 --machine h200 --precision fp16
+  flopgap calibrate estimate config.json --machine b200 --batch 32 --context 4096 --tensor-parallel 2
   flopgap calibrate estimate --calibration run --widths 784,512,512,10 --batch 64")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: model::ModelOptions,
     #[command(flatten)]
     machine: machine::MachineOptions,
-    /// Precision: fp32, tf32, fp16, bf16 or int8 [default: the model's own; fp32 of widths]
-    #[arg(long, value_name = "PRECISION", value_parser = |text: &str| text.parse::<Precision>().map_err(|error| error.to_string()))]
-    precision: Option<Precision>,
+    /// Precision: fp32, tf32, fp16, bf16 or int8; of a language model's weights bf16, fp8,
+    /// fp8-block, nvfp4, int4, mxfp4 or mxfp4-fp8 [default: the model's own; fp32 of widths]
+    #[arg(long, value_name = "PRECISION")]
+    precision: Option<PrecisionArg>,
     /// Engine in the calibration [default: the one with the most rows in this precision]
     #[arg(long, value_name = "ENGINE")]
     engine: Option<String>,
@@ -50,6 +58,8 @@ pub(crate) struct Arguments {
     /// Fit again, without reading or writing the cache of fits
     #[arg(long)]
     no_cache: bool,
+    #[command(flatten)]
+    language: LanguageOptions,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -76,18 +86,103 @@ impl From<ModeArg> for Mode {
 }
 
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+    if let Some(path) = arguments.model.language() {
+        let request = Request {
+            options: &arguments.language,
+            batch: arguments.model.batch(),
+            format: arguments.precision.map(PrecisionArg::format).transpose()?,
+            machine: arguments.machine.name(),
+            output: &arguments.output,
+        };
+        return language::run(path, &request, console);
+    }
+    arguments.language.refuse()?;
     let model = console.timed("model: read", || arguments.model.model())?;
+    let precision = model.precision(arguments.precision.map(PrecisionArg::precision).transpose()?)?;
+    let written = &arguments.output;
+    let one = |machine: &MachineOptions, moved: Option<&Machine>| {
+        let graph = moved.is_some() || matches!(arguments.machine.target(), Target::All);
+        estimated(arguments, machine, &model, (precision, graph), moved, console)
+    };
+    let moved = match arguments.machine.target() {
+        Target::Calibrated => None,
+        Target::Elsewhere(machine) => Some(machine),
+        Target::All => {
+            let reference = arguments.machine.reference();
+            let mut found = vec![one(&reference, None)?];
+            for machine in NAMES.iter().filter(|name| **name != REFERENCE).filter_map(|name| named(name)) {
+                found.push(one(&reference, Some(machine))?);
+            }
+            let outputs: Vec<output::Output<'_>> = found.iter().map(|found| found.output(&model)).collect();
+            return written.write(console, &output::of_all(&outputs, written.format(), &written.text())?);
+        }
+    };
+    let machine = if moved.is_some() { &arguments.machine.reference() } else { &arguments.machine };
+    let found = one(machine, moved)?;
+    for unknown in &model.unknown {
+        flopgap_cli::warn(PROGRAM, format_args!("{unknown} has no formula and is not in the estimate"));
+    }
+    if found.answer.estimate.as_ref().is_some_and(|estimate| estimate.extrapolated) {
+        flopgap_cli::warn(
+            PROGRAM,
+            "some sizes are outside the measured range: the estimate is extrapolated, and its interval is twice as wide",
+        );
+    }
+    let output = found.output(&model);
+    flopgap_cli::warn_all(PROGRAM, output.warnings());
+    written.write(console, &output.render(written.format(), &written.text())?)
+}
+
+/// An estimate and how it was made.
+struct Found {
+    answer: Answer,
+    kernels: Kernels,
+    origin: Origin,
+    series: Series,
+    precision: Precision,
+    mode: Mode,
+    rows: usize,
+    least_bytes: u64,
+}
+
+impl Found {
+    fn output<'a>(&'a self, model: &'a model::Model) -> output::Output<'a> {
+        output::Output {
+            model,
+            origin: &self.origin,
+            series: &self.series,
+            precision: self.precision,
+            mode: self.mode,
+            rows: self.rows,
+            least_bytes: self.least_bytes,
+            answer: &self.answer,
+            kernels: &self.kernels,
+        }
+    }
+}
+
+/// Estimates a model by a calibration, and then for the machine that it is moved to. Others were
+/// measured in graphs only, and what is beside them is in one, too.
+fn estimated(
+    arguments: &Arguments,
+    machine: &MachineOptions,
+    model: &model::Model,
+    (precision, graph): (Precision, bool),
+    moved: Option<&Machine>,
+    console: Console,
+) -> Result<Found, Failure> {
     let cache = if arguments.no_cache { Cache::none() } else { Cache::of_user() };
-    let mut known = Known::open(arguments.machine.source()?, cache, console)?;
-    arguments.machine.expect(&mut known.contents.header)?;
-    let precision = model.precision(arguments.precision)?;
-    let (listed, mode) = chosen(arguments, precision, &known.contents)?;
+    let mut known = Known::open(machine.source()?, cache, console)?;
+    machine.expect(&mut known.contents.header)?;
+    let (listed, mode) = chosen(arguments, precision, graph, &known.contents)?;
     let (of, origin) = (listed.series(), &known.contents.header.origin);
     let (steps, rows) = (model.steps.len(), listed.rows);
     console
         .detail(format_args!("{}: {steps} steps, by {rows} rows of {of} on {}", model.name, origin.device));
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
-    let mut kernels = if arguments.sizes_alone {
+    let mut kernels = if let Some(moved) = moved {
+        Kernels::SizesAlone(format!("{} is estimated from tables and transfers", moved.device))
+    } else if arguments.sizes_alone {
         Kernels::SizesAlone("as requested by --sizes-alone".to_owned())
     } else if of.engine != kernels::NAMES_KERNELS || origin.kind != kernels::NAMES_KERNELS {
         Kernels::SizesAlone(format!("engine {} is not asked", of.engine))
@@ -104,38 +199,31 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         kernels = Kernels::without_rows();
     }
     let answer = Answer::of(&predictor, Asked { steps: &steps, precision, mode, kernels: &kernels })?;
-    for unknown in &model.unknown {
-        flopgap_cli::warn(PROGRAM, format_args!("{unknown} has no formula and is not in the estimate"));
-    }
-    if answer.estimate.as_ref().is_some_and(|estimate| estimate.extrapolated) {
-        flopgap_cli::warn(
-            PROGRAM,
-            "some sizes are outside the measured range: the estimate is extrapolated, and its interval is twice as wide",
-        );
-    }
-    let output = output::Output {
-        model: &model,
-        origin,
-        series: &of,
-        precision,
-        mode,
-        rows: listed.rows,
-        least_bytes: model.least_bytes(precision)?,
-        answer: &answer,
-        kernels: &kernels,
-    };
-    flopgap_cli::warn_all(PROGRAM, output.warnings());
-    let written = &arguments.output;
-    written.write(console, &output.render(written.format(), &written.text())?)
+    let least_bytes = model.least_bytes(precision)?;
+    let (origin, rows) = (origin.clone(), listed.rows);
+    let found = Found { answer, kernels, origin, series: of, precision, mode, rows, least_bytes };
+    Ok(match moved {
+        Some(machine) => elsewhere::moved(found, &steps, machine),
+        None => found,
+    })
 }
 
 /// The series to fit, which has the precision, and the mode to estimate.
 fn chosen<'a>(
     arguments: &Arguments,
     precision: Precision,
+    graph: bool,
     contents: &'a Contents,
 ) -> Result<(&'a Listed, Mode), Failure> {
-    let requested: Option<Mode> = arguments.mode.map(Mode::from);
+    let mut requested: Option<Mode> = arguments.mode.map(Mode::from);
+    if graph {
+        if requested.is_some_and(|mode| mode != Mode::Graph) {
+            return Err(Failure::new("other machines were measured in CUDA graphs only")
+                .exit(Exit::Absent)
+                .hint("omit `--mode`, or pass `--mode graph`"));
+        }
+        requested = Some(Mode::Graph);
+    }
     let fitting = |listed: &Listed| listed.count(precision, requested);
     let named = |of: &Series| {
         arguments.engine.as_ref().is_none_or(|engine| *engine == of.engine)

@@ -6,7 +6,9 @@ mod estimate;
 mod fit;
 mod flops;
 mod judging;
+mod language;
 mod load;
+mod machines;
 mod probe;
 mod recorded;
 mod report;
@@ -47,6 +49,8 @@ enum Command {
     Report(report::Arguments),
     /// Estimate time, memory, energy and FLOPs of a model, with intervals
     Estimate(estimate::Arguments),
+    /// List the machines that are built in, what was measured on each, by whom, and the errors
+    Machines(machines::Arguments),
     /// Compare two calibrations of one machine, point by point
     Compare(compare::Arguments),
     /// Count FLOPs and bytes of a model, by layer or module
@@ -71,6 +75,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Fit(arguments) => fit::run(arguments, console),
             Command::Report(arguments) => report::run(arguments, console),
             Command::Estimate(arguments) => estimate::run(arguments, console),
+            Command::Machines(arguments) => machines::run(arguments, console),
             Command::Compare(arguments) => compare::run(arguments, console),
             Command::Flops(arguments) => flops::run(arguments, console),
         })

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_calibration::{Calibration, Header};
 use flopgap_cli::{Console, Exit, Failure};
+use flopgap_roofline::machines::{Machine, NAMES, REFERENCE, named};
 
 use super::cache::digest;
 use crate::load;
@@ -14,8 +15,8 @@ const IDENTITY: [&str; 7] = ["the device", "the kind", "vendor", "family", "mode
 
 #[derive(clap::Args)]
 pub(crate) struct MachineOptions {
-    /// Machine: the name of a built-in calibration, or with --calibration the device that the file
-    /// must be of
+    /// Machine: a name from `flopgap calibrate machines`, or all; with --calibration the device
+    /// that the file must be of
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
     /// Calibration of this or another machine: a file, or the run directory of a sweep
@@ -56,7 +57,38 @@ impl Source {
     }
 }
 
+/// What a model is estimated for.
+pub(super) enum Target {
+    /// A machine with a calibration.
+    Calibrated,
+    /// A machine whose products and attention others measured.
+    Elsewhere(&'static Machine),
+    /// Each of those that are built in.
+    All,
+}
+
 impl MachineOptions {
+    /// The name, where no calibration is passed.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.machine.as_deref().filter(|_| self.calibration.is_none())
+    }
+
+    pub(super) fn target(&self) -> Target {
+        match self.name() {
+            Some(name) if name.eq_ignore_ascii_case("all") => Target::All,
+            Some(name) if recorded::find(name).is_none() => {
+                named(name).map_or(Target::Calibrated, Target::Elsewhere)
+            }
+            _ => Target::Calibrated,
+        }
+    }
+
+    /// The machine that others are transferred from.
+    pub(super) fn reference(&self) -> Self {
+        let ceilings = self.ceilings.clone();
+        Self { machine: Some(REFERENCE.to_owned()), calibration: None, ceilings }
+    }
+
     /// Finds the calibration.
     pub(super) fn source(&self) -> Result<Source, Failure> {
         match (&self.calibration, &self.machine) {
@@ -72,7 +104,7 @@ impl MachineOptions {
             (None, None) => {
                 let hint = format!(
                     "pass --calibration RUN from `flopgap calibrate sweep`, or --machine NAME; built in: {}",
-                    recorded::names()
+                    all_names()
                 );
                 Err(Failure::new("no calibration to estimate with").exit(Exit::Usage).hint(hint))
             }
@@ -89,11 +121,17 @@ impl MachineOptions {
     }
 }
 
+/// Machines with a calibration, and those that others measured.
+fn all_names() -> String {
+    let others = NAMES.iter().filter(|name| recorded::find(name).is_none());
+    others.fold(recorded::names(), |names, other| format!("{names}, {other}"))
+}
+
 fn built_in(name: &str) -> Result<&'static [u8], Failure> {
     recorded::find(name).ok_or_else(|| {
         let hint = format!(
             "measure it with `flopgap calibrate sweep` and pass --calibration RUN; built in: {}",
-            recorded::names()
+            all_names()
         );
         Failure::new(format!("no calibration of `{name}` is built in")).exit(Exit::Absent).hint(hint)
     })

@@ -1,16 +1,17 @@
 //! The model to estimate.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::{Activation, ElementType, Precision};
+use flopgap_graph::language::is_language_model;
 use flopgap_graph::{Graph, MlpSpec, PlannedStep, StatedShape, Workload, plan};
 
 use crate::load::of_graph;
 
 #[derive(clap::Args)]
 pub(crate) struct ModelOptions {
-    /// ONNX model, or `.pt2` archive of torch.export.save
+    /// ONNX model, `.pt2` archive of torch.export.save, or config.json of a language model
     #[arg(value_name = "MODEL", conflicts_with = "widths")]
     model: Option<PathBuf>,
     /// Sizes that the model leaves open: `input=8x3x224x224` for an input, `batch=8` for a
@@ -20,9 +21,9 @@ pub(crate) struct ModelOptions {
     /// Widths of a fully connected network from inputs to outputs, such as 784,512,512,10
     #[arg(long, value_name = "WIDTHS", value_delimiter = ',')]
     widths: Vec<u64>,
-    /// Samples in a batch of the fully connected network
-    #[arg(long, value_name = "SAMPLES", default_value_t = 1, requires = "widths")]
-    batch: u64,
+    /// Samples in a batch of the fully connected network, or sequences of the language model
+    #[arg(long, value_name = "SAMPLES", value_parser = clap::value_parser!(u64).range(1..1 << 24))]
+    batch: Option<u64>,
     /// Activation of its hidden layers
     #[arg(long, value_name = "NAME", default_value = "relu", requires = "widths")]
     #[arg(value_parser = |text: &str| text.parse::<Activation>().map_err(|error| error.to_string()))]
@@ -86,8 +87,25 @@ impl Model {
 }
 
 impl ModelOptions {
+    /// The file, if it is the configuration of a language model.
+    pub(super) fn language(&self) -> Option<&Path> {
+        // A file that cannot be read is reported by the reader of models.
+        self.model.as_deref().filter(|path| is_language_model(path).unwrap_or(false))
+    }
+
+    /// Samples or sequences.
+    pub(super) fn batch(&self) -> u64 {
+        self.batch.unwrap_or(1)
+    }
+
     pub(super) fn model(&self) -> Result<Model, Failure> {
         if let Some(path) = &self.model {
+            if self.batch.is_some() {
+                let hint = "`--shape batch=N` specifies a dimension of a model that leaves it open";
+                return Err(Failure::new("--batch is for --widths and language models")
+                    .exit(Exit::Usage)
+                    .hint(hint));
+            }
             let shapes = self.shape.iter().cloned().collect();
             let graph = flopgap_graph::read(path, &shapes).map_err(|error| of_graph(&error))?;
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -103,7 +121,7 @@ impl ModelOptions {
             return Err(Failure::new(message).exit(Exit::Usage).hint(hint));
         };
         let (input, output, hidden) = (*input, *output, hidden.to_vec());
-        let (batch, activation) = (self.batch, self.activation);
+        let (batch, activation) = (self.batch(), self.activation);
         let workload = Workload::Mlp(MlpSpec { input, hidden, output, batch, activation });
         let graph = workload.graph().map_err(|error| of_graph(&error))?;
         of(workload.label(), graph, None)

@@ -242,6 +242,63 @@ impl Output<'_> {
     }
 }
 
+/// One line for each machine.
+pub(super) fn of_all(
+    outputs: &[Output<'_>],
+    format: FormatArg,
+    options: &TextOptions,
+) -> Result<String, Failure> {
+    let mut table = Table::new(
+        "Machines",
+        [
+            Column::text("device", "device"),
+            Column::number("time_ms", "time").unit("ms").rank(0),
+            Column::number("time_low_ms", "from").rank(1),
+            Column::number("time_high_ms", "to").rank(1),
+            Column::number("memory_mb", "memory").unit("MB").rank(2),
+            Column::text("fits", "fits"),
+            Column::text("bottleneck", "longest step"),
+            Column::text("source", "source"),
+        ],
+    )?;
+    let mut sentences = String::new();
+    for output in outputs {
+        let whole = output.answer.whole();
+        let time =
+            |time: fn(&Estimate) -> f64| Cell::optional(whole, |whole| Cell::float(time(whole) / MS, 4));
+        let steps = output.model.steps.iter().zip(&output.answer.by_step);
+        let steps = steps.filter_map(|(step, known)| known.as_ref().map(|known| (step, known)));
+        let longest = steps.max_by(|a, b| a.1.nanoseconds.total_cmp(&b.1.nanoseconds));
+        let memory = output
+            .capacity()
+            .map_or("not known", |capacity| if output.needed() <= capacity { "yes" } else { "no" });
+        let mut sources: Vec<&str> =
+            output.answer.by_step.iter().flatten().map(|known| known.basis.name()).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        if sentences.is_empty() {
+            sentences = format!("{}, {}\n\n", output.model.name, output.precision());
+        }
+        table.push([
+            Cell::text(output.origin.device.clone()),
+            time(|whole| whole.nanoseconds),
+            time(|whole| whole.low),
+            time(|whole| whole.high),
+            Cell::float(output.needed() / 1e6, 1),
+            Cell::text(memory),
+            Cell::optional(longest, |(step, known)| {
+                Cell::text(format!("{}, {}", step.step.op.name(), known.bottleneck.name()))
+            }),
+            Cell::text(sources.join(", ")),
+        ])?;
+    }
+    let format: Format = format.into();
+    let rendered = table.render(format, options)?;
+    // Data alone is what programs read.
+    let is_data = format == Format::Json || format.is_csv();
+    Ok(if is_data { rendered } else { format.sentences(&sentences, options) + &rendered })
+}
+
 /// A time with its interval.
 fn time(estimate: &Estimate) -> String {
     let how = if estimate.measured { "measured, 95% interval" } else { "90% interval" };

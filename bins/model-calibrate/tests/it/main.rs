@@ -3,6 +3,7 @@
 mod compare;
 mod estimate;
 mod flops;
+mod language;
 mod messages;
 mod probe;
 mod report;
