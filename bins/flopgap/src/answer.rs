@@ -176,6 +176,7 @@ fn alone(content: Content, path: &Path, everything: bool) -> Vec<Question> {
         Content::Model => {
             vec![question(CALIBRATE, &["flops"]), question(CALIBRATE, &["estimate", "--machine", MACHINE])]
         }
+        Content::Language => vec![question(CALIBRATE, &["estimate", "--machine", MACHINE])],
         Content::Calibration => vec![question(CALIBRATE, &["report", "--empirical"])],
         Content::DataSet => vec![question(TABLE, &["query"])],
         Content::Bench => vec![question(BENCH, &["show"])],
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn files_of_one_kind_are_one_question_where_that_is_asked_more_often() {
-        use Content::{Bench, Model, Recording, Report, Run, Trace};
+        use Content::{Bench, Language, Model, Recording, Report, Run, Trace};
         assert_eq!(asked(&[("a", Trace), ("b", Trace), ("c", Trace)]), ["flopgap nsys gap a b c"]);
         assert_eq!(asked(&[("a", Trace), ("b", Recording)]), ["flopgap nsys gap --export a b"]);
         assert_eq!(asked(&[("a", Report), ("b", Report)]), ["flopgap ncu diff a b"]);
@@ -212,6 +213,7 @@ mod tests {
                 "flopgap ncu kernels c"
             ]
         );
+        assert_eq!(asked(&[("c", Language)]), ["flopgap calibrate estimate --machine h200 c"]);
         assert_eq!(asked(&[("a", Bench), ("b", Bench)]), ["flopgap bench diff a b"]);
         assert_eq!(
             asked(&[("r", Run), ("t", Trace), ("b", Bench), ("u", Trace)]),

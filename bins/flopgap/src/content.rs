@@ -25,6 +25,9 @@ pub(crate) enum Content {
     /// A model.
     #[cfg_attr(not(feature = "calibrate"), allow(dead_code, reason = "no program reads it"))]
     Model,
+    /// The configuration of a language model.
+    #[cfg_attr(not(feature = "calibrate"), allow(dead_code, reason = "no program reads it"))]
+    Language,
     /// A calibration, or the directory of a sweep.
     Calibration,
     /// Results of `mlp-bench`.
@@ -35,7 +38,7 @@ pub(crate) enum Content {
 
 /// What flopgap reads, for those who gave it something else.
 const READS: &str = "flopgap reads exports and recordings of nsys, traces of torch.profiler, reports of ncu \
-    (.ncu-rep, --csv), run directories of hyper-profile, models (.onnx, .pt2), calibrations, results of \
+    (.ncu-rep, --csv), run directories of hyper-profile, models (.onnx, .pt2, config.json), calibrations, results of \
     flopgap bench --format json, and data sets of run-table";
 
 /// How many files of a directory without traces are examined for an example.
@@ -57,6 +60,11 @@ const KNOWN: [(&[u8], &str); 10] = [
 
 /// Recognizes a file or directory by its content.
 pub(crate) fn of(path: &Path) -> Result<Content, Failure> {
+    // Before traces, which any JSON may be.
+    #[cfg(feature = "calibrate")]
+    if flopgap_graph::language::is_language_model(path).is_ok_and(|is| is) {
+        return Ok(Content::Language);
+    }
     let content = match Kind::of(path) {
         Ok(Kind::Nsys | Kind::Kineto) => Content::Trace,
         Ok(Kind::Recording) => Content::Recording,

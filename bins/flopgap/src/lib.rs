@@ -30,6 +30,7 @@ FILE → answer:
   report of ncu (.ncu-rep, CSV), directory of such  flopgap ncu kernels; of two: flopgap ncu diff
   run directory of hyper-profile                    flopgap profile analyze --no-files
   model (.onnx, .pt2 of torch.export)               flopgap calibrate flops, then estimate
+  language model (config.json of Hugging Face)      flopgap calibrate estimate
   calibration, or directory of a sweep              flopgap calibrate report
   results of flopgap bench --format json            flopgap bench show; of two: flopgap bench diff
   data set of run-table                             flopgap table query

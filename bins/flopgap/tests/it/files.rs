@@ -48,6 +48,13 @@ fn traces_are_taken_apart_or_summarized() {
 }
 
 #[test]
+fn a_language_model_is_estimated() {
+    let file = "fixtures/language/llama-3-8b.json";
+    let answer = is(&[file], &["calibrate", "estimate", "--machine", "h200", file]);
+    assert!(answer.stdout.contains("\nprefill  1 sequence of 1,024 tokens: "), "{}", answer.stdout);
+}
+
+#[test]
 fn reports_are_shown_by_kernel_and_two_are_compared() {
     let files = ["fixtures/ncu/n10_d1024_m128_setup.csv.zst", "fixtures/ncu/n10_d1024_m128_forward.csv.zst"];
     is(&files[..1], &["ncu", "kernels", files[0]]);

@@ -76,6 +76,10 @@ const HEADS: &[(&str, &str)] = &[
         "Compare measurements with estimates: errors, bottlenecks, efficiency factors, memory levels",
     ),
     ("calibrate estimate", "Estimate time, memory, energy and FLOPs of a model, with intervals"),
+    (
+        "calibrate machines",
+        "List the machines that are built in, what was measured on each, by whom, and the errors",
+    ),
     ("calibrate compare", "Compare two calibrations of one machine, point by point"),
     ("calibrate flops", "Count FLOPs and bytes of a model, by layer or module"),
     ("completions", "Print a script that completes the command lines of flopgap and its programs in a shell"),
