@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `FOLDER` has a folder for each system with the Parquet tables of ai-dynamo/aiconfigurator
-//! (095f58a): `gemm`, `context_attention`, `generation_attention`, `moe` and `nccl`. A table that is
-//! absent is left out. Without a second folder, nothing is written.
+//! (095f58a): `gemm`, `context_attention`, `generation_attention`, `moe` and `nccl`. A table that
+//! is absent is left out. Without a second folder, nothing is written.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 

@@ -92,8 +92,8 @@ pub struct Attend {
     pub value_width: u64,
     /// How many positions a token sees at most; `None` for all.
     pub window: Option<u64>,
-    /// Whether values are a part of the keys, as in latent attention with absorbed projections: they
-    /// are stored and read once.
+    /// Whether values are a part of the keys, as in latent attention with absorbed projections:
+    /// they are stored and read once.
     pub values_in_keys: bool,
     /// How keys and values are stored.
     pub cache: Format,

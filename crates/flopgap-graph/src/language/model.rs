@@ -23,7 +23,8 @@ pub struct LanguageModel {
     pub norms: u64,
     /// Kinds of layers, each with how many there are.
     pub layers: Vec<Layer>,
-    /// How weights of linear layers are stored, except of the router, the first and the last matrix.
+    /// How weights of linear layers are stored, except of the router, the first and the last
+    /// matrix.
     pub linear: Format,
     /// How weights of experts are stored.
     pub experts: Format,
@@ -205,8 +206,8 @@ impl LanguageModel {
         bytes.sum()
     }
 
-    /// Bytes that the keys and values of a sequence take on each GPU: layers with a window keep only
-    /// that, and a latent vector is on each GPU.
+    /// Bytes that the keys and values of a sequence take on each GPU: layers with a window keep
+    /// only that, and a latent vector is on each GPU.
     pub fn cache_bytes(&self, tokens: u64, format: Format, division: Division) -> u64 {
         let of = |layer: &Layer| {
             let attention = &layer.attention;

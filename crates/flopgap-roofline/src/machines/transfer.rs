@@ -62,8 +62,8 @@ const SAMPLE: u64 = 16;
 pub(super) const NODE_SECONDS: f64 = 0.5e-6;
 
 /// Times of copies, gathers, element-wise functions and norms in 16 bits on an H200, over
-/// [`NODE_SECONDS`] twice and the bytes at the peak: median, 5th and 95th percentile of the 265 in a
-/// graph of `fixtures/calibration/h200.jsonl.zst`.
+/// [`NODE_SECONDS`] twice and the bytes at the peak: median, 5th and 95th percentile of the 265 in
+/// a graph of `fixtures/calibration/h200.jsonl.zst`.
 const STREAMED: [f64; 3] = [1.486, 1.094, 4.461];
 
 impl Machine {
