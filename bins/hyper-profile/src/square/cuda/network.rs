@@ -1,7 +1,7 @@
 //! One network on a GPU.
 
 use flopgap_gpu::blas::Gemm;
-use flopgap_gpu::{Buffer, View, nvtx};
+use flopgap_gpu::{Buffer, View};
 
 use super::engine::Engine;
 use super::pointwise::Sum;
@@ -99,7 +99,6 @@ impl<'e> Network<'e> {
     /// [`SquareError::Length`].
     pub fn upload(&mut self, weights: &[f32], input: &[f32]) -> Result<(), SquareError> {
         self.shape.check(weights, input)?;
-        let _range = nvtx::range("setup");
         let stream = &self.engine.stream;
         stream.write(weights, &mut self.weights)?;
         stream.write(input, &mut self.activations)?;
@@ -114,7 +113,6 @@ impl<'e> Network<'e> {
     /// # Errors
     /// When the device fails.
     pub fn initialize(&mut self, seed: u64) -> Result<(), SquareError> {
-        let _range = nvtx::range("setup");
         let (stream, pointwise) = (&self.engine.stream, &self.engine.pointwise);
         let first = self.shape.weights() as u64;
         let bound = self.shape.weight_bound();
@@ -131,7 +129,6 @@ impl<'e> Network<'e> {
     /// [`SquareError::Order`] before setup.
     pub fn forward(&mut self) -> Result<(), SquareError> {
         self.progress.require(Progress::Loaded, "a forward pass")?;
-        let _range = nvtx::range("forward");
         let (engine, panel) = (self.engine, self.shape.panel());
         let (width, samples) = (self.shape.width(), self.shape.samples());
         for layer in 0..self.shape.layers() {
@@ -154,7 +151,6 @@ impl<'e> Network<'e> {
     /// [`SquareError::Order`] before forward.
     pub fn backward(&mut self) -> Result<(), SquareError> {
         self.progress.require(Progress::Forward, "a backward pass")?;
-        let _range = nvtx::range("backward");
         self.loss_and_last_delta()?;
         for layer in (0..self.shape.layers()).rev() {
             self.weight_gradient(layer)?;
