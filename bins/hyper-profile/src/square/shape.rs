@@ -102,8 +102,8 @@ impl Shape {
     }
 
     /// The largest weight that a network is initialized with: Glorot's bound for the sigmoid,
-    /// `4 sqrt(6 / (D + D))`. Activations then keep their spread from layer to layer and gradients do
-    /// not vanish, so that errors show.
+    /// `4 sqrt(6 / (D + D))`. Activations then keep their spread from layer to layer and gradients
+    /// do not vanish, so that errors show.
     #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision of the weights")]
     pub fn weight_bound(&self) -> f32 {
         (4.0 * (3.0 / self.width as f64).sqrt()) as f32

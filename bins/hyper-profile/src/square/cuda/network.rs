@@ -106,9 +106,9 @@ impl<'e> Network<'e> {
         Ok(())
     }
 
-    /// Setup: weights and input from a seed, made on the GPU. The weights are elements 0 to N D^2 of
-    /// its sequence (`flopgap_mlp::numerics::uniform`) times [`Shape::weight_bound`], the input the
-    /// D M elements after them.
+    /// Setup: weights and input from a seed, made on the GPU. The weights are elements 0 to N D^2
+    /// of its sequence (`flopgap_mlp::numerics::uniform`) times [`Shape::weight_bound`], the input
+    /// the D M elements after them.
     ///
     /// # Errors
     /// When the device fails.
