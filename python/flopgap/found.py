@@ -14,7 +14,7 @@ from ._flopgap import Table
 
 __all__ = [
     "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapFlops", "GapFloor", "GapFloorPart", "GapLimit", "GapPart",
-    "GapPauses", "GapPeak", "GapPeaks", "GapStep", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
+    "GapPauses", "GapPeak", "GapPeaks", "GapStep", "GapUnmarked", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
     "Pass", "PassGpu", "PassSpread", "Passes", "Period", "Place", "PlaceDiff", "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Sample",
     "Selection", "Share", "Shares", "Shift", "Side", "Spread", "StepGap", "Summary", "Times", "Unlaunched", "WorkDifference", "WorkRow",
 ]
@@ -442,6 +442,15 @@ class GapPauses:
 
 
 @dataclass(frozen=True)
+class GapUnmarked:
+    """GPU work of processes without steps, while others have some: it is in no sum."""
+
+    #: On how many GPUs of such processes.
+    places: int
+    operations: int
+
+
+@dataclass(frozen=True)
 class GapPeak:
     """The peak of a type, in FLOPs per second."""
 
@@ -517,6 +526,7 @@ class StepGap(_Answer):
     measured: int
     places: int
     pauses: GapPauses
+    unmarked: GapUnmarked
     #: The mean length of a step with the time until the next.
     step_ns: int
     limits: list[GapLimit]

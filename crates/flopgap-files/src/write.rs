@@ -229,16 +229,24 @@ fn is_dangling(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && fs::metadata(path).is_err()
 }
 
-/// Creates a directory and its missing parents.
+/// Creates a directory and its missing parents, also while other processes remove those that are
+/// empty.
 ///
 /// # Errors
 /// When it cannot be created.
 pub fn create_folder(path: &Path) -> Result<(), WriteError> {
-    fs::create_dir_all(path).map_err(|source| WriteError {
-        path: path.to_owned(),
-        action: Action::CreateDirectory,
-        source,
-    })
+    // A parent may go between its creation and that of what it holds. Each try can lose to
+    // somebody; a path that cannot be created at all fails in the same way every time.
+    const TRIES: usize = 100;
+    let mut created = fs::create_dir_all(path);
+    for _ in 1..TRIES {
+        match &created {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => break,
+        }
+        created = fs::create_dir_all(path);
+    }
+    created.map_err(|source| WriteError { path: path.to_owned(), action: Action::CreateDirectory, source })
 }
 
 /// Opens a file, which is created if missing, and takes its lock for this process alone; `None`
@@ -271,6 +279,8 @@ pub fn lock_file(path: &Path) -> io::Result<Option<fs::File>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -360,6 +370,28 @@ mod tests {
             assert!(error.hint().unwrap().starts_with("the path is a link that leads nowhere"), "{error}");
         }
         create_folder(&dir.path().join("a/b")).unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_created_while_others_remove_its_empty_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let (parent, done) = (dir.path().join("table"), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let _ = fs::remove_dir(&parent);
+                }
+            });
+            let created: Result<Vec<()>, _> = (0..2000)
+                .map(|_| {
+                    create_folder(&parent.join("run"))?;
+                    fs::remove_dir(parent.join("run")).unwrap();
+                    Ok::<_, WriteError>(())
+                })
+                .collect();
+            done.store(true, Ordering::Relaxed);
+            created.unwrap();
+        });
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What to change first: rules with a precondition, evidence and an upper bound of the gain.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use flopgap_kernels::{KernelClass, NumberType};
 use flopgap_trace::Memory;
@@ -9,9 +8,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Limit, Part};
-use crate::partition::{Context, Detail, Folded, Key, Sum, Thing, Total};
-use crate::patterns::Patterns;
-use crate::{Place, timeline};
+use crate::measured::Measured;
+use crate::partition::{Detail, Key, Sum, Thing};
+use crate::{Place, peaks, timeline};
 
 /// What to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +20,8 @@ pub enum Kind {
     CudaGraphs,
     /// Do less on the host between launches, or do it while the GPU works.
     HostCode,
+    /// Record after warm-up: what happens once in a program is part of the measured time.
+    WarmUp,
     /// Do not wait for the GPU within the loop.
     BlockingCall,
     /// Prepare batches in other processes, ahead of time.
@@ -63,6 +64,7 @@ impl Kind {
         match self {
             Kind::CudaGraphs => "cuda-graphs",
             Kind::HostCode => "host-code",
+            Kind::WarmUp => "warm-up",
             Kind::BlockingCall => "blocking-call",
             Kind::InputPipeline => "input-pipeline",
             Kind::PageableCopies => "pageable-copies",
@@ -115,27 +117,20 @@ const EVIDENCE: usize = 5;
 
 /// All measured time together.
 pub(crate) struct Facts<'a> {
-    pub(crate) context: &'a Context<'a>,
-    pub(crate) total: &'a Total,
-    /// For how long collectives waited for the last rank.
-    pub(crate) waited_ns: i64,
-    pub(crate) folded: &'a Folded,
-    pub(crate) patterns: &'a Patterns,
+    pub(crate) measured: &'a Measured<'a>,
+    /// What the GPUs are called.
+    pub(crate) gpus: &'a [String],
     /// Whether CUDA graphs are captured meanwhile.
     pub(crate) captures: bool,
-    /// For how long others waited for the place that arrived last, and how often.
-    pub(crate) late: &'a BTreeMap<Place, Sum>,
-    /// The longest time that one place waited for others, for each place.
-    pub(crate) longest_wait_ns: i64,
 }
 
 impl Facts<'_> {
     fn sum(&self, is: impl Fn(&Key) -> bool) -> i64 {
-        self.total.sums.iter().filter(|(key, _)| is(key)).map(|(_, sum)| sum.ns).sum()
+        self.measured.total.sums.iter().filter(|(key, _)| is(key)).map(|(_, sum)| sum.ns).sum()
     }
 
     fn pieces(&self, is: impl Fn(&Key) -> bool) -> u64 {
-        self.total.sums.iter().filter(|(key, _)| is(key)).map(|(_, sum)| sum.pieces).sum()
+        self.measured.total.sums.iter().filter(|(key, _)| is(key)).map(|(_, sum)| sum.pieces).sum()
     }
 
     fn cause(&self, cause: Cause) -> i64 {
@@ -156,11 +151,11 @@ impl Facts<'_> {
     /// GPU cannot gain more than it idles.
     fn lost_to_sync(&self) -> i64 {
         let direct = self.cause(Cause::BlockingCall);
-        if direct == 0 { 0 } else { (direct + self.total.after_sync_ns).min(self.blocked_or_idle()) }
+        if direct == 0 { 0 } else { (direct + self.measured.total.after_sync_ns).min(self.blocked_or_idle()) }
     }
 
     fn blocked_or_idle(&self) -> i64 {
-        self.total.blocked_ns.min(self.idle())
+        self.measured.total.blocked_ns.min(self.idle())
     }
 
     /// The time lost because launches are slow.
@@ -192,38 +187,44 @@ impl Facts<'_> {
     /// The details of some keys, largest first.
     fn evidence(&self, is: impl Fn(&Key) -> bool) -> Vec<Detail> {
         let mut sums: FxHashMap<(Thing, u32), Sum> = FxHashMap::default();
-        for ((_, thing, by), own) in self.total.sums.iter().filter(|(key, _)| is(key)) {
+        for ((_, thing, by), own) in self.measured.total.sums.iter().filter(|(key, _)| is(key)) {
             *sums.entry((*thing, *by)).or_default() += *own;
         }
         let mut sums: Vec<((Thing, u32), Sum)> = sums.into_iter().collect();
         sums.sort_by_key(|(key, sum)| (Reverse(sum.ns), *key));
         let detail = |((thing, around), sum): ((Thing, u32), Sum)| {
-            let (by, at) = self.folded.names.get(around as usize).cloned().unwrap_or_default();
-            Detail { what: self.context.name(thing), by, at, ns: sum.ns / self.steps(), pieces: sum.pieces }
+            let (by, at) = self.measured.folded.names.get(around as usize).cloned().unwrap_or_default();
+            Detail {
+                what: self.measured.context.name(thing),
+                by,
+                at,
+                ns: sum.ns / self.steps(),
+                pieces: sum.pieces,
+            }
         };
         sums.into_iter().take(EVIDENCE).map(detail).collect()
     }
 
     /// Whether what is around a piece is an operator that communicates.
     fn is_collective(&self, around: u32) -> bool {
-        let names = self.folded.names.get(around as usize);
+        let names = self.measured.folded.names.get(around as usize);
         let by = names.and_then(|(by, _)| by.as_deref());
         by.is_some_and(|by| ["nccl:", "c10d::", "rccl:"].iter().any(|own| by.starts_with(own)))
     }
 
     /// Whether a thing is a kernel, copy or memset that satisfies a condition.
     fn is_kind(&self, thing: Thing, is: impl Fn(&timeline::Kind) -> bool) -> bool {
-        matches!(thing, Thing::Kind(kind) if is(&self.context.timeline.kinds[kind as usize]))
+        matches!(thing, Thing::Kind(kind) if is(&self.measured.context.timeline.kinds[kind as usize]))
     }
 
     /// How many steps are measured, at least one.
     fn steps(&self) -> i64 {
-        i64::try_from(self.total.steps.max(1)).unwrap_or(i64::MAX)
+        i64::try_from(self.measured.total.steps.max(1)).unwrap_or(i64::MAX)
     }
 
     /// All that is worth it, largest bound first.
     pub(crate) fn advice(&self) -> Vec<Advice> {
-        let mut list = List { wall: self.total.wall_ns, steps: self.steps(), all: Vec::new() };
+        let mut list = List { wall: self.measured.total.wall_ns, steps: self.steps(), all: Vec::new() };
         self.of_host(&mut list);
         self.of_copies(&mut list);
         self.of_kernels(&mut list);
@@ -247,7 +248,7 @@ impl Facts<'_> {
         let idle_rank = self.cause(Cause::IdleRank);
         let bound = launches + self.between() + operators + self.lost_to_sync() + idle_rank;
         // What is captured runs later, and a few launches are not worth replaying.
-        if !self.captures && self.patterns.launched >= LAUNCHES {
+        if !self.captures && self.measured.patterns.launched >= LAUNCHES {
             list.add(Kind::CudaGraphs, WORTH_A_GRAPH, launches, bound, self.evidence(is_launch));
         }
 
@@ -255,7 +256,7 @@ impl Facts<'_> {
         let bound = if self.pieces(is_sync) < OFTEN { 0 } else { self.blocked_or_idle() + idle_rank };
         list.add(Kind::BlockingCall, WORTH / 2.0, self.lost_to_sync(), bound, self.evidence(is_sync));
 
-        let is_host = |(cause, _, _): &Key| cause.limit() == Limit::Host;
+        let is_host = |(cause, _, _): &Key| cause.limit() == Limit::Host && *cause != Cause::FirstLaunch;
         let ns = self.sum(is_host);
         list.add(Kind::HostCode, WORTH_A_GRAPH, ns, ns + idle_rank, self.evidence(is_host));
 
@@ -264,11 +265,20 @@ impl Facts<'_> {
         let bound = self.sum(is_input) + self.cause(Cause::HostToDevice) + idle_rank;
         list.add(Kind::InputPipeline, WORTH, self.sum(is_input), bound, self.evidence(is_input));
 
+        // Only steps that follow others show what each of them allocates.
+        let is_repeated = self.measured.total.steps > self.measured.places;
+        let is_once = |(cause, _, _): &Key| {
+            *cause == Cause::FirstLaunch || (*cause == Cause::Allocation && !is_repeated)
+        };
+        let ns = self.sum(is_once);
+        list.add(Kind::WarmUp, WORTH, ns, ns, self.evidence(is_once));
+
         // As with blocking calls: what they take of the host's time, at most what the GPU idles.
-        let is_memory = |(cause, _, _): &Key| *cause == Cause::Allocation;
-        let with_what_follows = self.sum(is_memory) + self.total.after_sync_ns;
+        let is_memory = |(cause, _, _): &Key| *cause == Cause::Allocation && is_repeated;
+        let with_what_follows = self.sum(is_memory) + self.measured.total.after_sync_ns;
         // The allocator of a framework works around these calls within its operators.
-        let bound = self.total.allocated_ns.max(with_what_follows) + self.cause(Cause::LaunchOperators);
+        let bound =
+            self.measured.total.allocated_ns.max(with_what_follows) + self.cause(Cause::LaunchOperators);
         let bound = if self.pieces(is_memory) < OFTEN { 0 } else { bound.min(self.idle()) + idle_rank };
         list.add(Kind::Allocations, WORTH / 2.0, self.sum(is_memory), bound, self.evidence(is_memory));
     }
@@ -284,7 +294,7 @@ impl Facts<'_> {
         let bound = from_pageable + self.cause(Cause::BlockingCall);
         list.add(Kind::PageableCopies, WORTH, from_pageable, bound, self.evidence(pageable));
         // A step takes at least as long as its copies in one direction.
-        let copying = self.patterns.copied_ns.into_iter().max().unwrap_or_default();
+        let copying = self.measured.patterns.copied_ns.into_iter().max().unwrap_or_default();
         let rest = (list.wall - copying).max(0);
         list.add(Kind::UnoverlappedCopies, WORTH, ns, ns.min(rest), self.evidence(other));
         if copying / COPIES_ALONE > rest && ns > from_pageable {
@@ -300,20 +310,26 @@ impl Facts<'_> {
             })
         };
         let single = |key: &Key| key.0 == Cause::CudaCores && self.is_kind(key.1, is_single);
-        let ns = self.sum(single);
+        let lacks = !self.gpus.is_empty() && self.gpus.iter().all(|gpu| peaks::lacks_tensor_cores(gpu));
+        let ns = if lacks { 0 } else { self.sum(single) };
         list.add(Kind::TensorCores, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(single));
 
+        // No option fuses an optimizer's products.
         let is_unfused = |kind: &timeline::Kind| {
-            kind.info.as_ref().is_some_and(|info| info.class != KernelClass::Optimizer)
+            let is_fusible = |class| {
+                use KernelClass::{Copy, Elementwise, Layout, Reduction};
+                matches!(class, Elementwise | Reduction | Layout | Copy)
+            };
+            kind.info.as_ref().is_some_and(|info| is_fusible(info.class))
         };
         let unfused = |key: &Key| key.0 == Cause::Optimizer && self.is_kind(key.1, is_unfused);
         let ns = self.sum(unfused);
         if ns > self.cause(Cause::Optimizer) - ns {
-            let bound = ns + self.total.optimizer_idle_ns;
+            let bound = ns + self.measured.total.optimizer_idle_ns;
             list.add(Kind::FusedOptimizer, WORTH, bound, bound, self.evidence(unfused));
         }
 
-        let patterns = self.patterns;
+        let patterns = &self.measured.patterns;
         let kinds = |of: &FxHashMap<u32, i64>| self.kinds(of);
         let ns = patterns.attention_ns;
         list.add(Kind::FusedAttention, WORTH, ns, ns, kinds(&patterns.attention));
@@ -360,8 +376,8 @@ impl Facts<'_> {
         let idle_rank = self.cause(Cause::IdleRank);
         let (ns, late) = (self.cause(Cause::Communication), self.cause(Cause::LateRank));
         let exposed = ns + late + idle_rank;
-        let (count, sum) = self.patterns.collectives;
-        if count > 0 && (sum - self.waited_ns) / count < SMALL_COLLECTIVE_NS {
+        let (count, sum) = self.measured.patterns.collectives;
+        if count > 0 && (sum - self.measured.waited_ns) / count < SMALL_COLLECTIVE_NS {
             let launching = |key: &Key| key.0.limit() == Limit::Launch && self.is_collective(key.2);
             let own = |key: &Key| key.0 == Cause::Communication || launching(key);
             let ns = self.sum(own);
@@ -378,12 +394,12 @@ impl Facts<'_> {
             );
         }
         // The rank that waits longest has the least to do of its own: so short a step can become.
-        list.add(Kind::Straggler, WORTH, late, self.longest_wait_ns.max(late), self.late_places());
+        list.add(Kind::Straggler, WORTH, late, self.measured.longest_wait_ns().max(late), self.late_places());
     }
 
     /// Places that arrive last as evidence.
     fn late_places(&self) -> Vec<Detail> {
-        let mut all: Vec<(&Place, &Sum)> = self.late.iter().collect();
+        let mut all: Vec<(&Place, &Sum)> = self.measured.late.iter().collect();
         all.sort_by_key(|(place, sum)| (Reverse(sum.ns), **place));
         let detail = |(place, sum): (&Place, &Sum)| Detail {
             what: Some(place.to_string()),
@@ -400,7 +416,7 @@ impl Facts<'_> {
         let mut all: Vec<(u32, i64)> = of.iter().map(|(kind, ns)| (*kind, *ns)).collect();
         all.sort_by_key(|(kind, ns)| (Reverse(*ns), *kind));
         let detail = |(kind, ns): (u32, i64)| Detail {
-            what: self.context.name(Thing::Kind(kind)),
+            what: self.measured.context.name(Thing::Kind(kind)),
             by: None,
             at: None,
             ns: ns / self.steps(),

@@ -140,6 +140,9 @@ causes! {
     /// Launched late: the host was outside operators, between two calls that lie close to each
     /// other.
     LaunchCode = "launch-code", Idle, Launch;
+    /// Launched late: the host was in a long call before a kernel that ran for the first time, such
+    /// as the launch that loads it.
+    FirstLaunch = "first-launch", Idle, Host;
     /// Launched at once: what the GPU took to begin.
     LaunchLatency = "launch-latency", Idle, Launch;
     /// Launched late: the host was in a blocking call, or filled the queue again after one that it
@@ -204,6 +207,7 @@ impl Cause {
             Cause::LaunchCalls => "launched late: in launch calls",
             Cause::LaunchOperators => "launched late: in operators",
             Cause::LaunchCode => "launched late: between operators",
+            Cause::FirstLaunch => "before first runs of kernels",
             Cause::LaunchLatency => "launch latency",
             Cause::BlockingCall => "after a blocking call",
             Cause::Allocation => "allocating or freeing memory",

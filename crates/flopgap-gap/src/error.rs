@@ -15,6 +15,14 @@ pub enum Error {
     /// It has no such ranges.
     #[error(transparent)]
     Ranges(#[from] flopgap_timings::Error),
+    /// The ranges that are to be taken apart launch no GPU work.
+    #[error("{}: the ranges named `{ranges}` launch no GPU work", path.display())]
+    NoWork {
+        /// The file.
+        path: PathBuf,
+        /// The folded name of the ranges.
+        ranges: String,
+    },
     /// The durations of its GPU work do not add up within 64 bits: no recording is so long.
     #[error("{}: the durations of its GPU work are more than 64 bits hold", path.display())]
     Durations {
@@ -28,6 +36,7 @@ impl Hint for Error {
         match self {
             Error::Trace(error) => error.hint(),
             Error::Ranges(error) => error.hint(),
+            Error::NoWork { .. } => Some("name ranges around work, or none".into()),
             Error::Durations { .. } => Some("record it again: its times are damaged".into()),
         }
     }
@@ -36,7 +45,7 @@ impl Hint for Error {
         match self {
             Error::Trace(error) => error.kind(),
             Error::Ranges(error) => error.kind(),
-            Error::Durations { .. } => ErrorKind::Absent,
+            Error::NoWork { .. } | Error::Durations { .. } => ErrorKind::Absent,
         }
     }
 }

@@ -307,6 +307,11 @@ impl Host {
         self.has_calls || self.ranges.is_some()
     }
 
+    /// Forgets which call launched what: all work is read, and there may be millions of calls.
+    pub(crate) fn forget_launches(&mut self) {
+        self.launches = Correlations::default();
+    }
+
     /// The call that launched a piece of work.
     pub(crate) fn launch(&self, process: Option<ProcessId>, correlation: Option<CorrelationId>) -> u32 {
         correlation.and_then(|correlation| self.launches.get(process, correlation)).unwrap_or(NONE)

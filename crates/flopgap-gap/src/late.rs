@@ -4,15 +4,15 @@ use flopgap_timings::Blocking;
 use flopgap_trace::Name;
 
 use crate::cause::Cause;
-use crate::host::{Activity, Host, NONE};
+use crate::host::{Activity, Call, Host, NONE};
 use crate::sweep::Idle;
 
 /// Launched in time, work that depends on what just ended begins within this time, in nanoseconds.
 pub(crate) const DEPENDENT_NS: i64 = 10_000;
 /// After the call that launches it returned, work begins on an idle GPU within this time.
 const LATENCY_NS: i64 = 20_000;
-/// A host that launches as fast as it can makes a call within this time; without any for longer,
-/// it does something else.
+/// A host that launches as fast as it can makes a call within this time, and returns from it;
+/// without any for longer, it does something else.
 const PACE_NS: i64 = 250_000;
 
 /// What the host did while a GPU did nothing.
@@ -45,6 +45,12 @@ pub(crate) struct Explain<'a> {
     pub(crate) main: Option<u16>,
 }
 
+/// The cause of time in a call that does not block. Before a kernel's first run a long one loads
+/// it, or prepares what it needs.
+fn launching(call: &Call, is_first: bool) -> Cause {
+    if is_first && call.end - call.start > PACE_NS { Cause::FirstLaunch } else { Cause::LaunchCalls }
+}
+
 impl Explain<'_> {
     /// Visits the pieces of a gap, which add up to it. Says whether the work that ends it was
     /// launched late.
@@ -56,7 +62,7 @@ impl Explain<'_> {
             return false;
         }
         let Some(after) = after else {
-            self.late(start, end, self.main, &mut visit);
+            self.late(start, end, self.main, None, &mut visit);
             return true;
         };
         if after.call == NONE {
@@ -76,13 +82,14 @@ impl Explain<'_> {
         }
         let launched = call.start.clamp(start, end);
         let returned = call.end.clamp(start, end);
-        self.late(start, launched, Some(call.thread), &mut visit);
         let range = self.host.range_of(after.call, self.main);
+        let first = after.is_first.then(|| self.host.responsible(range));
+        self.late(start, launched, Some(call.thread), first, &mut visit);
         let what = What::Call(call.name);
         let rest = |start, end, cause| Piece { start, end, cause, what, range, frame: NONE };
         if launched < returned {
             // A copy that blocks is part of what it does to the host.
-            visit(rest(launched, returned, Cause::LaunchCalls));
+            visit(rest(launched, returned, launching(&call, after.is_first)));
         }
         if returned < end {
             let waited = end - returned;
@@ -100,8 +107,16 @@ impl Explain<'_> {
         call.start > start
     }
 
-    /// What the host did instead of launching.
-    fn late(&self, start: i64, end: i64, thread: Option<u16>, visit: &mut impl FnMut(Piece)) {
+    /// What the host did instead of launching; `first` is the operator of what it launches for the
+    /// first time.
+    fn late(
+        &self,
+        start: i64,
+        end: i64,
+        thread: Option<u16>,
+        first: Option<u32>,
+        visit: &mut impl FnMut(Piece),
+    ) {
         if start >= end {
             return;
         }
@@ -152,7 +167,10 @@ impl Explain<'_> {
                         _ if is_input => (Cause::Input, What::Range(range), range),
                         Some(Blocking::Memory) => (Cause::Allocation, What::Call(call.name), range),
                         Some(_) => (Cause::BlockingCall, What::Call(call.name), range),
-                        None => refill(Cause::LaunchCalls, What::Call(call.name), range),
+                        None => match launching(&call, first.is_some()) {
+                            Cause::LaunchCalls => refill(Cause::LaunchCalls, What::Call(call.name), range),
+                            cause => (cause, What::Call(call.name), range),
+                        },
                     }
                 }
                 Activity::Range(range, quiet) => {
@@ -160,6 +178,10 @@ impl Explain<'_> {
                     let what = What::Range(range);
                     match (meaning.is_operator, quiet > PACE_NS) {
                         _ if meaning.is_input => (Cause::Input, what, range),
+                        // It prepares what its kernel needs, such as a library.
+                        (true, true) if first == Some(self.host.responsible(range)) => {
+                            (Cause::FirstLaunch, what, range)
+                        }
                         (true, true) => (Cause::HostOperators, what, range),
                         (false, true) => (Cause::HostCode, what, range),
                         (true, false) => refill(Cause::LaunchOperators, what, range),

@@ -7,6 +7,7 @@ mod error;
 mod floor;
 mod host;
 mod late;
+mod measured;
 mod partition;
 mod patterns;
 mod peaks;
@@ -14,11 +15,9 @@ mod steps;
 mod sweep;
 mod timeline;
 
-use std::collections::BTreeMap;
-
 use flopgap_timings::Gpus;
 pub use flopgap_timings::{Place, Ranges};
-use flopgap_trace::{Recording, ThreadId};
+use flopgap_trace::Recording;
 use serde::{Deserialize, Serialize};
 
 pub use advice::{Advice, Kind, LOST};
@@ -31,11 +30,10 @@ pub use peaks::{Peak, Peaks};
 pub use steps::{Clock, FoundBy};
 
 use advice::Facts;
-use floor::Floors;
 use host::Host;
-use partition::{Context, Folded, Key, Sum, Total};
-use patterns::Patterns;
-use steps::{HostStep, HostSteps};
+use measured::Measured;
+use partition::Context;
+use steps::HostSteps;
 use timeline::{Lane, Timeline};
 
 /// The version of what serde writes of a [`Gap`].
@@ -76,6 +74,9 @@ pub struct Gap {
     pub places: u64,
     /// The pauses between measured steps that are left out: far longer than a step.
     pub pauses: Pauses,
+    /// The GPU work of processes that mark no such steps, which is in no sum.
+    #[serde(default)]
+    pub unmarked: Unmarked,
     /// The mean length of a measured step with the time until the next, in nanoseconds.
     pub step_ns: i64,
     /// How the measured time divides by what would have to change.
@@ -126,6 +127,15 @@ pub struct Pauses {
     pub ns: i64,
 }
 
+/// GPU work of processes without steps, while others have some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmarked {
+    /// On how many GPUs of such processes.
+    pub places: u64,
+    /// How many kernels, copies and memory sets.
+    pub operations: u64,
+}
+
 /// The nanoseconds of a group of causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
@@ -138,11 +148,13 @@ pub struct Group {
 /// Takes the steps of a trace apart, each on each GPU.
 ///
 /// # Errors
-/// An absence when the trace has no GPU work; what keeps it from being read.
+/// An absence when the trace has no GPU work, or the ranges of `options` launch none; what keeps it
+/// from being read.
 pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
-    let host = Host::read(trace)?;
+    let mut host = Host::read(trace)?;
     let gpus = Gpus::read(trace)?;
     let timeline = Timeline::read(trace, &host, &gpus)?;
+    host.forget_launches();
     let found = HostSteps::read(trace, &options.steps, &host, &timeline.lanes)?;
     let late = &timeline.arrivals;
     let by_kernel =
@@ -150,72 +162,19 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let place = |lane: &Lane| gpus.place(lane.process, lane.device);
     let lanes = timeline.lanes.iter().map(|lane| (place(lane), lane)).collect();
     let context = Context { timeline: &timeline, host: &host, arrivals: &by_kernel, lanes: &lanes };
-    let mut folded = Folded::new();
-    let mut floors = Floors::new(host.works.len());
-    let (mut total, mut patterns) = (Total::default(), Patterns::default());
-    let (mut steps, mut between) = (Vec::new(), Vec::new());
-    let (mut waits, mut longest_wait): (BTreeMap<Place, Sum>, i64) = (BTreeMap::new(), 0);
-    let (mut places, mut pauses, mut waited_ns) = (0, Pauses::default(), 0);
+    let mut measured = Measured::new(&context);
     for lane in &timeline.lanes {
-        let whole = if found.found == FoundBy::None { whole(lane) } else { None };
-        let mut threads: BTreeMap<Option<ThreadId>, Vec<&HostStep>> = BTreeMap::new();
-        let own = found
-            .steps
-            .iter()
-            .filter(|step| lane.process.is_none() || step.process.is_none() || step.process == lane.process);
-        for step in own.chain(&whole) {
-            let list = threads.entry(step.thread).or_default();
-            // Steps of one thread that overlap cannot both be all of its time.
-            if list.last().is_none_or(|last| last.end <= step.start) {
-                list.push(step);
-            }
-        }
-        for list in threads.values() {
-            let place = place(lane);
-            let apart = context.apart(lane, place, list, &mut folded, &mut floors);
-            let measured = apart.steps.iter().chain(&apart.between).filter(|step| !step.warm_up);
-            let mut measured: Vec<(i64, i64)> =
-                measured.map(|step| (step.start_ns, step.start_ns + step.wall_ns)).collect();
-            measured.sort_unstable();
-            patterns.add(&timeline, &host, lane, &measured);
-            let inside = |at: i64| {
-                let next = measured.partition_point(|(start, _)| *start <= at);
-                next.checked_sub(1).is_some_and(|window| at < measured[window].1)
-            };
-            let of_late = |(key, sum): (&Key, &Sum)| if key.0 == Cause::LateRank { sum.ns } else { 0 };
-            longest_wait = longest_wait.max(apart.total.sums.iter().map(of_late).sum::<i64>());
-            let waiting = late.iter().filter(|own| own.place == place && own.arrived > own.start);
-            for own in waiting.filter(|own| inside(own.start)) {
-                let mut ns = 0;
-                context.each_of_last(own.last, (own.start, own.arrived), |start, end, works| {
-                    ns += if works { end - start } else { 0 };
-                });
-                waited_ns += own.arrived - own.start;
-                *waits.entry(own.last).or_default() += Sum { ns, pieces: 1 };
-            }
-            places += u64::from(apart.total.steps > 0);
-            pauses.count += apart.pauses.count;
-            pauses.ns += apart.pauses.ns;
-            total.add(apart.total);
-            steps.extend(apart.steps);
-            between.extend(apart.between);
-        }
+        measured.add(lane, place(lane), &found);
     }
-    let captures = captures(&host, &steps, &between);
-    let longest_wait_ns = longest_wait.saturating_mul(i64::try_from(places).unwrap_or(i64::MAX));
-    let facts = Facts {
-        longest_wait_ns,
-        waited_ns,
-        context: &context,
-        total: &total,
-        folded: &folded,
-        patterns: &patterns,
-        captures,
-        late: &waits,
-    };
-    let limits = facts.limits();
-    let parts = context.details(&total.sums, &folded);
+    if measured.total.wall_ns == 0 {
+        return Err(Error::NoWork { path: trace.path().to_owned(), ranges: found.name });
+    }
     let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();
+    let captures = captures(&host, &measured.steps, &measured.between);
+    let facts = Facts { gpus: &gpu_names, captures, measured: &measured };
+    let (limits, advice) = (facts.limits(), facts.advice());
+    let Measured { total, folded, floors, .. } = measured;
+    let parts = context.details(&total.sums, &folded);
     Ok(Gap {
         version: VERSION,
         limit: advice::limit(&limits),
@@ -225,14 +184,15 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         gpus: gpu_names,
         captures,
         measured: total.steps,
-        places,
-        pauses,
+        places: measured.places,
+        pauses: measured.pauses,
+        unmarked: measured.unmarked,
         step_ns: total.wall_ns / i64::try_from(total.steps.max(1)).unwrap_or(i64::MAX),
-        advice: facts.advice(),
+        advice,
         parts,
         limits: limits.into_iter().map(|(limit, ns)| Group { limit, ns }).collect(),
-        steps,
-        between,
+        steps: measured.steps,
+        between: measured.between,
     })
 }
 
@@ -242,12 +202,4 @@ fn captures(host: &Host, steps: &[Step], between: &[Step]) -> bool {
     let start = measured.clone().map(|step| step.start_ns).min();
     let end = measured.map(|step| step.start_ns + step.wall_ns).max();
     start.zip(end).is_some_and(|(start, end)| host.calls_within("StreamBeginCapture", start, end))
-}
-
-/// All work of a lane as one step.
-fn whole(lane: &Lane) -> Option<HostStep> {
-    let start = lane.operations.iter().map(|op| op.start).min()?;
-    let end = lane.operations.iter().map(|op| op.end).max()?;
-    let name = "recording".to_owned();
-    Some(HostStep { name, process: lane.process, thread: None, start, end, warm_up: false })
 }

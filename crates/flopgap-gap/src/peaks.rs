@@ -61,7 +61,8 @@ const SHEETS: &[Sheet] = &[
     sheet(&["H20"], [1.0, 44.0, 74.0, 148.0, 148.0, 296.0, 296.0], 4000.0),
     sheet(&["A100-SXM4-80GB", "A800-SXM4-80GB"], AMPERE, 2039.0),
     sheet(&["A100 80GB PCIe", "A800 80GB PCIe"], AMPERE, 1935.0),
-    sheet(&["A100-SXM4-40GB", "A100-PCIE-40GB"], AMPERE, 1555.0),
+    // A board of the Open Compute Project has the part number of its module for a name.
+    sheet(&["A100-SXM4-40GB", "A100-PCIE-40GB", "A100-PG509-200"], AMPERE, 1555.0),
     sheet(&["A30"], [10.3, 10.3, 82.0, 165.0, 165.0, 0.0, 330.0], 933.0),
     sheet(&["A10"], [0.0, 31.2, 62.5, 125.0, 125.0, 0.0, 250.0], 600.0),
     sheet(&["A40"], [0.0, 37.4, 74.8, 149.7, 149.7, 0.0, 299.3], 696.0),
@@ -74,7 +75,12 @@ const SHEETS: &[Sheet] = &[
     sheet(&["V100-SXM2-16GB", "V100-SXM2-32GB"], [7.8, 15.7, 0.0, 125.0, 0.0, 0.0, 0.0], 900.0),
     sheet(&["V100-PCIE-16GB", "V100-PCIE-32GB"], [7.0, 14.0, 0.0, 112.0, 0.0, 0.0, 0.0], 900.0),
     sheet(&["T4"], [0.0, 8.1, 0.0, 65.0, 0.0, 0.0, 130.0], 320.0),
-    sheet(&["AMD Instinct MI300X"], [163.4, 163.4, 653.7, 1307.4, 1307.4, 2614.9, 2614.9], 5300.0),
+    // `VF`: passed through whole to a virtual machine.
+    sheet(
+        &["AMD Instinct MI300X", "AMD Instinct MI300X VF"],
+        [163.4, 163.4, 653.7, 1307.4, 1307.4, 2614.9, 2614.9],
+        5300.0,
+    ),
 ];
 
 impl Peaks {
@@ -109,6 +115,24 @@ impl Peaks {
     }
 }
 
+/// Whether a GPU is of a line that has no tensor cores: before Volta, and `GeForce GTX`.
+pub(crate) fn lacks_tensor_cores(gpu: &str) -> bool {
+    let name = gpu.strip_prefix("NVIDIA ").unwrap_or(gpu);
+    [
+        "Tesla P",
+        "Tesla M",
+        "Tesla K",
+        "Quadro P",
+        "Quadro M",
+        "Quadro K",
+        "GeForce GTX",
+        "GeForce GT ",
+        "P100-",
+    ]
+    .iter()
+    .any(|line| name.starts_with(line))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +148,14 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all);
+        for gpu in ["Tesla P100-SXM2-16GB", "NVIDIA GeForce GTX 1660 Ti", "Tesla K80"] {
+            assert!(lacks_tensor_cores(gpu) && Peaks::of(gpu).is_none(), "{gpu}");
+        }
+        assert!(
+            !names
+                .iter()
+                .any(|name| lacks_tensor_cores(name) || lacks_tensor_cores(&format!("Tesla {name}")))
+        );
         assert_eq!(Peaks::of("Tesla T4").unwrap().peak(NumberType::Bf16), None);
     }
 }

@@ -68,14 +68,52 @@ impl HostSteps {
         host: &Host,
         lanes: &[Lane],
     ) -> Result<HostSteps, Error> {
+        let with_work = |found: HostSteps| found.with_work(host, lanes);
         if let Some(marked) = marked(trace, which, host)? {
-            return Ok(marked);
+            // What a user asks for is taken apart, whatever it holds.
+            if *which != Which::Steps {
+                return Ok(marked);
+            }
+            if let Some(marked) = with_work(marked) {
+                return Ok(marked);
+            }
         }
         Ok(loaded(host)
-            .or_else(|| optimized(host))
+            .and_then(with_work)
+            .or_else(|| optimized(host).and_then(with_work))
             .or_else(|| replayed(host, lanes))
             .or_else(|| repeated(lanes))
             .unwrap_or(HostSteps { found: FoundBy::None, name: "recording".to_owned(), steps: Vec::new() }))
+    }
+
+    /// The steps, where any that is measured launches work. Where only those that warm up do, they
+    /// are what there is to measure.
+    fn with_work(mut self, host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
+        let mut works = vec![false; self.steps.len()];
+        for lane in lanes {
+            let own =
+                |step: &HostStep| step.process.is_none_or(|own| lane.process.is_none_or(|of| of == own));
+            let spans: Vec<(i64, i64, usize)> = (self.steps.iter().enumerate())
+                .filter(|(_, step)| own(step))
+                .map(|(at, step)| (step.start, step.end, at))
+                .collect();
+            for op in &lane.operations {
+                let time = launch(host, op).map_or(op.start, |(_, time)| time);
+                let next = spans.partition_point(|(start, ..)| *start <= time);
+                if let Some((_, end, at)) = next.checked_sub(1).map(|at| spans[at]) {
+                    works[at] |= time < end;
+                }
+            }
+        }
+        let measures = |step: &HostStep, works: bool| works && !step.warm_up;
+        if !self.steps.iter().zip(&works).any(|(step, works)| measures(step, *works)) {
+            let mut works = works.iter();
+            self.steps.retain(|_| works.next() == Some(&true));
+            for step in &mut self.steps {
+                step.warm_up = false;
+            }
+        }
+        (!self.steps.is_empty()).then_some(self)
     }
 }
 

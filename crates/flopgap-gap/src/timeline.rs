@@ -23,6 +23,8 @@ pub(crate) struct Op {
     pub(crate) stream: u32,
     /// The call that launched it, a place in [`Host::calls`].
     pub(crate) call: u32,
+    /// No kernel of its name ran before it on this GPU.
+    pub(crate) is_first: bool,
 }
 
 /// What operations of one name are.
@@ -119,7 +121,7 @@ impl Timeline {
             }
             let stream = u32::try_from(operation.stream.0 & i64::from(u32::MAX)).unwrap_or_default();
             let call = host.launch(work.process, work.correlation);
-            let op = Op { start: work.start, end: work.end, kind, stream, call };
+            let op = Op { start: work.start, end: work.end, kind, stream, call, is_first: false };
             push(&mut lanes[last].operations, op);
         })?;
         // As those of every real recording do: sums over them need no more.
@@ -132,6 +134,12 @@ impl Timeline {
         for lane in &mut lanes {
             lane.operations.shrink_to_fit();
             lane.operations.sort_unstable_by_key(|op| (op.start, op.call, op.end, op.stream));
+            let mut is_known = vec![false; kinds.len()];
+            for op in &mut lane.operations {
+                let is_known = &mut is_known[op.kind as usize];
+                op.is_first = !*is_known && kinds[op.kind as usize].info.is_some();
+                *is_known = true;
+            }
         }
         Ok(Timeline { lanes, kinds, arrivals })
     }

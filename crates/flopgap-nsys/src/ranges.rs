@@ -208,6 +208,8 @@ impl Trace {
             range.name = provisional.name(range.thread.process(), domain, range.name);
             ranges.push(range);
         }
+        // They are kept, and many.
+        ranges.shrink_to_fit();
         let (names, whole) = provisional.names(&rows.names);
         for range in &mut ranges {
             range.name = whole[range.name.index()];

@@ -43,7 +43,7 @@ pub(crate) fn blocks(found: &Gap, falls: bool) -> Result<Vec<Block>, Error> {
     }
     blocks.push(Block::Text(before_advice(found).to_owned()));
     if !found.advice.is_empty() {
-        blocks.push(Block::List(found.advice.iter().map(advice).collect()));
+        blocks.push(Block::List(found.advice.iter().map(|it| advice(it, &found.gpus)).collect()));
     }
     blocks.extend(caveats(found).into_iter().map(Block::Text));
     Ok(blocks)

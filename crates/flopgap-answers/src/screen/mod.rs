@@ -100,7 +100,7 @@ impl Screen {
     fn advice(&mut self, found: &Gap) {
         for (at, advice) in found.advice.iter().take(ADVICES).enumerate() {
             let bound = format!("{} ({})", time(advice.bound_ns as f64), numbers::percent(advice.share, 1));
-            let said = format!("{bound}: {}.", what(advice.kind));
+            let said = format!("{bound}: {}.", what(advice.kind, &found.gpus));
             self.wrapped(Ink::Plain, &said, &format!("{}. ", at + 1), "   ");
             let seen = evidence(advice);
             if !seen.is_empty() {

@@ -1,7 +1,8 @@
 //! What a step taken apart says: a verdict, and what to change first.
 
-use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part};
-
+use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part, Peaks, Unmarked};
+use flopgap_kernels::NumberType;
+use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
 use super::floor::floor;
@@ -17,7 +18,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.push(steps(found));
     said.extend(floor(found));
     said.extend(caveats(found));
-    said.extend(found.advice.iter().take(ADVICES).map(advice));
+    said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
     said
 }
 
@@ -30,9 +31,9 @@ pub(crate) fn before_advice(found: &Gap) -> &'static str {
     }
 }
 
-/// What to change, by how much a step becomes shorter at most, and what shows it.
-pub(crate) fn advice(advice: &Advice) -> String {
-    let (what, evidence) = (what(advice.kind), evidence(advice));
+/// What to change on some GPUs, by how much a step becomes shorter at most, and what shows it.
+pub(crate) fn advice(advice: &Advice, gpus: &[String]) -> String {
+    let (what, evidence) = (what(advice.kind, gpus), evidence(advice));
     let (bound, share) = (time(advice.bound_ns as f64), percent(advice.share));
     format!("{what}: at most {bound} of a step ({share}). {evidence}").trim_end().to_owned()
 }
@@ -67,6 +68,14 @@ pub(crate) fn of(what: Option<&str>, by: Option<&str>) -> String {
     }
 }
 
+/// Whether most of what the host takes is calls before first runs of kernels.
+fn first_runs(found: &Gap) -> bool {
+    let sum = |is: &dyn Fn(Cause) -> bool| -> i64 {
+        found.parts.iter().filter(|part| is(part.cause)).map(|part| part.ns).sum()
+    };
+    2 * sum(&|cause| cause == Cause::FirstLaunch) > sum(&|cause| cause.limit() == Limit::Host)
+}
+
 /// What limits a step, in one sentence.
 pub(crate) fn verdict(found: &Gap) -> String {
     let own = percent(share(found, found.limit));
@@ -82,13 +91,26 @@ pub(crate) fn verdict(found: &Gap) -> String {
                 let own = percent(found.share(part.ns));
                 format!("; {} alone {own}", part.cause.in_words())
             });
+            let busy: i64 =
+                found.parts.iter().filter(|part| part.part == Part::Busy).map(|part| part.ns).sum();
+            let busy = percent(found.share(busy));
+            // What lies between kernels that wait for each other is the GPU's own time, too.
+            let pauses = if busy == own {
+                String::new()
+            } else {
+                format!(", {own} with the pauses between its kernels")
+            };
             format!(
-                "The GPU's own work is the limit: it fills {own} of the time{}.",
+                "The GPU's own work is the limit: it fills {busy} of the time{pauses}{}.",
                 most.unwrap_or_default()
             )
         }
         Limit::Launch => format!(
             "Launches are the limit: for {own} of the time the GPU has nothing to do because the host takes longer to launch work than the GPU to do it."
+        ),
+        Limit::Host if first_runs(found) => format!(
+            "The host is the limit: for {own} of the time the GPU has nothing to do, mainly before kernels that run for the first time{}.",
+            most(&|cause| cause == Cause::FirstLaunch)
         ),
         Limit::Host => format!(
             "The host is the limit: for {own} of the time the GPU has nothing to do because the host does something else for long{}.",
@@ -234,7 +256,30 @@ pub(crate) fn steps(found: &Gap) -> String {
     } else {
         format!("On average {length} pass from one to the next.")
     };
-    format!("{count}{warm}: {by}. {length}{clock}")
+    format!("{count}{warm}: {by}. {length}{}{clock}", tail(found))
+}
+
+/// So many steps have a 99th percentile.
+const TAIL: usize = 100;
+/// A longest step that is worth a word is longer than this many medians.
+const LONG: f64 = 1.25;
+
+/// How long the longest steps take, where they stand out.
+fn tail(found: &Gap) -> String {
+    let mut steps: Vec<_> = found.steps.iter().filter(|step| !step.warm_up).collect();
+    steps.sort_by_key(|step| step.wall_ns);
+    let (Some(median), Some(longest)) = (steps.get((steps.len().max(1) - 1) / 2), steps.last()) else {
+        return String::new();
+    };
+    if steps.len() < 3 || longest.wall_ns as f64 <= LONG * median.wall_ns as f64 {
+        return String::new();
+    }
+    let of = |ns: i64| time(ns as f64);
+    let (half, name, most) = (of(median.wall_ns), &longest.name, of(longest.wall_ns));
+    // The smallest step that at least 99 of 100 do not exceed.
+    let p99 = steps.get((99 * steps.len()).div_ceil(100) - 1).filter(|_| steps.len() >= TAIL);
+    let p99 = p99.map(|step| format!(", 99% at most {}", of(step.wall_ns))).unwrap_or_default();
+    format!(" Half of the steps take at most {half}{p99}; the longest, `{name}`, takes {most}.")
 }
 
 /// What the reader must know about the recording.
@@ -245,9 +290,25 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
         let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
         said.push(format!("{pauses} between steps, {all} in all, left out: far longer than a step."));
     }
+    if found.unmarked.places > 0 {
+        let Unmarked { places, operations } = found.unmarked;
+        said.push(format!(
+            "Left out: {} of {} no such steps.",
+            if operations == 1 {
+                "1 GPU operation".to_owned()
+            } else {
+                format!("{} GPU operations", numbers::group_thousands(operations))
+            },
+            if places == 1 {
+                "a process that marks".to_owned()
+            } else {
+                format!("processes on {places} GPUs that mark")
+            },
+        ));
+    }
     if found.captures {
         said.push("CUDA graphs are captured in this time: what is captured runs later, and idle time says nothing about it.".to_owned());
-    } else if matches!(found.limit, Limit::Launch | Limit::Host) {
+    } else if matches!(found.limit, Limit::Launch | Limit::Host) && !first_runs(found) {
         said.push(
             "The profiler itself makes calls and operators on the host slower: without it this share is smaller, so compare with the time of a step without a profiler."
                 .to_owned(),
@@ -263,13 +324,18 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
     said
 }
 
-/// What to change, as an imperative.
-pub(crate) fn what(kind: Kind) -> &'static str {
+/// What to change on some GPUs, as an imperative.
+pub(crate) fn what(kind: Kind, gpus: &[String]) -> &'static str {
+    let is_before_ampere =
+        |gpu: &String| Peaks::of(gpu).is_some_and(|peaks| peaks.peak(NumberType::Tf32).is_none());
     match kind {
         Kind::CudaGraphs => {
             "Replay the step as a CUDA graph: torch.compile(mode=\"reduce-overhead\"), or torch.cuda.graph"
         }
         Kind::HostCode => "Do less on the host between launches, or do it while the GPU works",
+        Kind::WarmUp => {
+            "Record steps after warm-up: what comes before first runs of kernels, or allocates once, may not be in later steps"
+        }
         Kind::BlockingCall => {
             "Do not wait for the GPU within the step: keep numbers on it, and read them seldom"
         }
@@ -279,6 +345,9 @@ pub(crate) fn what(kind: Kind) -> &'static str {
         Kind::PageableCopies => "Copy from pinned memory: pin_memory=True and .to(device, non_blocking=True)",
         Kind::UnoverlappedCopies => "Copy on a stream of its own, while kernels run",
         Kind::FewerCopies => "Copy less: keep on the GPU what every step copies, or copy it in fewer bytes",
+        Kind::TensorCores if !gpus.is_empty() && gpus.iter().all(is_before_ampere) => {
+            "Let products use tensor cores, which have no TF32 here: torch.autocast(\"cuda\", torch.float16)"
+        }
         Kind::TensorCores => {
             "Let products use tensor cores: torch.set_float32_matmul_precision(\"high\"), or bfloat16"
         }
@@ -320,7 +389,7 @@ pub(crate) fn evidence(advice: &Advice) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_gap::{Group, Pauses, Share, VERSION};
+    use flopgap_gap::{Group, Pauses, Share, Step, VERSION};
 
     use super::*;
 
@@ -344,6 +413,7 @@ mod tests {
             measured: 1,
             places: 1,
             pauses: Pauses::default(),
+            unmarked: Unmarked::default(),
             step_ns: 1000,
             limits: groups.iter().map(|(limit, ns)| Group { limit: *limit, ns: *ns }).collect(),
             parts: vec![whole],
@@ -437,6 +507,46 @@ mod tests {
             "{}",
             steps(&found)
         );
+    }
+
+    #[test]
+    fn steps_that_stand_out_are_said() {
+        let of_walls = |walls: &[i64]| {
+            let mut found = of(Limit::Gpu, &[]);
+            let step = |(at, wall_ns): (usize, &i64)| Step {
+                name: format!("step {at}"),
+                rank: None,
+                process: None,
+                gpu: None,
+                start_ns: 0,
+                wall_ns: *wall_ns,
+                clock: Clock::Host,
+                warm_up: false,
+                parts: Vec::new(),
+            };
+            found.steps = walls.iter().enumerate().map(step).collect();
+            tail(&found)
+        };
+        assert_eq!(of_walls(&[]), "");
+        assert_eq!(of_walls(&[100, 900]), "", "two do not say which is usual");
+        assert_eq!(of_walls(&[100, 125, 100]), "");
+        assert_eq!(
+            of_walls(&[100, 200, 120]),
+            " Half of the steps take at most 120 ns; the longest, `step 1`, takes 200 ns."
+        );
+        let mut many = vec![100; 198];
+        many.extend([500, 900]);
+        let said = " Half of the steps take at most 100 ns, 99% at most 100 ns; the longest, `step 199`, takes 900 ns.";
+        assert_eq!(of_walls(&many), said);
+        many.extend([500; 3]);
+        assert!(of_walls(&many).contains("99% at most 500 ns"));
+    }
+
+    #[test]
+    fn work_without_steps_is_said_to_be_left_out() {
+        let mut found = of(Limit::Gpu, &[]);
+        found.unmarked = Unmarked { places: 1, operations: 1 };
+        assert_eq!(caveats(&found), ["Left out: 1 GPU operation of a process that marks no such steps."]);
     }
 
     #[test]

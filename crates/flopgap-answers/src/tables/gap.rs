@@ -89,7 +89,7 @@ fn advice(found: &Gap) -> Result<Table, ReportError> {
             Cell::text(advice.kind.as_str()),
             ms(advice.bound_ns as f64),
             Cell::percent(advice.share, 2),
-            Cell::text(what(advice.kind)),
+            Cell::text(what(advice.kind, &found.gpus)),
         ])?;
     }
     Ok(table)

@@ -1,6 +1,6 @@
 //! Each cause of idle time, from a trace that was written for it.
 
-use flopgap_gap::{Cause, Gap, Options, gap};
+use flopgap_gap::{Cause, Gap, Kind, Limit, Options, gap};
 use flopgap_kineto::Job;
 
 /// A trace of one step from 0 to 1,000 µs, whose GPU works from 0 to 100 and from 600 on.
@@ -8,12 +8,17 @@ use flopgap_kineto::Job;
 /// The second kernel is launched by a call from `launch` to `launch + 10`; before it the host did
 /// what `events` say.
 fn trace(launch: i64, events: &str) -> Gap {
+    second("ampere_sgemm_128x64_tn", launch, 10, events)
+}
+
+/// As [`trace`]: what the second kernel is called, and how long the call lasts that launches it.
+fn second(name: &str, launch: i64, length: i64, events: &str) -> Gap {
     let json = format!(
         r#"[{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":1000}},
         {{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":0,"dur":5,"args":{{"correlation":1}}}},
         {{"ph":"X","cat":"kernel","name":"ampere_sgemm_128x64_tn","pid":0,"tid":7,"ts":0,"dur":100,"args":{{"correlation":1,"device":0,"stream":7}}}},
-        {{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{launch},"dur":10,"args":{{"correlation":2}}}},
-        {{"ph":"X","cat":"kernel","name":"ampere_sgemm_128x64_tn","pid":0,"tid":7,"ts":600,"dur":400,"args":{{"correlation":2,"device":0,"stream":7}}}}{events}]"#
+        {{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{launch},"dur":{length},"args":{{"correlation":2}}}},
+        {{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":600,"dur":400,"args":{{"correlation":2,"device":0,"stream":7}}}}{events}]"#
     );
     let trace =
         flopgap_kineto::Trace::options().without_shapes(true).read(json.as_bytes(), "t.json").unwrap();
@@ -129,4 +134,35 @@ fn what_the_host_did_is_the_cause() {
         expected.sort_unstable();
         assert_eq!(idle(&trace(launch, &events)), expected, "{what}");
     }
+}
+
+#[test]
+fn long_calls_before_a_kernel_runs_for_the_first_time_are_not_slow_launches() {
+    let known = "ampere_sgemm_128x64_tn";
+    let operator = host("cpu_op", "aten::mm", 105, 490);
+    let stream = host("cuda_runtime", "cudaStreamCreateWithFlags", 105, 300);
+    let cases = [
+        ("a kernel that ran before", known, 290, 300, String::new(), Cause::LaunchCalls, 300),
+        ("its first launch", "other", 290, 300, String::new(), Cause::FirstLaunch, 300),
+        ("a short launch", "other", 490, 100, String::new(), Cause::LaunchCalls, 100),
+        ("a long call before it", "other", 585, 10, stream.clone(), Cause::FirstLaunch, 300),
+        ("a long call before a kernel that ran", known, 585, 10, stream, Cause::LaunchCalls, 310),
+        ("its operator", "other", 585, 10, operator.clone(), Cause::FirstLaunch, 480),
+        ("the operator of one that ran", known, 585, 10, operator, Cause::HostOperators, 480),
+    ];
+    for (what, name, launch, length, events, cause, us) in cases {
+        let found = second(name, launch, length, &events);
+        let own = found.parts.iter().find(|part| part.cause == cause);
+        assert_eq!(own.map(|part| part.ns / 1000), Some(us), "{what}: {:?}", idle(&found));
+        let is_advised = found.advice.iter().any(|advice| advice.kind == Kind::WarmUp);
+        assert_eq!(is_advised, cause == Cause::FirstLaunch, "{what}");
+    }
+}
+
+#[test]
+fn what_a_single_step_allocates_may_happen_once() {
+    let found = trace(585, &host("cuda_runtime", "cudaMalloc", 90, 480));
+    let is_advised = |kind| found.advice.iter().any(|advice| advice.kind == kind);
+    assert_eq!(found.limit, Limit::Allocation);
+    assert!(is_advised(Kind::WarmUp) && !is_advised(Kind::Allocations), "{:?}", found.advice);
 }

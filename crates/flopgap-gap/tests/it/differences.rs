@@ -92,6 +92,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
         measured,
         places: 1,
         pauses: Pauses::default(),
+        unmarked: flopgap_gap::Unmarked::default(),
         step_ns: total / i64::try_from(measured).unwrap(),
         limits: Vec::new(),
         parts,

@@ -1,6 +1,7 @@
-//! When the first step of a recording begins on a GPU that is behind the host.
+//! Which steps are measured, and when the first of a recording begins on a GPU that is behind the
+//! host.
 
-use flopgap_gap::{Clock, Options, Part, gap};
+use flopgap_gap::{Clock, FoundBy, Gap, Options, Part, Ranges, gap};
 use flopgap_kineto::Job;
 
 /// The length of the only step and its idle time in µs. Its range lasts from 100 to 200, and its
@@ -37,4 +38,50 @@ fn a_first_step_begins_with_the_end_of_the_work_before() {
     assert_eq!(only(&[(20, 60)]), (900, 400));
     // What the GPU did before the first work that is recorded is not known.
     assert_eq!(only(&[]), (500, 0));
+}
+
+/// Steps from 0 to 100, 100 to 200 and so on, with a kernel at some times, of the process `own`.
+fn marked(steps: usize, kernels: &[usize], own: usize, options: &Options) -> Result<Gap, flopgap_gap::Error> {
+    let mut events: Vec<String> = (0..steps)
+        .map(|at| {
+            let start = 100 * at;
+            format!(
+                r#"{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{at}","pid":1,"tid":1,"ts":{start},"dur":100}}"#
+            )
+        })
+        .collect();
+    for (id, at) in kernels.iter().enumerate() {
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":{own},"tid":1,"ts":{at},"dur":5,"args":{{"correlation":{id}}}}},
+            {{"ph":"X","cat":"kernel","name":"ampere_sgemm_128x64_tn","pid":0,"tid":7,"ts":{},"dur":50,"args":{{"correlation":{id},"device":0,"stream":7}}}}"#,
+            at + 10
+        ));
+    }
+    let json = format!("[{}]", events.join(","));
+    let trace =
+        flopgap_kineto::Trace::options().without_shapes(true).read(json.as_bytes(), "t.json").unwrap();
+    gap(&Job::of(vec![trace]).unwrap(), options)
+}
+
+#[test]
+fn steps_without_work_are_not_measured_alone() {
+    let steps = Options::default();
+    let measured = |found: &Gap| {
+        let own = found.steps.iter().filter(|step| !step.warm_up);
+        own.map(|step| step.name.clone()).collect::<Vec<String>>()
+    };
+    let found = marked(3, &[10, 110, 210], 1, &steps).unwrap();
+    assert_eq!(measured(&found), ["ProfilerStep#1", "ProfilerStep#2"]);
+    // What warms up has all the work.
+    let found = marked(3, &[10], 1, &steps).unwrap();
+    assert_eq!((measured(&found), found.steps.len()), (vec!["ProfilerStep#0".to_owned()], 1));
+    // The work is another process's, or lies beside the steps.
+    for found in [marked(3, &[10, 110, 210], 2, &steps).unwrap(), marked(3, &[350, 450], 1, &steps).unwrap()]
+    {
+        assert_eq!((found.found_by, found.measured), (FoundBy::None, 1));
+    }
+    // What a user asks for is not replaced by something else.
+    let named = Options { steps: Ranges::Named(vec!["ProfilerStep#*".parse().unwrap()]) };
+    let error = marked(3, &[10, 110, 210], 2, &named).unwrap_err();
+    assert_eq!(error.to_string(), "t.json: the ranges named `ProfilerStep#*` launch no GPU work");
 }
