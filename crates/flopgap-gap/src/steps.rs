@@ -1,5 +1,7 @@
 //! Which steps a trace has, and from when to when each lasts on a GPU.
 
+use std::collections::BTreeMap;
+
 use flopgap_files::Hint as _;
 use flopgap_timings::{Ranges as Which, Scope, WarmUp, fold_range};
 use flopgap_trace::{ProcessId, Recording, ThreadId};
@@ -148,44 +150,73 @@ fn marked(trace: &dyn Recording, which: &Which, host: &Host) -> Result<Option<Ho
     Ok(Some(HostSteps { found: FoundBy::Marked, name: all.name, steps: steps.collect() }))
 }
 
-/// Ranges of a name on the thread that has the most of them, by time.
-fn instances(host: &Host, is: impl Fn(&str) -> bool) -> Option<(ThreadId, Vec<(i64, i64)>)> {
-    let ranges = host.ranges.as_ref()?;
+/// When ranges began and ended.
+type Instances = Vec<(i64, i64)>;
+
+/// Ranges of a name by time: of each process, those on the thread that has the most of them.
+fn instances(host: &Host, is: impl Fn(&str) -> bool) -> Vec<(ThreadId, Instances)> {
+    let Some(ranges) = &host.ranges else { return Vec::new() };
     let wanted: Vec<bool> = ranges.names.iter().map(|(_, name)| is(&name.text)).collect();
-    let mut found: std::collections::BTreeMap<ThreadId, Vec<(i64, i64)>> = std::collections::BTreeMap::new();
+    let mut threads: BTreeMap<ThreadId, Instances> = BTreeMap::new();
     for range in ranges.ranges.iter().filter(|range| wanted[range.name.index()]) {
-        found.entry(range.thread).or_default().push((range.start, range.end?));
+        threads.entry(range.thread).or_default().extend(range.end.map(|end| (range.start, end)));
     }
-    let (thread, mut all) = found.into_iter().max_by_key(|(_, all)| all.len())?;
-    all.sort_unstable();
-    all.dedup_by(|next, last| next.0 < last.1);
-    (all.len() > 1).then_some((thread, all))
+    let mut processes: BTreeMap<ProcessId, (ThreadId, Instances)> = BTreeMap::new();
+    for (thread, mut all) in threads {
+        all.sort_unstable();
+        all.dedup_by(|next, last| next.0 < last.1);
+        let most = processes.get(&thread.process()).map_or(1, |(_, most)| most.len());
+        if all.len() > most {
+            processes.insert(thread.process(), (thread, all));
+        }
+    }
+    processes.into_values().collect()
 }
 
-/// Steps from one time to the next.
-fn between(found: FoundBy, name: &str, thread: ThreadId, times: &[i64]) -> HostSteps {
-    let steps = times.windows(2).enumerate().map(|(at, pair)| HostStep {
-        name: format!("{name} {at}"),
-        process: Some(thread.process()),
-        thread: Some(thread),
-        start: pair[0],
-        end: pair[1],
-        warm_up: at == 0 && times.len() > 2,
-    });
-    HostSteps { found, name: fold_range(&format!("{name} 0")), steps: steps.collect() }
+/// Steps of each process from one time of a thread to the next; none without any.
+fn between(
+    found: FoundBy,
+    name: &str,
+    threads: impl IntoIterator<Item = (ThreadId, Vec<i64>)>,
+) -> Option<HostSteps> {
+    let mut steps: Vec<HostStep> = Vec::new();
+    for (thread, times) in threads {
+        steps.extend(times.windows(2).enumerate().map(|(at, pair)| HostStep {
+            name: format!("{name} {at}"),
+            process: Some(thread.process()),
+            thread: Some(thread),
+            start: pair[0],
+            end: pair[1],
+            warm_up: at == 0 && times.len() > 2,
+        }));
+    }
+    steps.sort_by_key(|step| step.start);
+    let name = fold_range(&format!("{name} 0"));
+    (!steps.is_empty()).then_some(HostSteps { found, name, steps })
 }
 
 fn loaded(host: &Host) -> Option<HostSteps> {
-    let is_next = |name: &str| name.starts_with("enumerate(DataLoader)#");
-    let (thread, all) = instances(host, is_next)?;
-    let starts: Vec<i64> = all.iter().map(|(start, _)| *start).collect();
-    Some(between(FoundBy::DataLoader, "batch", thread, &starts))
+    let all = instances(host, |name| name.starts_with("enumerate(DataLoader)#"));
+    let starts = |all: Instances| all.into_iter().map(|(start, _)| start).collect();
+    between(FoundBy::DataLoader, "batch", all.into_iter().map(|(thread, all)| (thread, starts(all))))
 }
 
 fn optimized(host: &Host) -> Option<HostSteps> {
-    let (thread, all) = instances(host, |name| name.starts_with("Optimizer.step#"))?;
-    let ends: Vec<i64> = all.iter().map(|(_, end)| *end).collect();
-    Some(between(FoundBy::Optimizer, "update", thread, &ends))
+    let all = instances(host, |name| name.starts_with("Optimizer.step#"));
+    let ends = |all: Instances| all.into_iter().map(|(_, end)| end).collect();
+    between(FoundBy::Optimizer, "update", all.into_iter().map(|(thread, all)| (thread, ends(all))))
+}
+
+/// Of each process the work on the GPU that has the most.
+fn busiest(lanes: &[Lane]) -> impl Iterator<Item = &Lane> {
+    let mut busiest: BTreeMap<Option<ProcessId>, &Lane> = BTreeMap::new();
+    for lane in lanes {
+        let most = busiest.entry(lane.process).or_insert(lane);
+        if lane.operations.len() > most.operations.len() {
+            *most = lane;
+        }
+    }
+    busiest.into_values()
 }
 
 /// The thread and the time of an operation's launch.
@@ -194,64 +225,68 @@ fn launch(host: &Host, op: &Op) -> Option<(u16, i64)> {
     Some((call.thread, call.start))
 }
 
-/// Replays of the graph that takes the most launches.
+/// From each launch of a CUDA graph to the next.
 fn replayed(host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
-    let lane = lanes.iter().max_by_key(|lane| lane.operations.len())?;
     let launches_graph = host.calls_named(|name| name.contains("GraphLaunch"));
-    let mut starts: Vec<i64> = Vec::new();
-    let mut last = NONE;
-    let mut nodes = 0_usize;
-    for op in &lane.operations {
-        if op.call == NONE {
-            continue;
-        }
-        if launches_graph[host.calls[op.call as usize].name.index()] {
-            nodes += 1;
-            if op.call != last {
-                last = op.call;
-                starts.push(launch(host, op)?.1);
+    let starts = |lane: &Lane| {
+        let mut starts: Vec<i64> = Vec::new();
+        let (mut last, mut nodes) = (NONE, 0_usize);
+        for op in lane.operations.iter().filter(|op| op.call != NONE) {
+            if launches_graph[host.calls[op.call as usize].name.index()] {
+                nodes += 1;
+                if op.call != last {
+                    last = op.call;
+                    starts.push(launch(host, op)?.1);
+                }
             }
         }
-    }
-    // Most of the work is in replays, and they are the steps rather than pieces of them.
-    if starts.len() < 4 || nodes * 2 < lane.operations.len() {
-        return None;
-    }
-    starts.sort_unstable();
-    let mut steps = between(FoundBy::GraphReplays, "replay", ThreadId(lane.process?.0), &starts);
+        starts.sort_unstable();
+        // Most of the work is in replays, and they are the steps rather than pieces of them.
+        let is_most = starts.len() >= 4 && nodes * 2 >= lane.operations.len();
+        Some((ThreadId(lane.process?.0), starts)).filter(|_| is_most)
+    };
+    let mut steps = between(FoundBy::GraphReplays, "replay", busiest(lanes).filter_map(starts))?;
     for step in &mut steps.steps {
         step.thread = None;
     }
     Some(steps)
 }
 
-/// The shortest sequence of kernels, of at least four, that is repeated to the end.
+/// The sequences of kernels that the work of each process repeats to its end.
 fn repeated(lanes: &[Lane]) -> Option<HostSteps> {
+    let mut steps: Vec<HostStep> = busiest(lanes).flat_map(repetitions).collect();
+    steps.sort_by_key(|step| step.start);
+    let name = "repetition *".to_owned();
+    (!steps.is_empty()).then_some(HostSteps { found: FoundBy::RepeatedKernels, name, steps })
+}
+
+/// The shortest sequence of kernels, of at least four, that is repeated to the end.
+fn repetitions(lane: &Lane) -> Vec<HostStep> {
     const LONGEST: usize = 1 << 16;
-    let lane = lanes.iter().max_by_key(|lane| lane.operations.len())?;
     let all = &lane.operations[lane.operations.len().saturating_sub(LONGEST)..];
     let kinds: Vec<u32> = all.iter().rev().map(|op| op.kind).collect();
     // Of the sequence read backward, how much of it begins again at each place.
     let again = z_function(&kinds);
-    let period = (4..=kinds.len() / 3).find(|period| again[*period] >= 2 * period)?;
+    let Some(period) = (4..=kinds.len() / 3).find(|period| again[*period] >= 2 * period) else {
+        return Vec::new();
+    };
     let whole = (again[period] + period) / period;
     // Equal kernels in a row are not a step.
     if kinds[..period].iter().collect::<FxHashSet<_>>().len() < 3 {
-        return None;
+        return Vec::new();
     }
     let mut starts: Vec<i64> = (1..=whole).map(|at| all[all.len() - at * period].start).collect();
     starts.sort_unstable();
-    starts.push(all.iter().map(|op| op.end).max()?);
-    let steps = starts.windows(2).enumerate().map(|(at, pair)| HostStep {
+    starts.extend(all.iter().map(|op| op.end).max());
+    let step = |(at, pair): (usize, &[i64])| HostStep {
         name: format!("repetition {at}"),
         process: lane.process,
         thread: None,
         start: pair[0],
         end: pair[1],
         warm_up: at == 0 && whole > 2,
-    });
-    let steps = steps.collect();
-    Some(HostSteps { found: FoundBy::RepeatedKernels, name: "repetition *".to_owned(), steps })
+    };
+    starts.windows(2).enumerate().map(step).collect()
 }
 
 /// For each place the length of the longest common prefix of all and of what begins there.

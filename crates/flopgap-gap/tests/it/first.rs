@@ -85,3 +85,41 @@ fn steps_without_work_are_not_measured_alone() {
     let error = marked(3, &[10, 110, 210], 2, &named).unwrap_err();
     assert_eq!(error.to_string(), "t.json: the ranges named `ProfilerStep#*` launch no GPU work");
 }
+
+/// The trace of one process whose kernels repeat six times, and which marks some of the updates.
+fn unmarked(process: i64, marks: i64) -> flopgap_kineto::Trace {
+    let mut events: Vec<String> = Vec::new();
+    for at in 0..24 {
+        let time = 100 * at + process;
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":{process},"tid":{process},"ts":{time},"dur":5,"args":{{"correlation":{at}}}}},
+            {{"ph":"X","cat":"kernel","name":"kernel_{}","pid":0,"tid":7,"ts":{},"dur":50,"args":{{"correlation":{at},"device":0,"stream":7}}}}"#,
+            at % 4,
+            time + 10
+        ));
+    }
+    for at in 0..marks {
+        let time = 400 * at + 350;
+        events.push(format!(
+            r#"{{"ph":"X","cat":"user_annotation","name":"Optimizer.step#SGD.step","pid":{process},"tid":{process},"ts":{time},"dur":20}}"#
+        ));
+    }
+    let json = format!(
+        r#"{{"distributedInfo":{{"rank":{process},"world_size":2}},"traceEvents":[{}]}}"#,
+        events.join(",")
+    );
+    let name = format!("{process}.json");
+    flopgap_kineto::Trace::options().without_shapes(true).read(json.as_bytes(), name.as_str()).unwrap()
+}
+
+#[test]
+fn steps_that_nobody_marks_are_found_in_every_process() {
+    let of = |marks: [i64; 2]| {
+        let traces = vec![unmarked(0, marks[0]), unmarked(1, marks[1])];
+        let found = gap(&Job::of(traces).unwrap(), &Options::default()).unwrap();
+        (found.found_by, found.measured, found.places, found.unmarked.places)
+    };
+    assert_eq!(of([0, 0]), (FoundBy::RepeatedKernels, 10, 2, 0));
+    assert_eq!(of([6, 6]), (FoundBy::Optimizer, 8, 2, 0));
+    assert_eq!(of([6, 0]), (FoundBy::Optimizer, 4, 1, 1), "what the other does is said to be left out");
+}
