@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 use flopgap_gpu::{Context, Event};
 use flopgap_phases::sweep::Grid;
-use hyper_profile::square::cuda::{Engine, Options, Work};
-use hyper_profile::square::{Backend as _, Shape};
+use hyper_profile::square::Shape;
+use hyper_profile::square::cuda::Engine;
 
 fn main() -> ExitCode {
     match run() {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let context = Context::new(0)?;
-    let engine = Engine::new(&context, Options::default())?;
+    let engine = Engine::new(&context)?;
     let opened = start.elapsed();
     let (begin, end) = (Event::new(&context)?, Event::new(&context)?);
     let (mut made, mut ran, mut graph_ns, mut configs) = (Duration::ZERO, Duration::ZERO, 0, 0);
@@ -47,7 +47,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         network.synchronize()?;
         ran += start.elapsed();
 
-        let mut graph = network.record(Work::Both, 1)?;
+        let graph = engine.stream().capture(|| network.forward().and_then(|()| network.backward()))?;
+        graph.upload()?;
         begin.record(engine.stream())?;
         graph.launch()?;
         end.record(engine.stream())?;

@@ -86,21 +86,15 @@ pub fn run_on(
     restart: &Restart,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Exit {
-    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
-        Ok(started) => started,
-        Err(exit) => return exit,
-    };
     let machine = fill::Machine { hardware, restart };
-    flopgap_cli::outcome(PROGRAM, || {
-        console.timed("total", || match command {
-            Command::New(arguments) => fill::new(&arguments, machine, console),
-            Command::Resume(arguments) => fill::resume(&arguments, machine, console),
-            Command::Analyze(arguments) => analyze::run(&arguments, console),
-            Command::Compare(arguments) => compare::run(&arguments, console),
-            // The processes that are started print errors only, whatever this one is to say.
-            Command::CountOn(arguments) => processes::run(&arguments, hardware),
-            Command::RunOne(arguments) => run_one::run(&arguments, hardware),
-        })
+    flopgap_cli::program(PROGRAM, arguments, |Arguments { command }, console| match command {
+        Command::New(arguments) => fill::new(&arguments, machine, console),
+        Command::Resume(arguments) => fill::resume(&arguments, machine, console),
+        Command::Analyze(arguments) => analyze::run(&arguments, console),
+        Command::Compare(arguments) => compare::run(&arguments, console),
+        // The processes that are started print errors only, whatever this one is to say.
+        Command::CountOn(arguments) => processes::run(&arguments, hardware),
+        Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
 }
 

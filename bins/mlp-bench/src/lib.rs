@@ -34,17 +34,13 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments; the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let (arguments, console) = match flopgap_cli::start::<options::Arguments>(PROGRAM, arguments) {
-        Ok(started) => started,
-        Err(exit) => return exit,
-    };
-    flopgap_cli::outcome(PROGRAM, || {
-        console.timed("total", || match &arguments.command {
+    flopgap_cli::program(PROGRAM, arguments, |arguments: options::Arguments, console| {
+        match &arguments.command {
             Some(options::Command::Kernels(arguments)) => kernels::run(arguments, console),
             Some(options::Command::Show(arguments)) => show::run(arguments, console),
             Some(options::Command::Diff(arguments)) => diff::run(arguments, console),
             None => run::run(&arguments.bench, console),
-        })
+        }
     })
 }
 

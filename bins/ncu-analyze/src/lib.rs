@@ -57,16 +57,10 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments; the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
-        Ok(started) => started,
-        Err(exit) => return exit,
-    };
-    flopgap_cli::outcome(PROGRAM, || {
-        console.timed("total", || match command {
-            Command::Overhead(arguments) => overhead::run(&arguments, console),
-            Command::Kernels(arguments) => kernels::run(&arguments, console),
-            Command::Diff(arguments) => diff::run(&arguments, console),
-        })
+    flopgap_cli::program(PROGRAM, arguments, |Arguments { command }, console| match command {
+        Command::Overhead(arguments) => overhead::run(&arguments, console),
+        Command::Kernels(arguments) => kernels::run(&arguments, console),
+        Command::Diff(arguments) => diff::run(&arguments, console),
     })
 }
 

@@ -42,15 +42,9 @@ pub fn main() -> ExitCode {
 
 /// Runs the program with these arguments; the first is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
-        Ok(started) => started,
-        Err(exit) => return exit,
-    };
-    flopgap_cli::outcome(PROGRAM, || {
-        console.timed("total", || match command {
-            Command::Collect(arguments) => collect::run(&arguments, console),
-            Command::Query(arguments) => query::run(&arguments, console),
-        })
+    flopgap_cli::program(PROGRAM, arguments, |Arguments { command }, console| match command {
+        Command::Collect(arguments) => collect::run(&arguments, console),
+        Command::Query(arguments) => query::run(&arguments, console),
     })
 }
 

@@ -4,7 +4,6 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::io;
-use std::process::ExitCode;
 
 use clap::{Args as _, FromArgMatches as _};
 use flopgap_files::Hint;
@@ -129,28 +128,12 @@ impl<E: Hint> From<E> for Failure {
     }
 }
 
-/// Runs a program's body and returns its exit code; a failure is printed to standard error.
-pub fn run(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
-    outcome(program, body).into()
-}
-
-/// The command line of a program, which begins with its name. Help, the version and what is wrong
-/// are printed.
+/// The command line of a program that has the options `--quiet` and `--verbose`: its arguments, and
+/// where its messages go. They begin with the name that the command line begins with. Help, the
+/// version and what is wrong are printed.
 ///
 /// # Errors
 /// [`Exit::Usage`] when it is wrong; [`Exit::Done`] when help or the version was all it asked for.
-pub fn parse<T: clap::Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<T, Exit> {
-    let mut command = T::command().styles(HELP);
-    let matches = command.try_get_matches_from_mut(arguments);
-    let parsed = matches.and_then(|mut matches| T::from_arg_matches_mut(&mut matches));
-    parsed.map_err(|error| shown(error, &mut command))
-}
-
-/// As [`parse`], for a program that has the options `--quiet` and `--verbose`: its arguments, and
-/// where its messages go. They begin with the name that the command line begins with.
-///
-/// # Errors
-/// As [`parse`].
 pub fn start<T: clap::Parser>(
     program: &'static str,
     arguments: impl IntoIterator<Item = OsString>,
@@ -164,6 +147,19 @@ pub fn start<T: clap::Parser>(
         Ok((T::from_arg_matches_mut(&mut matches)?, console))
     });
     parsed.map_err(|error| shown(error, &mut command))
+}
+
+/// Runs a program that begins with [`start`]: `work` on its arguments. `--verbose` says how long
+/// all of it took.
+pub fn program<T: clap::Parser>(
+    program: &'static str,
+    arguments: impl IntoIterator<Item = OsString>,
+    work: impl FnOnce(T, Console) -> Result<(), Failure>,
+) -> Exit {
+    match start(program, arguments) {
+        Ok((arguments, console)) => outcome(program, || console.timed("total", || work(arguments, console))),
+        Err(exit) => exit,
+    }
 }
 
 /// The commands and options of a program that begins with [`start`].
@@ -181,7 +177,7 @@ fn shown(error: clap::Error, command: &mut clap::Command) -> Exit {
     if error.use_stderr() { Exit::Usage } else { Exit::Done }
 }
 
-/// As [`run`], for a program that another process calls.
+/// Runs a program's body and returns its exit code; a failure is printed to standard error.
 pub fn outcome(program: &str, body: impl FnOnce() -> Result<(), Failure>) -> Exit {
     match body() {
         Ok(()) => Exit::Done,
@@ -243,16 +239,16 @@ mod tests {
         struct Arguments {
             file: String,
         }
-        let parsed = |words: &[&str]| parse::<Arguments>(words.iter().map(OsString::from));
-        assert_eq!(parsed(&["demo", "a.csv"]).unwrap().file, "a.csv");
+        let parsed = |words: &[&str]| start::<Arguments>("demo", words.iter().map(OsString::from));
+        assert_eq!(parsed(&["demo", "a.csv"]).unwrap().0.file, "a.csv");
         assert_eq!(parsed(&["demo"]).unwrap_err(), Exit::Usage);
         assert_eq!(parsed(&["demo", "--help"]).unwrap_err(), Exit::Done);
     }
 
     #[test]
     fn a_closed_pipe_is_success() {
-        let end = |error: io::Error| run("test", || Err(Failure::output(error)));
-        assert_eq!(end(io::ErrorKind::BrokenPipe.into()), Exit::Done.into());
-        assert_eq!(end(io::Error::other("full")), Exit::Failed.into());
+        let end = |error: io::Error| outcome("test", || Err(Failure::output(error)));
+        assert_eq!(end(io::ErrorKind::BrokenPipe.into()), Exit::Done);
+        assert_eq!(end(io::Error::other("full")), Exit::Failed);
     }
 }

@@ -12,9 +12,8 @@ use crate::{FlopError, checked};
 /// The list is meant to be matched as a whole, and is not `non_exhaustive`: a program that computes
 /// activations must not compile before it knows a new one, which a catch-all would turn into
 /// another function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Activation {

@@ -3,9 +3,8 @@
 use crate::{ElementType, FlopError, Work, checked};
 
 /// Which query/key pairs are computed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AttentionMask {
     /// All pairs. Also what a causal mask costs where masked scores are computed and thrown away,
     /// as plain matrix products do.
@@ -35,8 +34,7 @@ pub enum AttentionMask {
 /// assert_eq!((scores, softmax), (1_610_612_736, 62_914_560));
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Attention {
     /// Sequences.
     pub batch: u64,

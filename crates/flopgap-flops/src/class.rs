@@ -53,7 +53,6 @@ impl ClassFlops {
     }
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for ClassFlops {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::{Error as _, SerializeStruct as _};

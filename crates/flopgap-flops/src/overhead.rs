@@ -13,8 +13,7 @@ use crate::{ClassFlops, FlopError, Pass, SquareMlp};
 /// | omega | `total / theory.total - 1` | relative excess of everything, `other` included |
 ///
 /// They are the nearest doubles for counts up to 2^53.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct OverheadFactors {
     /// Relative excess of the GEMM FLOPs. Below 0 is impossible for a complete count, see
     /// [`Plausibility`](crate::Plausibility).
@@ -41,8 +40,7 @@ pub struct OverheadFactors {
 /// assert_eq!(decomposition.difference, 0);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Decomposition {
     /// The network.
     pub model: SquareMlp,

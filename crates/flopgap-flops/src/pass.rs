@@ -7,9 +7,8 @@ use strum::{EnumCount as _, VariantArray as _};
 use crate::{FlopError, checked};
 
 /// One pass over a network. In text and JSON: `forward`, `backward`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Pass {

@@ -35,9 +35,8 @@ const ROUNDING: f64 = 0.005;
 /// assert!(verdict.likely_causes().contains(&LikelyCause::MissingLaunches));
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(tag = "verdict", rename_all = "snake_case"))]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Plausibility {
     /// Neither below theory nor questionably far above it.
@@ -67,9 +66,8 @@ pub enum Plausibility {
 }
 
 /// A class whose theory is a lower bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Bounded {
     /// Matrix products.
@@ -79,9 +77,8 @@ pub enum Bounded {
 }
 
 /// The usual cause of an implausible count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LikelyCause {
     /// The stated layers, width or columns are not those that ran.

@@ -11,9 +11,8 @@ use crate::{ElementType, FlopError, checked};
 ///
 /// It differs from [`ElementType`], which says how a number is stored: TF32 products read and write
 /// 32-bit floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Precision {

@@ -36,8 +36,7 @@ use crate::{ClassFlops, FlopError, Pass, checked};
 /// assert_eq!(model.theory(Pass::Backward)?.activation, 2_490_368);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct SquareMlp {
     layers: u64,
     width: u64,

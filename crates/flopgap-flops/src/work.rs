@@ -7,9 +7,8 @@ use strum::{EnumCount as _, VariantArray as _};
 use crate::{FlopError, checked};
 
 /// How a number is stored. In text and JSON: `fp64`, `fp32`, `fp16`, `bf16`, `fp8`, `int8`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::IntoStaticStr, strum::EnumCount, strum::VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum ElementType {
@@ -69,8 +68,7 @@ impl FromStr for ElementType {
 /// assert_eq!(product.bytes()?, 3 * 4096 * 4096 * 2);
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Work {
     /// Floating-point operations: an addition or a multiplication is 1, a fused multiply-add 2.
     pub flops: u64,

@@ -168,6 +168,9 @@ impl Host {
         });
         self.calls = calls.collect();
         self.calls.shrink_to_fit();
+        for thread in &mut self.threads {
+            thread.calls.shrink_to_fit();
+        }
         Ok(())
     }
 
@@ -443,10 +446,10 @@ impl Host {
     }
 }
 
-/// Adds to a list that is most of the memory: it grows by a quarter instead of twice.
+/// Adds to a list that is most of the memory: it grows by an eighth instead of twice.
 pub(crate) fn push<T>(list: &mut Vec<T>, item: T) {
     if list.len() == list.capacity() {
-        list.reserve_exact((list.len() / 4).max(64));
+        list.reserve_exact((list.len() / 8).max(64));
     }
     list.push(item);
 }

@@ -88,8 +88,8 @@ impl HostSteps {
             .unwrap_or(HostSteps { found: FoundBy::None, name: "recording".to_owned(), steps: Vec::new() }))
     }
 
-    /// The steps, where any that is measured launches work. Where only those that warm up do, they
-    /// are what there is to measure.
+    /// The steps, where any that is measured launches work. Where only those that warm up do, those
+    /// are measured.
     fn with_work(mut self, host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
         let mut works = vec![false; self.steps.len()];
         for lane in lanes {

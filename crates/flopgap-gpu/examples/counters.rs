@@ -12,7 +12,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use flopgap_files::Hint;
-use flopgap_gpu::blas::{Blas, Fp32, Gemm};
+use flopgap_gpu::blas::{Blas, Gemm};
 use flopgap_gpu::compile::{CompileError, Compiler};
 use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset, Regions};
 use flopgap_gpu::launch::{Arguments, Launch};
@@ -62,7 +62,7 @@ impl Launches {
             .map(|name| Ok((name, module.kernel(name)?)))
             .collect::<Result<_, GpuError>>()?;
         let stream = gpu.stream()?;
-        let blas = Blas::new(&stream, Fp32::Pedantic, Blas::recommended_workspace(&stream))?;
+        let blas = Blas::new(&stream)?;
         let ones = |len: usize| stream.upload(&vec![1.0_f32; len]);
         Ok(Launches {
             numbers: ones(132 * 256)?,

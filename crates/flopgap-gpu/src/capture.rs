@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::sys;
 
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 
 /// Open captures of this crate. While there are none, the driver need not be asked about its
 /// streams.
@@ -49,6 +49,6 @@ pub(crate) fn of(stream: sys::CUstream) -> Result<Option<u64>, GpuError> {
             std::ptr::null_mut(),
         )
     };
-    result.result().map_err(|error| GpuError::driver("query the capture of a stream", error))?;
+    result.result().during("query the capture of a stream")?;
     Ok((status != CU_STREAM_CAPTURE_STATUS_NONE).then_some(id))
 }

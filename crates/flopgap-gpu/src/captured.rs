@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::GpuError;
-use crate::memory::{Access, Allocation, Order, Queue, wait_for_all};
+use crate::memory::{Access, Allocation, Order, Queue};
 
 /// The resources of a graph.
 #[derive(Debug, Default)]
@@ -91,12 +91,11 @@ pub(crate) fn record(
     id: u64,
     allocation: &Arc<Allocation>,
     queue: &Queue,
-    runs_on: &Queue,
     access: Access,
 ) -> Result<(), GpuError> {
     let waits = with_captured(id, |captured| captured.used(allocation).order.waits_for(queue, access))?;
     // Not under the lock of the captures: beginning one takes it while a queue is closed.
-    wait_for_all(&waits, queue, runs_on)?;
+    waits.iter().try_for_each(|other| queue.wait_for(other))?;
     with_captured(id, |captured| {
         let used = captured.used(allocation);
         used.order.enter(queue, access);

@@ -9,7 +9,7 @@ use cudarc::nvrtc::Ptx;
 use crate::capture::is_any_open;
 use crate::compile::Binary;
 use crate::device::{Device, start_driver};
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 
 /// A GPU opened for work: a context of the driver. Cloning shares it; the last clone closes it.
 ///
@@ -50,7 +50,7 @@ impl Context {
     pub fn new(device: usize) -> Result<Self, GpuError> {
         start_driver()?;
         let device = Device::get(device)?;
-        let cuda = CudaContext::new(device.index).map_err(|error| GpuError::driver("open the GPU", error))?;
+        let cuda = CudaContext::new(device.index).during("open the GPU")?;
         Self::of(device, cuda)
     }
 
@@ -58,8 +58,7 @@ impl Context {
     pub(crate) fn of(device: Device, cuda: Arc<CudaContext>) -> Result<Self, GpuError> {
         let attribute =
             sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES;
-        let host_page_tables =
-            cuda.attribute(attribute).map_err(|error| GpuError::driver("query the GPU", error))? != 0;
+        let host_page_tables = cuda.attribute(attribute).during("query the GPU")? != 0;
         Ok(Context { cuda, device: Arc::new(device), host_page_tables })
     }
 
@@ -85,16 +84,13 @@ impl Context {
     /// When the code is for another architecture or needs a newer driver.
     pub fn load(&self, binary: &Binary) -> Result<Module, GpuError> {
         let image = Ptx::from_binary(binary.image().to_vec());
-        let cuda = self.cuda.load_module(image).map_err(|error| GpuError::driver("load a kernel", error))?;
+        let cuda = self.cuda.load_module(image).during("load a kernel")?;
         Ok(Module { code: Arc::new(Code { cuda, context: self.clone() }) })
     }
 
     /// Loads code that the driver compiles.
     pub(crate) fn load_ptx(&self, source: &str) -> Result<Module, GpuError> {
-        let cuda = self
-            .cuda
-            .load_module(Ptx::from_src(source))
-            .map_err(|error| GpuError::driver("load a kernel", error))?;
+        let cuda = self.cuda.load_module(Ptx::from_src(source)).during("load a kernel")?;
         Ok(Module { code: Arc::new(Code { cuda, context: self.clone() }) })
     }
 
@@ -103,7 +99,7 @@ impl Context {
     /// # Errors
     /// The error of a kernel that failed.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.cuda.synchronize().map_err(|error| GpuError::driver("wait for the GPU", error))
+        self.cuda.synchronize().during("wait for the GPU")
     }
 
     /// Memory that is free now.
@@ -111,8 +107,7 @@ impl Context {
     /// # Errors
     /// When the driver refuses.
     pub fn memory(&self) -> Result<Memory, GpuError> {
-        let (free, total) =
-            self.cuda.mem_get_info().map_err(|error| GpuError::driver("ask for free memory", error))?;
+        let (free, total) = self.cuda.mem_get_info().during("ask for free memory")?;
         Ok(Memory { free: free as u64, total: total as u64 })
     }
 
@@ -154,8 +149,7 @@ impl Module {
     pub fn kernel(&self, name: &str) -> Result<Kernel, GpuError> {
         // A name with a zero byte would panic below; no kernel has one.
         let name = name.split('\0').next().unwrap_or_default();
-        let function =
-            self.code.cuda.load_function(name).map_err(|error| GpuError::driver("find a kernel", error))?;
+        let function = self.code.cuda.load_function(name).during("find a kernel")?;
         Ok(Kernel { function, _code: self.code.clone() })
     }
 
@@ -170,7 +164,7 @@ impl Module {
             .map_err(|_| GpuError::TooLarge { what: "shared memory of a kernel", value: bytes })?;
         kernel
             .set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
-            .map_err(|error| GpuError::driver("allow a kernel shared memory", error))?;
+            .during("allow a kernel shared memory")?;
         Ok(kernel)
     }
 }

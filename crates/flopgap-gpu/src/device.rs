@@ -7,7 +7,7 @@ use std::fs;
 use cudarc::driver::{result, sys};
 
 use crate::capability::ComputeCapability;
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::library::{Library, LibraryError, probe};
 
 /// The oldest CUDA version of the driver that works: the one whose event timing `cudarc` calls.
@@ -44,14 +44,8 @@ pub struct Device {
     pub shared_bytes_per_multiprocessor: u64,
     /// Shared memory that one block can have if it asks for it.
     pub shared_bytes_per_block: u64,
-    /// 32-bit registers of a multiprocessor.
-    pub registers_per_multiprocessor: u32,
     /// Threads that a multiprocessor holds at once.
     pub threads_per_multiprocessor: u32,
-    /// Threads of a warp.
-    pub warp_size: u32,
-    /// Constant memory.
-    pub constant_bytes: u64,
 }
 
 impl Device {
@@ -62,7 +56,7 @@ impl Device {
     /// [`Hint::is_absence`](flopgap_files::Hint::is_absence).
     pub fn count() -> Result<usize, GpuError> {
         start_driver()?;
-        let count = result::device::get_count().map_err(|error| GpuError::driver("count the GPUs", error))?;
+        let count = result::device::get_count().during("count the GPUs")?;
         match usize::try_from(count) {
             Ok(count) if count > 0 => Ok(count),
             _ => Err(GpuError::NoDevice),
@@ -116,14 +110,9 @@ impl Device {
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
             )?,
             shared_bytes_per_block: u64_of(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
-            registers_per_multiprocessor: u32_of(
-                Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
-            )?,
             threads_per_multiprocessor: u32_of(
                 Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
             )?,
-            warp_size: u32_of(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
-            constant_bytes: u64_of(Attribute::CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY)?,
         })
     }
 

@@ -177,10 +177,30 @@ impl GpuError {
             GpuError::Driver { action, code, message }
         }
     }
+}
 
-    /// An error of cuBLAS. `action` says what was attempted.
-    pub(crate) fn cublas(action: &'static str, error: CublasError) -> Self {
-        GpuError::Cublas { action, status: format!("{:?}", error.0) }
+/// Says what was attempted where a library refused a call.
+pub(crate) trait During<T> {
+    /// The result, or the library's error with the operation.
+    fn during(self, action: &'static str) -> Result<T, GpuError>;
+}
+
+impl<T> During<T> for Result<T, DriverError> {
+    fn during(self, action: &'static str) -> Result<T, GpuError> {
+        self.map_err(|error| GpuError::driver(action, error))
+    }
+}
+
+impl<T> During<T> for Result<T, CublasError> {
+    fn during(self, action: &'static str) -> Result<T, GpuError> {
+        self.map_err(|error| GpuError::Cublas { action, status: format!("{:?}", error.0) })
+    }
+}
+
+/// The errors of cuBLASLt have the names of those of cuBLAS.
+impl<T> During<T> for Result<T, cudarc::cublaslt::result::CublasError> {
+    fn during(self, action: &'static str) -> Result<T, GpuError> {
+        self.map_err(|error| GpuError::Cublas { action, status: format!("{:?}", error.0) })
     }
 }
 

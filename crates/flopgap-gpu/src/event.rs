@@ -3,7 +3,7 @@
 use cudarc::driver::{CudaEvent, sys};
 
 use crate::context::Context;
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::stream::Stream;
 
 /// A place in a stream's queue. Made with [`Stream::event`].
@@ -21,8 +21,7 @@ impl Event {
     pub fn new(context: &Context) -> Result<Self, GpuError> {
         // cudarc's default flag turns timing off.
         let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
-        let cuda =
-            context.cuda().new_event(flags).map_err(|error| GpuError::driver("create an event", error))?;
+        let cuda = context.cuda().new_event(flags).during("create an event")?;
         Ok(Event { cuda })
     }
 
@@ -31,7 +30,7 @@ impl Event {
     /// # Errors
     /// When the stream is of another device.
     pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
-        self.cuda.record(stream.queue().cuda()).map_err(|error| GpuError::driver("record an event", error))
+        self.cuda.record(stream.queue().cuda()).during("record an event")
     }
 
     /// Nanoseconds from `start` to this event; waits for both. The driver resolves about 500 ns, so
@@ -40,8 +39,7 @@ impl Event {
     /// # Errors
     /// When one of them was not recorded, or a kernel between them failed.
     pub fn nanoseconds_since(&self, start: &Event) -> Result<u64, GpuError> {
-        let milliseconds =
-            start.cuda.elapsed_ms(&self.cuda).map_err(|error| GpuError::driver("time the GPU", error))?;
+        let milliseconds = start.cuda.elapsed_ms(&self.cuda).during("time the GPU")?;
         Ok(nanoseconds(milliseconds))
     }
 
@@ -50,7 +48,7 @@ impl Event {
     /// # Errors
     /// The error of a kernel that failed before it.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.cuda.synchronize().map_err(|error| GpuError::driver("wait for an event", error))
+        self.cuda.synchronize().during("wait for an event")
     }
 
     /// The event of `cudarc`, for what this crate does not wrap.
@@ -82,7 +80,7 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
         let _closed = self.queue().close();
         let waited = self.queue().cuda().wait(&event.cuda);
-        waited.map_err(|error| GpuError::driver("wait for an event", error))
+        waited.during("wait for an event")
     }
 }
 

@@ -10,7 +10,7 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DeviceRepr, result, sys
 
 use crate::context::Context;
 use crate::device::{Device, start_driver};
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::memory::{Allocation, Buffer, Queue};
 use crate::stream::Stream;
 
@@ -57,15 +57,15 @@ impl Context {
     /// As [`Context::from_cudarc`]; when the driver does not know the context.
     pub unsafe fn from_raw(context: sys::CUcontext) -> Result<Self, GpuError> {
         start_driver()?;
-        let failed = |error| GpuError::driver("use the context", error);
+        let action = "use the context";
         // SAFETY: the caller's promise.
-        unsafe { result::ctx::set_current(context) }.map_err(failed)?;
+        unsafe { result::ctx::set_current(context) }.during(action)?;
         let mut number = 0;
         // SAFETY: a context is current, and there is room for the number of its device.
-        unsafe { sys::cuCtxGetDevice(&raw mut number) }.result().map_err(failed)?;
+        unsafe { sys::cuCtxGetDevice(&raw mut number) }.result().during(action)?;
         let ordinal = usize::try_from(number).unwrap_or_default();
         // SAFETY: the caller's promise. It is never destroyed here: one reference is never dropped.
-        let cuda = unsafe { CudaContext::from_raw_context(ordinal, number, context) }.map_err(failed)?;
+        let cuda = unsafe { CudaContext::from_raw_context(ordinal, number, context) }.during(action)?;
         std::mem::forget(cuda.clone());
         Self::of(Device::get(ordinal)?, cuda)
     }

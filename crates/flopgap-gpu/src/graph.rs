@@ -7,7 +7,7 @@ use cudarc::driver::{CudaGraph, sys};
 
 use crate::capture::{Open, is_any_open};
 use crate::captured::{self, Captured, Kept};
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::memory::free_later;
 use crate::stream::Stream;
 
@@ -65,7 +65,7 @@ impl<'s> Capture<'s> {
         let open = Open::new();
         let id = {
             let _closed = queue.close();
-            queue.cuda().begin_capture(mode).map_err(|error| GpuError::driver("capture a graph", error))?;
+            queue.cuda().begin_capture(mode).during("capture a graph")?;
             let id = queue.capture();
             if let Ok(Some(id)) = id {
                 captured::begin(id);
@@ -88,7 +88,7 @@ impl<'s> Capture<'s> {
         let captured = captured::end(self.id);
         drop(open);
         free_later();
-        Ok((ended.map_err(|error| GpuError::driver("capture a graph", error))?, captured))
+        Ok((ended.during("capture a graph")?, captured))
     }
 }
 
@@ -129,7 +129,7 @@ impl Stream {
         // SAFETY: the graph is alive; a null array asks for the number of nodes alone.
         unsafe { sys::cuGraphGetNodes(cuda.cu_graph(), std::ptr::null_mut(), &raw mut nodes) }
             .result()
-            .map_err(|error| GpuError::driver("capture a graph", error))?;
+            .during("capture a graph")?;
         Ok(Graph { cuda, captured: Arc::new(captured), stream: self.clone(), nodes })
     }
 }
@@ -147,7 +147,7 @@ impl Graph {
         }
         // Launched into another capture, it becomes a part of that graph.
         submission.keep(|| Kept::owner(self.captured.clone()))?;
-        self.cuda.launch().map_err(|error| GpuError::driver("launch a graph", error))
+        self.cuda.launch().during("launch a graph")
     }
 
     /// Moves the graph to the device now, so that the first launch is not slower than the others.
@@ -155,7 +155,7 @@ impl Graph {
     /// # Errors
     /// When the driver refuses.
     pub fn upload(&self) -> Result<(), GpuError> {
-        self.cuda.upload().map_err(|error| GpuError::driver("upload a graph", error))
+        self.cuda.upload().during("upload a graph")
     }
 
     /// The graph of `cudarc`.

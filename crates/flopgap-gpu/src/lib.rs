@@ -8,7 +8,6 @@ pub mod counters;
 pub mod dnn;
 pub mod launch;
 pub mod library;
-pub mod nvtx;
 pub mod timing;
 
 mod capture;

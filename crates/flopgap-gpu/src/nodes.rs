@@ -3,7 +3,7 @@
 use cudarc::driver::sys;
 
 use crate::device::copy_c_string;
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::graph::Graph;
 
 /// A kernel in a graph.
@@ -43,23 +43,21 @@ impl Graph {
     /// # Errors
     /// When the driver refuses.
     pub fn kernels(&self) -> Result<Vec<KernelNode>, GpuError> {
-        let failed = |error| GpuError::driver("list the kernels of a graph", error);
+        let action = "list the kernels of a graph";
         let graph = self.cuda().cu_graph();
         let mut count = self.nodes();
         let mut nodes: Vec<sys::CUgraphNode> = vec![std::ptr::null_mut(); count];
         // SAFETY: the graph is alive, and there is room for so many nodes.
-        unsafe { sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }
-            .result()
-            .map_err(failed)?;
+        unsafe { sys::cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.result().during(action)?;
         nodes.truncate(count);
         let mut kernels = Vec::with_capacity(count);
         for node in nodes {
             let mut kind = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
             // SAFETY: the node belongs to the graph. The driver is asked with a type of a version
             // that it knows.
-            unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) }.result().map_err(failed)?;
+            unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) }.result().during(action)?;
             if kind == sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
-                kernels.push(kernel(node).map_err(failed)?);
+                kernels.push(kernel(node).during(action)?);
             }
         }
         Ok(kernels)

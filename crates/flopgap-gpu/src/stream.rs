@@ -10,7 +10,7 @@ use cudarc::driver::{CudaStream, DeviceRepr, DriverError, ValidAsZeroBits, sys};
 
 use crate::captured::{self, Kept};
 use crate::context::Context;
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::memory::{Access, Allocation, AnyBits, Buffer, DeviceSlice, DeviceSliceMut, Queue};
 
 /// A queue of work for a device.
@@ -21,8 +21,6 @@ use crate::memory::{Access, Allocation, AnyBits, Buffer, DeviceSlice, DeviceSlic
 #[derive(Debug, Clone)]
 pub struct Stream {
     queue: Queue,
-    /// The queue that uses of memory count for: another one for a branch.
-    order: Queue,
     context: Context,
 }
 
@@ -67,10 +65,10 @@ impl Submission<'_> {
 
     /// The same, also for memory of another device.
     fn enter_any(&self, allocation: &Arc<Allocation>, access: Access) -> Result<(), GpuError> {
-        let Stream { queue, order, .. } = self.stream;
+        let queue = &self.stream.queue;
         match queue.capture()? {
-            None => allocation.enter(order, queue, access),
-            Some(capture) => captured::record(capture, allocation, order, queue, access),
+            None => allocation.enter(queue, access),
+            Some(capture) => captured::record(capture, allocation, queue, access),
         }
     }
 
@@ -97,14 +95,14 @@ impl Context {
     /// # Errors
     /// When the driver refuses.
     pub fn stream(&self) -> Result<Stream, GpuError> {
-        let cuda = self.cuda().new_stream().map_err(|error| GpuError::driver("create a stream", error))?;
+        let cuda = self.cuda().new_stream().during("create a stream")?;
         Ok(Stream::on(Queue::new(cuda), self.clone()))
     }
 }
 
 impl Stream {
     pub(crate) fn on(queue: Queue, context: Context) -> Self {
-        Stream { order: queue.clone(), queue, context }
+        Stream { queue, context }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
@@ -138,23 +136,6 @@ impl Stream {
         self.queue.cuda()
     }
 
-    /// Another stream whose uses of memory count as uses of this one: none waits for another, so
-    /// that parts of one pass may overlap on arrays that they share. Its buffers are made in the
-    /// order of this stream.
-    ///
-    /// # Safety
-    /// The caller orders the work on both with events: no two uses of the same bytes, one of which
-    /// writes, may overlap; what is queued on the branch must wait for what this stream did before
-    /// with the same memory, and this stream for the branch before that memory is used elsewhere,
-    /// handed out or dropped.
-    ///
-    /// # Errors
-    /// When the driver refuses.
-    pub unsafe fn branch(&self) -> Result<Stream, GpuError> {
-        let Stream { queue, context, .. } = self.context.stream()?;
-        Ok(Stream { queue, order: self.order.clone(), context })
-    }
-
     /// Begins to queue work that uses memory by its address.
     pub fn submission(&self) -> Submission<'_> {
         Submission { stream: self, _entered: self.queue.enter() }
@@ -165,7 +146,7 @@ impl Stream {
         self.submission().refuse_capture("allocate memory")?;
         let too_large = GpuError::TooLarge { what: "elements of a buffer", value: len };
         let bytes = len.checked_mul(size_of::<T>()).ok_or(too_large)?;
-        let allocation = Allocation::new(&self.order, bytes);
+        let allocation = Allocation::new(&self.queue, bytes);
         Ok(Buffer::new(allocation.map_err(|error| self.allocation_error::<T>(len, error))?, len))
     }
 
@@ -175,7 +156,7 @@ impl Stream {
     /// [`GpuError::OutOfMemory`]; [`GpuError::Capturing`] in a capture.
     pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
         let mut buffer = self.allocate(len)?;
-        self.on_order().set_bytes(&mut buffer, 0)?;
+        self.set_bytes(&mut buffer, 0)?;
         Ok(buffer)
     }
 
@@ -191,7 +172,7 @@ impl Stream {
     pub unsafe fn unwritten<T: DeviceRepr>(&self, len: usize) -> Result<Buffer<T>, GpuError> {
         let mut buffer = self.allocate(len)?;
         if cfg!(debug_assertions) {
-            self.on_order().set_bytes(&mut buffer, 0xff)?;
+            self.set_bytes(&mut buffer, 0xff)?;
         }
         Ok(buffer)
     }
@@ -202,13 +183,8 @@ impl Stream {
     /// As [`Stream::zeros`].
     pub fn upload<T: DeviceRepr>(&self, data: &[T]) -> Result<Buffer<T>, GpuError> {
         let mut buffer = self.allocate(data.len())?;
-        self.on_order().write(data, &mut buffer)?;
+        self.write(data, &mut buffer)?;
         Ok(buffer)
-    }
-
-    /// Where memory of this stream is made.
-    fn on_order(&self) -> Stream {
-        Stream { queue: self.order.clone(), order: self.order.clone(), context: self.context.clone() }
     }
 
     /// Copies `data` to the start of `buffer` (or of a view of one). In a capture, the graph keeps
@@ -231,9 +207,9 @@ impl Stream {
         if size_of_val(data) == 0 {
             return Ok(());
         }
-        let failed = |error| GpuError::driver("copy to the GPU", error);
+        let action = "copy to the GPU";
         let submission = self.submission();
-        self.context.cuda().bind_to_thread().map_err(failed)?;
+        self.context.cuda().bind_to_thread().during(action)?;
         let target = submission.write(buffer)?;
         // SAFETY: as many bytes as `data` has, whose values are irrelevant.
         let bytes: &[MaybeUninit<u8>] =
@@ -247,7 +223,7 @@ impl Stream {
         // SAFETY: the buffer has room for so many bytes, checked above. They are `data`, or in a
         // capture the copy of it that the graph keeps.
         unsafe { memcpy_htod_async(target, std::slice::from_raw_parts(source, bytes.len()), self.handle()) }
-            .map_err(failed)?;
+            .during(action)?;
         if source == bytes.as_ptr() && self.context.reads_host_memory(source.cast()) {
             // The driver has no copy: it reads `data` when the stream comes to it.
             self.synchronize()?;
@@ -271,9 +247,9 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let failed = |error| GpuError::driver("copy on the GPU", error);
+        let action = "copy on the GPU";
         let submission = self.submission();
-        self.context.cuda().bind_to_thread().map_err(failed)?;
+        self.context.cuda().bind_to_thread().during(action)?;
         submission.enter_any(from.allocation(), Access::Read)?;
         submission.enter_any(to.allocation(), Access::Write)?;
         let (source, target) = (from.address(), to.address());
@@ -287,7 +263,7 @@ impl Stream {
                 memcpy_peer_async(to, target, from, source, bytes, self.handle())
             }
         }
-        .map_err(failed)
+        .during(action)
     }
 
     /// Sets every byte of `buffer` (or of a view of one), such as to a pattern that is not a
@@ -312,12 +288,12 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let failed = |error| GpuError::driver("fill GPU memory", error);
+        let action = "fill GPU memory";
         let submission = self.submission();
-        self.context.cuda().bind_to_thread().map_err(failed)?;
+        self.context.cuda().bind_to_thread().during(action)?;
         let address = submission.write(buffer)?;
         // SAFETY: the buffer has so many bytes.
-        unsafe { memset_d8_async(address, byte, bytes, self.handle()) }.map_err(failed)
+        unsafe { memset_d8_async(address, byte, bytes, self.handle()) }.during(action)
     }
 
     /// Waits for the work queued so far and returns a copy of `buffer` (or of a view of one).
@@ -325,11 +301,11 @@ impl Stream {
     /// # Errors
     /// The error of a kernel that failed before; [`GpuError::Capturing`] in a capture.
     pub fn download<T: DeviceRepr>(&self, buffer: &impl DeviceSlice<T>) -> Result<Vec<T>, GpuError> {
-        let failed = |error| GpuError::driver("copy from the GPU", error);
+        let action = "copy from the GPU";
         let mut data: Vec<T> = Vec::with_capacity(buffer.len());
         let submission = self.submission();
         submission.refuse_capture("copy from the GPU")?;
-        self.context.cuda().bind_to_thread().map_err(failed)?;
+        self.context.cuda().bind_to_thread().during(action)?;
         let source = submission.read(buffer)?;
         let room = &mut data.spare_capacity_mut()[..buffer.len()];
         let copied = if size_of_val(room) == 0 {
@@ -341,7 +317,7 @@ impl Stream {
         // Also after an error: nothing may write to `data` once it is dropped. The driver's manual
         // does not promise that the copy is done when the call returns.
         self.synchronize()?;
-        copied.map_err(failed)?;
+        copied.during(action)?;
         // SAFETY: the copy, which is done, wrote them.
         unsafe { data.set_len(buffer.len()) };
         Ok(data)
@@ -352,7 +328,7 @@ impl Stream {
     /// # Errors
     /// The error of a kernel that failed.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.queue.cuda().synchronize().map_err(|error| GpuError::driver("wait for the stream", error))
+        self.queue.cuda().synchronize().during("wait for the stream")
     }
 
     /// An allocation failed: says how much was free where that was the reason.

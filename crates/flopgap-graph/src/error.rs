@@ -74,6 +74,18 @@ pub enum GraphError {
         /// Sizes for the first of them, as [`Shapes`](crate::Shapes) reads them: `input=1x784`.
         example: String,
     },
+    /// Which nodes run, or how often, depends on values that only a run has.
+    #[error("{}: what `{node}` runs ({operator}) depends on values that are not in the file, so the sizes of `{output}` are open", path.display())]
+    Flow {
+        /// The file.
+        path: PathBuf,
+        /// The node.
+        node: String,
+        /// `If`, `Loop` or `Scan`.
+        operator: String,
+        /// Its first result of which nothing says the sizes.
+        output: String,
+    },
     /// A given shape names nothing in the model.
     #[error("{}: no input or dimension `{name}`; the model has {}", path.display(), list(known))]
     NoSuchShape {
@@ -130,6 +142,10 @@ impl Hint for GraphError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
             Self::Dynamic { example, .. } => Some(format!("specify the sizes, such as `{example}`").into()),
+            Self::Flow { output, .. } => Some(
+                format!("export the model with what runs, or specify the sizes, such as `{output}=1x64`")
+                    .into(),
+            ),
             Self::Shape { .. } => {
                 Some("write `NAME=8x3x224x224` for an input, `NAME=8` for a dimension".into())
             }

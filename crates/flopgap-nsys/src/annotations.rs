@@ -11,7 +11,6 @@ use crate::{DomainId, Error, NvtxKind, ProcessId, RangeId, ThreadId, Trace};
 
 /// What an annotation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum AnnotationKind {
     /// A range that was pushed and popped.
     PushPop,
@@ -43,7 +42,6 @@ impl AnnotationKind {
 
 /// A range or a mark, with the texts that its row refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Annotation {
     /// Its row in `NVTX_EVENTS`, nsys's `RangeId`.
     pub row: RangeId,

@@ -115,6 +115,15 @@ pub enum Error {
         /// The column.
         column: &'static str,
     },
+    /// The rows of a table do not lie in the file as nsys writes them: they have no ids, or columns
+    /// that are computed or have defaults.
+    #[error("{}: the table {table} is not stored as nsys stores it", path.display())]
+    NotPlain {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: String,
+    },
     /// No NVTX range has this name.
     #[error("{}: no NVTX range is called `{range}`", path.display())]
     NoRange {
@@ -210,7 +219,9 @@ impl Hint for Error {
                 "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it \
                  again"
             }
-            Error::Damaged { .. } | Error::Sqlite { .. } => "export the trace again",
+            Error::NotPlain { .. } | Error::Damaged { .. } | Error::Pages(_) | Error::Sqlite { .. } => {
+                "export the trace again"
+            }
             Error::NoTable { .. } => {
                 "profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`"
             }
@@ -218,7 +229,6 @@ impl Hint for Error {
             Error::Changed { .. } | Error::Locked { .. } => {
                 "wait for the program that writes it, then read it again"
             }
-            Error::Pages(error) => return error.hint(),
         };
         Some(hint.into())
     }

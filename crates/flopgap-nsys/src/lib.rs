@@ -49,11 +49,10 @@ pub use rows::RowsOf;
 pub use rules::{AppliedRule, InvalidRule, Rule, RuleOptions, UnknownRule};
 pub use schema::Schema;
 pub use tables::{
-    AccessKind, ApiCall, ApiClass, Context, CopyKind, CpuPageFault, CudaDevice, CudaEvent, Diagnostic,
-    DiagnosticClock, DiagnosticSource, Gpu, GpuPageFault, GraphClass, GraphCreation, GraphPart, GraphRun,
-    Kernel, MemoryCopy, MemoryKind, MemorySet, Metadata, Migration, MigrationCause, NvtxEvent, NvtxKind,
-    NvtxPayload, NvtxText, OsCall, OsClass, Placement, Process, ProfilerOverhead, Session, Severity, Stream,
-    StreamKind, SyncKind, Synchronization, ThreadName,
+    AccessKind, ApiCall, ApiClass, CopyKind, CpuPageFault, CudaDevice, Diagnostic, DiagnosticClock,
+    DiagnosticSource, Gpu, GpuPageFault, GraphRun, Kernel, MemoryCopy, MemoryKind, MemorySet, Metadata,
+    NvtxKind, OsCall, OsClass, Placement, Process, ProfilerOverhead, Session, Severity, SyncKind,
+    Synchronization, ThreadName,
 };
 pub use trace::Trace;
 pub use warning::{Oddity, Warning};

@@ -1,14 +1,14 @@
 //! Reads the rows of a table on demand.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::vec;
 
 use crate::sqlite::{Rows as Pages, Slot, Value};
 
-use crate::row::{Field, Held, Row};
+use crate::row::{Field, Row};
 use crate::tables::TableSpec;
 use crate::tables::row_filter::RowFilter;
-use crate::trace::{Tally, connect};
+use crate::trace::Tally;
 use crate::warning::{Oddity, Warning};
 use crate::{Error, Trace};
 
@@ -76,14 +76,11 @@ impl Select<'_> {
             None => Ok(Slot::Absent),
         });
         let slots: Vec<Slot> = slots.collect::<Result<_, _>>()?;
-        let source = if let Some((database, root)) = trace.plain(name) {
-            let rows = database.rows(root, &slots).map_err(|error| trace.fault(name, error))?;
-            Source::Pages(Box::new(rows))
-        } else {
-            Source::Held(trace.held(name, &columns, &slots)?.into_iter())
-        };
+        let (database, root) = trace.pages(name)?;
+        let rows = database.rows(root, &slots).map_err(|error| trace.fault(name, error))?;
+        let rows = Box::new(rows);
         let offer = Offer { filter, span, ..Offer::default() };
-        Ok(Scan { trace: trace.with_filter(None), table: name.to_owned(), source, offer, done: false })
+        Ok(Scan { trace: trace.with_filter(None), table: name.to_owned(), rows, offer, done: false })
     }
 }
 
@@ -133,15 +130,9 @@ impl Offer {
 pub(crate) struct Scan {
     trace: Trace,
     table: String,
-    source: Source,
+    rows: Box<Pages>,
     offer: Offer,
     done: bool,
-}
-
-enum Source {
-    Pages(Box<Pages>),
-    /// A table that only `SQLite` can read.
-    Held(vec::IntoIter<Held>),
 }
 
 impl Scan {
@@ -151,10 +142,9 @@ impl Scan {
     /// `decode` returns none for a row that it cannot use.
     #[inline]
     fn some(&mut self, mut decode: impl FnMut(&Row<'_>) -> Option<()>) -> Result<(), Error> {
-        let Source::Pages(rows) = &mut self.source else { return self.some_held(&mut decode) };
         for _ in 0..AHEAD {
-            match rows.next_row() {
-                Ok(Some(record)) => self.offer.row(&Row::of_page(record), &mut decode),
+            match self.rows.next_row() {
+                Ok(Some(record)) => self.offer.row(&Row::of(record), &mut decode),
                 Ok(None) => return self.end(),
                 Err(error) => {
                     self.done = true;
@@ -163,21 +153,6 @@ impl Scan {
             }
         }
         Ok(())
-    }
-
-    /// [`Scan::some`] of rows that are held. Apart, so that a decoder is compiled into the loop
-    /// above and nowhere else.
-    #[cold]
-    fn some_held(&mut self, decode: &mut dyn FnMut(&Row<'_>) -> Option<()>) -> Result<(), Error> {
-        if let Source::Held(rows) = &mut self.source {
-            for held in rows.by_ref().take(AHEAD) {
-                self.offer.row(&Row::of_held(&held), &mut *decode);
-            }
-            if rows.len() > 0 {
-                return Ok(());
-            }
-        }
-        self.end()
     }
 
     #[cold]
@@ -295,14 +270,6 @@ impl<T> RowsOf<T> {
     pub fn warnings(&self) -> Vec<Warning> {
         self.trace.warnings()
     }
-
-    /// These rows and then others.
-    pub(crate) fn then(self, more: RowsOf<T>) -> RowsOf<T>
-    where
-        T: 'static,
-    {
-        RowsOf { trace: self.trace, rows: Box::new(self.rows.chain(more.rows)) }
-    }
 }
 
 impl<T> fmt::Debug for RowsOf<T> {
@@ -339,12 +306,7 @@ impl Trace {
 
     /// How many rows a table (a name that the export has) has, whatever the filter.
     pub(crate) fn count(&self, table: &str) -> Result<u64, Error> {
-        let Some((database, root)) = self.plain(table) else {
-            let connection = connect(self.file())?;
-            let count = connection
-                .query_row(&format!("SELECT count(*) FROM \"{table}\""), [], |row| row.get::<_, i64>(0));
-            return Ok(count.map_err(|source| self.sqlite(source))?.cast_unsigned());
-        };
+        let (database, root) = self.pages(table)?;
         let fault = |error| self.fault(table, error);
         let mut count = 0;
         let mut rows = database.rows(root, &[]).map_err(fault)?;
@@ -352,27 +314,5 @@ impl Trace {
             count += 1;
         }
         Ok(count)
-    }
-
-    /// The rows of a table that does not lie in the file as a plain b-tree. All of them are held:
-    /// nsys writes no such table.
-    fn held(&self, name: &str, columns: &[Column], slots: &[Slot]) -> Result<Vec<Held>, Error> {
-        let mut sql = String::from("SELECT ");
-        // A table without row ids has none to return.
-        sql.push_str(if self.schema().has_rowid(name) { "rowid" } else { "0" });
-        for (column, slot) in columns.iter().zip(slots) {
-            match slot {
-                Slot::Absent => sql.push_str(", NULL"),
-                _ => {
-                    let _ = write!(sql, ", \"{}\"", column.name);
-                }
-            }
-        }
-        let _ = write!(sql, " FROM \"{name}\"");
-        let sqlite = |source| self.sqlite(source);
-        let connection = connect(self.file())?;
-        let mut statement = connection.prepare(&sql).map_err(sqlite)?;
-        let rows = statement.query_map([], |row| Held::of(row, columns.len())).map_err(sqlite)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(sqlite)
     }
 }

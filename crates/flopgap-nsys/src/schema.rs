@@ -20,10 +20,8 @@ pub struct Schema {
 /// A table as it lies in the file.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// The first page of its b-tree; `None` when only `SQLite` can read it.
+    /// The first page of its b-tree; `None` when its rows do not lie there plainly.
     root: Option<u32>,
-    /// Whether rows have ids.
-    rowid: bool,
     columns: FxHashMap<String, Slot>,
 }
 
@@ -60,7 +58,6 @@ impl Schema {
                 None => tables.entry(name).or_insert(Table {
                     // Without row ids the rows lie in an index, in another order.
                     root: row.get::<_, Option<u32>>(1)?.filter(|root| *root > 1 && rowid),
-                    rowid,
                     columns: FxHashMap::default(),
                 }),
             };
@@ -115,15 +112,10 @@ impl Schema {
         columns.is_some_and(|table| table.columns.contains_key(column))
     }
 
-    /// The first page of `table` (a name that this export has); `None` when only `SQLite` can read
-    /// it.
+    /// The first page of `table` (a name that this export has); `None` when its rows do not lie
+    /// there plainly.
     pub(crate) fn root(&self, table: &str) -> Option<u32> {
         self.tables.get(table)?.root
-    }
-
-    /// Whether rows of `table` (a name that this export has) have ids.
-    pub(crate) fn has_rowid(&self, table: &str) -> bool {
-        self.tables.get(table).is_some_and(|table| table.rowid)
     }
 
     /// Where rows of `table` (a name that this export has) hold `column`; `None` when they do not.
@@ -187,6 +179,5 @@ mod tests {
         let plain = |table| schema.root(table).is_some();
         assert!(plain("plain") && plain("pair"));
         assert!(!plain("defaulted") && !plain("computed") && !plain("indexed"));
-        assert!(schema.has_rowid("computed") && !schema.has_rowid("indexed"));
     }
 }

@@ -89,12 +89,8 @@ struct Opened {
     /// Identity of the file when it was opened.
     stamp: Stamp,
     schema: Schema,
-    /// `None` when only `SQLite` can read the file.
-    database: Option<Database>,
+    database: Database,
     cache: Mutex<PageCache>,
-    /// For the strings of a file, or a table, that only `SQLite` can read; opened when the first is
-    /// requested.
-    fallback: Mutex<Option<Connection>>,
     warnings: Mutex<Vec<Warning>>,
 }
 
@@ -123,11 +119,7 @@ impl Trace {
         if !schema.is_export() {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
-        let database = match Database::open(file) {
-            Ok(database) => Some(database),
-            Err(crate::sqlite::Error::Unsupported { .. }) => None,
-            Err(error) => return Err(Error::of_pages(error, "sqlite_schema")),
-        };
+        let database = Database::open(file).map_err(|error| Error::of_pages(error, "sqlite_schema"))?;
         let file = Opened {
             file: file.to_owned(),
             path: path.to_owned(),
@@ -135,7 +127,6 @@ impl Trace {
             schema,
             database,
             cache: Mutex::default(),
-            fallback: Mutex::default(),
             warnings: Mutex::default(),
         };
         Ok(Trace { file: Arc::new(file), filter: None, memory: Mutex::default() })
@@ -180,15 +171,17 @@ impl Trace {
         &self.file.cache
     }
 
-    /// A connection for strings that only `SQLite` can read, once one was needed.
-    pub(crate) fn strings_fallback(&self) -> &Mutex<Option<Connection>> {
-        &self.file.fallback
+    /// The pages of the file and the first of a table (a name that the export has).
+    ///
+    /// # Errors
+    /// [`Error::NotPlain`] when rows do not lie there as nsys writes them.
+    pub(crate) fn pages(&self, table: &str) -> Result<(&Database, u32), Error> {
+        let root = self.file.schema.root(table).ok_or_else(|| self.not_plain(table))?;
+        Ok((&self.file.database, root))
     }
 
-    /// The pages of the file and the first of a table (a name that the export has); `None` when
-    /// only `SQLite` can read it.
-    pub(crate) fn plain(&self, table: &str) -> Option<(&Database, u32)> {
-        Some((self.file.database.as_ref()?, self.file.schema.root(table)?))
+    pub(crate) fn not_plain(&self, table: &str) -> Error {
+        Error::NotPlain { path: self.file.path.clone(), table: table.to_owned() }
     }
 
     /// The name of a table in this export.
@@ -233,10 +226,6 @@ impl Trace {
         // Pages that change during a read look damaged.
         self.unchanged().err().unwrap_or_else(|| Error::of_pages(error, table))
     }
-
-    pub(crate) fn sqlite(&self, source: rusqlite::Error) -> Error {
-        of_sqlite(&self.file.path, source)
-    }
 }
 
 /// Size and modification time of a file, which change when it is written.
@@ -270,7 +259,7 @@ impl Tally {
 }
 
 /// Opens a database that is known to be one.
-pub(crate) fn connect(path: &Path) -> Result<Connection, Error> {
+fn connect(path: &Path) -> Result<Connection, Error> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(uri(path)?, flags).map_err(|error| of_sqlite(path, error))

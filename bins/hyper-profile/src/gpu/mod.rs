@@ -3,8 +3,8 @@
 mod counting;
 mod fault;
 
-use crate::square::cuda::{Engine, Network, Options, bytes_needed};
-use crate::square::{Backend as _, Shape};
+use crate::square::Shape;
+use crate::square::cuda::{Engine, Network, bytes_needed};
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::counters::{CounterSession, cupti_version};
 use flopgap_gpu::{Context, Marks, blas, driver_version};
@@ -75,7 +75,7 @@ impl Hardware for Gpu {
 /// Opens a GPU for networks whose products and activations are launches of their own.
 fn open(index: u32) -> Result<Engine, MeterError> {
     let context = Context::new(index as usize).map_err(|error| fault::of_gpu(&error))?;
-    Engine::new(&context, Options::default()).map_err(|error| fault::of_network(&error))
+    Engine::new(&context).map_err(|error| fault::of_network(&error))
 }
 
 /// The network of a configuration, without weights, if there is memory for it.

@@ -27,7 +27,7 @@ pub struct Shape {
     samples: usize,
 }
 
-/// Bytes of a network's arrays, whatever computes it.
+/// Bytes of a network's arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// `4 N D^2`.
@@ -101,8 +101,15 @@ impl Shape {
         self.layers * self.panel()
     }
 
-    /// Bytes of all arrays: what a CPU needs, and what a GPU needs apart from the workspace of its
-    /// libraries.
+    /// The largest weight that a network is initialized with: Glorot's bound for the sigmoid,
+    /// `4 sqrt(6 / (D + D))`. Activations then keep their spread from layer to layer and gradients
+    /// do not vanish, so that errors show.
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision of the weights")]
+    pub fn weight_bound(&self) -> f32 {
+        (4.0 * (3.0 / self.width as f64).sqrt()) as f32
+    }
+
+    /// Bytes of all arrays: what a GPU needs apart from the workspace of its libraries.
     pub fn memory(&self) -> Memory {
         let bytes = |numbers: usize| (numbers as u64).saturating_mul(4);
         Memory {

@@ -66,19 +66,13 @@ pub fn run_on(
     restart: &Restart,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Exit {
-    let (Arguments { command }, console) = match flopgap_cli::start(PROGRAM, arguments) {
-        Ok(started) => started,
-        Err(exit) => return exit,
-    };
-    flopgap_cli::outcome(PROGRAM, || {
-        console.timed("total", || match command {
-            Command::Single(arguments) => {
-                let ncu = || Ncu::find(hardware, restart).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
-                single::run(&arguments, &InProcess(hardware), &ncu, console)
-            }
-            Command::Sweep(arguments) => sweep::run(&arguments, &InProcess(hardware), console),
-            Command::RunOne(arguments) => run_one::run(&arguments, hardware),
-        })
+    flopgap_cli::program(PROGRAM, arguments, |Arguments { command }, console| match command {
+        Command::Single(arguments) => {
+            let ncu = || Ncu::find(hardware, restart).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
+            single::run(&arguments, &InProcess(hardware), &ncu, console)
+        }
+        Command::Sweep(arguments) => sweep::run(&arguments, &InProcess(hardware), console),
+        Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
 }
 

@@ -3,9 +3,8 @@
 use crate::{ElementType, FlopError, Work, checked};
 
 /// The cell of a recurrent layer. In text and JSON: `rnn`, `gru`, `lstm`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Cell {
     /// `tanh(W x + R h)`.
     Rnn,
@@ -41,8 +40,7 @@ impl Cell {
 }
 
 /// A recurrent layer over whole sequences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Recurrent {
     /// The cell computed at each step.
     pub cell: Cell,

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use flopgap_files::Hint as _;
 use flopgap_gpu::dnn::{
-    self, Arithmetic, Convolution, ConvolutionOperands, ConvolutionPlan, Dnn, Layout, Search,
+    self, Arithmetic, Convolution, ConvolutionAddresses, ConvolutionPlan, Dnn, Layout, Search,
 };
 use flopgap_gpu::timing::{Repetitions, replays};
 use flopgap_gpu::{Buffer, Context, GpuError, Stream};
@@ -113,13 +113,17 @@ impl<T: Element> Arrays<T> {
         plan: &ConvolutionPlan,
         workspace: &mut Buffer<u8>,
     ) -> Result<(), GpuError> {
-        let operands = ConvolutionOperands {
-            input: self.x.as_view(),
-            weights: self.w.as_view(),
-            bias: plan.fusion().bias.then(|| self.bias.as_view()),
-            residual: plan.fusion().residual.then(|| self.residual.as_view()),
+        let memory = stream.submission();
+        let at = ConvolutionAddresses {
+            input: memory.read(&self.x)?,
+            weights: memory.read(&self.w)?,
+            bias: memory.read(&self.bias)?,
+            residual: memory.read(&self.residual)?,
+            output: memory.write(&mut self.y)?,
+            workspace: memory.write(workspace)?,
         };
-        plan.queue(stream, &operands, &mut self.y, workspace)
+        // SAFETY: `show` made the arrays for this convolution, and the workspace for the plan.
+        unsafe { plan.queue_at(stream, &at) }
     }
 }
 
@@ -228,12 +232,18 @@ fn pool<T: Element>(
     let input = stream.upload(&x)?;
     let mut output = stream.zeros::<T>(pooling.output_len())?;
     let plan = dnn.pooling(pooling)?;
-    plan.queue(stream, &input.as_view(), &mut output)?;
+    let mut queue = || {
+        let memory = stream.submission();
+        let (from, to) = (memory.read(&input)?, memory.write(&mut output)?);
+        // SAFETY: both arrays have the sizes of the pooling.
+        unsafe { plan.queue_at(stream, from, to) }
+    };
+    queue()?;
+    let repetitions = Repetitions { warmup: 3, measured: 12 };
+    let samples = replays(stream, repetitions, &mut queue)?;
+    let graph = stream.capture(queue)?;
     let y = stream.download(&output)?;
     let (error, bound) = reference::pooling_error(pooling, &x, &y);
-    let repetitions = Repetitions { warmup: 3, measured: 12 };
-    let samples = replays(stream, repetitions, || plan.queue(stream, &input.as_view(), &mut output))?;
-    let graph = stream.capture(|| plan.queue(stream, &input.as_view(), &mut output))?;
     let kernels: Vec<String> = graph.kernels()?.into_iter().map(|kernel| kernel.name).collect();
     println!(
         "{name}\t{:?}\t{:?}\tpool\t-\t-\t-\t-\t{error:.2e}\t{bound:.0e}{}\t{:.1}\t-\t-\t{}",

@@ -10,12 +10,11 @@ use sys::cublasStatus_t as Status;
 use sys::cudaDataType_t as Type;
 
 use crate::captured::Kept;
-use crate::error::GpuError;
-use crate::memory::{AnyBits, Buffer, DeviceSliceMut, View};
-use crate::stream::{Stream, Submission};
+use crate::error::{During as _, GpuError};
+use crate::stream::Stream;
 
 use super::choice::Choice;
-use super::raw::{Description, Handle, Layout, Preference, failed};
+use super::raw::{Description, Handle, Layout, Preference};
 use super::{Activation, Arithmetic, Product};
 
 /// A product whose algorithm is chosen. It may be queued any number of times.
@@ -32,29 +31,16 @@ pub struct Matmul {
     handle: Arc<Handle>,
 }
 
-/// The matrices that a product reads.
-#[derive(Debug)]
-pub struct Operands<'a, T, B, R> {
-    /// `m x k`, row-major.
-    pub x: View<'a, T>,
-    /// `n x k`, row-major.
-    pub w: View<'a, T>,
-    /// `n` numbers, where the product has a bias.
-    pub bias: Option<View<'a, B>>,
-    /// `m x n`, row-major, where the product has a residual.
-    pub residual: Option<View<'a, R>>,
-}
-
-/// The same by their addresses on the device; 0 for what the product does not have.
+/// The matrices of a product by their addresses on the device; 0 for what it does not have.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
-    /// See [`Operands::x`].
+    /// `m x k`, row-major.
     pub x: u64,
-    /// See [`Operands::w`].
+    /// `n x k`, row-major.
     pub w: u64,
-    /// See [`Operands::bias`].
+    /// `n` numbers, where the product has a bias.
     pub bias: u64,
-    /// See [`Operands::residual`].
+    /// `m x n`, row-major, where the product has a residual.
     pub residual: u64,
     /// The result, `m x n`, row-major.
     pub y: u64,
@@ -165,87 +151,19 @@ impl Matmul {
         self.choice.workspace
     }
 
-    /// Queues the product. In a capture, the graph owns the memory.
-    ///
-    /// # Errors
-    /// [`GpuError::Length`] when a matrix has too few bytes, the wrong type of elements, or is not
-    /// there; what cuBLASLt returns.
-    pub fn queue<T, B, R: AnyBits>(
-        &self,
-        stream: &Stream,
-        operands: &Operands<'_, T, B, R>,
-        y: &mut impl DeviceSliceMut<R>,
-        workspace: &mut Buffer<u8>,
-    ) -> Result<(), GpuError> {
-        let [x_length, w_length, bias_length, y_length] = self.product.lengths()?;
-        let arithmetic = self.product.arithmetic;
-        let Operands { x, w, bias, residual } = operands;
-        let views = [
-            ("matrix X", x_length * arithmetic.operand_bytes(), bytes_of(x)),
-            ("matrix W", w_length * arithmetic.operand_bytes(), bytes_of(w)),
-            ("matrix Y", y_length * arithmetic.result_bytes(), y.len() * size_of::<R>()),
-            ("workspace", self.workspace(), workspace.len()),
-        ];
-        for (what, needed, found) in views {
-            at_least(what, needed, found)?;
-        }
-        let submission = stream.submission();
-        let optional = |what, wanted: bool, needed: usize, found: Option<(usize, u64)>| match (wanted, found)
-        {
-            (false, _) => Ok(0),
-            (true, None) => Err(GpuError::Length { what, needed, found: 0 }),
-            (true, Some((bytes, address))) => at_least(what, needed, bytes).map(|()| address),
-        };
-        let bias = bias.as_ref().map(|bias| Ok::<_, GpuError>((bytes_of(bias), submission.read(bias)?)));
-        let residual =
-            residual.as_ref().map(|view| Ok::<_, GpuError>((bytes_of(view), submission.read(view)?)));
-        let addresses = Addresses {
-            x: submission.read(x)?,
-            w: submission.read(w)?,
-            bias: optional(
-                "bias",
-                self.product.bias,
-                bias_length * arithmetic.bias_bytes(),
-                bias.transpose()?,
-            )?,
-            residual: optional(
-                "residual",
-                self.product.residual,
-                y_length * arithmetic.result_bytes(),
-                residual.transpose()?,
-            )?,
-            y: submission.write(y)?,
-            workspace: submission.write(workspace)?,
-        };
-        // SAFETY: every matrix has the bytes that the product reads or writes there, checked above,
-        // and is entered.
-        unsafe { self.submit(&submission, stream, &addresses) }
-    }
-
-    /// Queues the product on memory by its addresses.
+    /// Queues the product.
     ///
     /// # Errors
     /// What cuBLASLt returns.
     ///
     /// # Safety
     /// The addresses must be those of as many bytes as the product reads or writes there, from a
-    /// [`Submission`] that is alive or in memory that the caller takes care of until the product
-    /// has run, and every time that a graph with it has run.
-    pub unsafe fn queue_at(&self, stream: &Stream, addresses: &Addresses) -> Result<(), GpuError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.submit(&stream.submission(), stream, addresses) }
-    }
-
-    /// # Safety
-    /// As [`Matmul::queue_at`].
-    unsafe fn submit(
-        &self,
-        submission: &Submission<'_>,
-        stream: &Stream,
-        at: &Addresses,
-    ) -> Result<(), GpuError> {
+    /// [`Submission`](crate::Submission) that is alive or in memory that the caller takes care of
+    /// until the product has run, and every time that a graph with it has run.
+    pub unsafe fn queue_at(&self, stream: &Stream, at: &Addresses) -> Result<(), GpuError> {
+        let submission = stream.submission();
         submission.keep(|| Kept::owner(self.handle.clone()))?;
-        stream.context().cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+        stream.context().cuda().bind_to_thread().during("use the GPU")?;
         let description = self.description.lock().unwrap_or_else(PoisonError::into_inner);
         if self.product.bias {
             // SAFETY: the manual: a pointer.
@@ -283,7 +201,7 @@ impl Matmul {
                 stream.handle().cast(),
             )
         }
-        .map_err(failed("multiply matrices"))
+        .during("multiply matrices")
     }
 }
 
@@ -313,7 +231,7 @@ fn heuristic(
     match status {
         // No kernel exists for these types, sizes or epilogue.
         Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_INVALID_VALUE => return Ok(None),
-        status => status.result().map_err(failed("ask cuBLASLt for an algorithm"))?,
+        status => status.result().during("ask cuBLASLt for an algorithm")?,
     }
     if count < 1 {
         return Ok(None);
@@ -321,13 +239,4 @@ fn heuristic(
     // SAFETY: the library wrote one result.
     let found = unsafe { found.assume_init() };
     Ok((found.state == Status::CUBLAS_STATUS_SUCCESS).then_some(found))
-}
-
-fn bytes_of<T>(view: &View<'_, T>) -> usize {
-    use crate::memory::DeviceSlice as _;
-    view.len() * size_of::<T>()
-}
-
-fn at_least(what: &'static str, needed: usize, found: usize) -> Result<(), GpuError> {
-    if found < needed { Err(GpuError::Length { what, needed, found }) } else { Ok(()) }
 }

@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! use flopgap_gpu::Context;
-//! use flopgap_gpu::blaslt::{Arithmetic, BlasLt, Operands, Product};
+//! use flopgap_gpu::blaslt::{Addresses, Arithmetic, BlasLt, Product};
 //!
 //! let gpu = Context::new(0)?;
 //! let stream = gpu.stream()?;
@@ -18,8 +18,18 @@
 //! let (x, w) = (stream.upload(&[1.0_f32; 2 * 4])?, stream.upload(&[0.5_f32; 3 * 4])?);
 //! let (bias, mut y) = (stream.upload(&[1.0_f32, 2.0, 3.0])?, stream.zeros::<f32>(2 * 3)?);
 //! let mut workspace = stream.zeros::<u8>(matmul.workspace())?;
-//! let operands = Operands { x: x.as_view(), w: w.as_view(), bias: Some(bias.as_view()), residual: None };
-//! matmul.queue(&stream, &operands, &mut y, &mut workspace)?;
+//! let memory = stream.submission();
+//! let at = Addresses {
+//!     x: memory.read(&x)?,
+//!     w: memory.read(&w)?,
+//!     bias: memory.read(&bias)?,
+//!     residual: 0,
+//!     y: memory.write(&mut y)?,
+//!     workspace: memory.write(&mut workspace)?,
+//! };
+//! // SAFETY: the arrays have the sizes of the product.
+//! unsafe { matmul.queue_at(&stream, &at) }?;
+//! drop(memory);
 //! assert_eq!(stream.download(&y)?, [3.0, 4.0, 5.0, 3.0, 4.0, 5.0]);
 //! # Ok::<(), flopgap_gpu::GpuError>(())
 //! ```
@@ -29,14 +39,14 @@ mod matmul;
 mod raw;
 
 pub use choice::Choice;
-pub use matmul::{Addresses, Matmul, Operands};
+pub use matmul::{Addresses, Matmul};
 
 use std::sync::Arc;
 
 use cudarc::cublaslt::sys;
 
 use crate::context::Context;
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::library::{Library, probe};
 
 pub(crate) use raw::Handle;
@@ -59,33 +69,6 @@ pub enum Arithmetic {
     /// 8-bit integers; the 32-bit sums are the result, without a scale, a bias, a residual or an
     /// activation.
     Int8Sums,
-}
-
-impl Arithmetic {
-    /// Bytes of an element of the operands.
-    pub const fn operand_bytes(self) -> usize {
-        match self {
-            Arithmetic::Fp32 | Arithmetic::Tf32 => 4,
-            Arithmetic::Fp16 | Arithmetic::Bf16 => 2,
-            Arithmetic::Int8 | Arithmetic::Int8Sums => 1,
-        }
-    }
-
-    /// Bytes of an element of the result and of the residual.
-    pub const fn result_bytes(self) -> usize {
-        match self {
-            Arithmetic::Int8Sums => 4,
-            _ => self.operand_bytes(),
-        }
-    }
-
-    /// Bytes of an element of the bias.
-    pub const fn bias_bytes(self) -> usize {
-        match self {
-            Arithmetic::Int8 => 4,
-            _ => self.result_bytes(),
-        }
-    }
 }
 
 /// Functions that cuBLASLt can apply to the result before it is written.
@@ -191,7 +174,7 @@ impl BlasLt {
                 return Err(crate::library::LibraryError::Symbol { library, path, symbol }.into());
             }
         }
-        context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+        context.cuda().bind_to_thread().during("use the GPU")?;
         Ok(BlasLt { handle: Arc::new(Handle::new()?), context: context.clone() })
     }
 
@@ -207,7 +190,7 @@ impl BlasLt {
     /// # Errors
     /// [`GpuError::TooLarge`]; what cuBLASLt returns.
     pub fn matmul(&self, product: &Product, most_workspace: usize) -> Result<Option<Matmul>, GpuError> {
-        self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?;
+        self.context.cuda().bind_to_thread().during("use the GPU")?;
         Matmul::choose(&self.handle, product, most_workspace)
     }
 }
@@ -222,15 +205,5 @@ mod tests {
         assert_eq!(product.lengths(), Ok([3 * 14, 3 * 35, 5, 3 * 10]));
         let product = Product::new(Arithmetic::Fp16, usize::MAX / 2, 1, 3);
         assert!(matches!(product.lengths(), Err(GpuError::TooLarge { what: "matrix X", .. })));
-    }
-
-    #[test]
-    fn integers_have_wider_sums_and_biases() {
-        let bytes = |arithmetic: Arithmetic| {
-            [arithmetic.operand_bytes(), arithmetic.result_bytes(), arithmetic.bias_bytes()]
-        };
-        assert_eq!(bytes(Arithmetic::Bf16), [2, 2, 2]);
-        assert_eq!(bytes(Arithmetic::Int8), [1, 1, 4]);
-        assert_eq!(bytes(Arithmetic::Int8Sums), [1, 4, 4]);
     }
 }

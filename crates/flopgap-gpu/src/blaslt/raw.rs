@@ -4,12 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::cublaslt::{result, sys};
 
-use crate::error::GpuError;
-
-/// An error of cuBLASLt; its names are those of cuBLAS.
-pub(super) fn failed(action: &'static str) -> impl Fn(result::CublasError) -> GpuError {
-    move |error| GpuError::Cublas { action, status: format!("{:?}", error.0) }
-}
+use crate::error::{During as _, GpuError};
 
 /// A handle of the library on the context that was current.
 #[derive(Debug)]
@@ -22,7 +17,7 @@ unsafe impl Sync for Handle {}
 
 impl Handle {
     pub(super) fn new() -> Result<Self, GpuError> {
-        result::create_handle().map(Handle).map_err(failed("create a handle of cuBLASLt"))
+        result::create_handle().map(Handle).during("create a handle of cuBLASLt")
     }
 }
 
@@ -39,7 +34,7 @@ pub(super) struct Description(pub(super) sys::cublasLtMatmulDesc_t);
 
 impl Description {
     pub(super) fn new(compute: sys::cublasComputeType_t, scale: sys::cudaDataType) -> Result<Self, GpuError> {
-        result::create_matmul_desc(compute, scale).map(Description).map_err(failed("describe a product"))
+        result::create_matmul_desc(compute, scale).map(Description).during("describe a product")
     }
 
     /// Sets an attribute, whose type is `T`.
@@ -55,7 +50,7 @@ impl Description {
         // SAFETY: the description is alive; the library copies the value, whose type is the
         // caller's promise.
         unsafe { result::set_matmul_desc_attribute(self.0, attribute, pointer, size_of::<T>()) }
-            .map_err(failed("describe a product"))
+            .during("describe a product")
     }
 }
 
@@ -83,7 +78,7 @@ impl Layout {
             |value: usize| i64::try_from(value).map_err(|_| GpuError::TooLarge { what: "a matrix", value });
         let layout = result::create_matrix_layout(element, rows as u64, columns as u64, signed(rows)?.max(1))
             .map(Layout)
-            .map_err(failed("describe a matrix"))?;
+            .during("describe a matrix")?;
         if batch > 1 {
             let count =
                 i32::try_from(batch).map_err(|_| GpuError::TooLarge { what: "a batch", value: batch })?;
@@ -108,7 +103,7 @@ impl Layout {
         // SAFETY: the layout is alive; the library copies the value, whose type is the caller's
         // promise.
         unsafe { result::set_matrix_layout_attribute(self.0, attribute, pointer, size_of::<T>()) }
-            .map_err(failed("describe a matrix"))
+            .during("describe a matrix")
     }
 }
 
@@ -128,7 +123,7 @@ impl Preference {
     pub(super) fn new(most_workspace: usize) -> Result<Self, GpuError> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
         let preference =
-            result::create_matmul_pref().map(Preference).map_err(failed("ask cuBLASLt for an algorithm"))?;
+            result::create_matmul_pref().map(Preference).during("ask cuBLASLt for an algorithm")?;
         let mode = sys::cublasLtMatmulSearch_t::CUBLASLT_SEARCH_BEST_FIT as u32;
         // SAFETY: the manual: the mode is a `uint32_t`, the bytes a `uint64_t`.
         unsafe {
@@ -149,7 +144,7 @@ impl Preference {
         // SAFETY: the preference is alive; the library copies the value, whose type is the caller's
         // promise.
         unsafe { result::set_matmul_pref_attribute(self.0, attribute, pointer, size_of::<T>()) }
-            .map_err(failed("ask cuBLASLt for an algorithm"))
+            .during("ask cuBLASLt for an algorithm")
     }
 }
 

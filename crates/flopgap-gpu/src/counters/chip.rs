@@ -10,6 +10,7 @@ use super::cupti::Cupti;
 use super::{CounterError, Preset};
 use crate::context::Context;
 use crate::device::copy_c_string;
+use crate::error::During as _;
 
 /// How many similar names an error suggests.
 const SUGGESTIONS: usize = 3;
@@ -71,7 +72,7 @@ impl Chip {
         // SAFETY: after success, a C string that CUPTI owns, or null.
         let name = unsafe { copy_c_string(chip.pChipName) }.unwrap_or_default();
 
-        context.cuda().bind_to_thread().map_err(|error| crate::GpuError::driver("use the GPU", error))?;
+        context.cuda().bind_to_thread().during("use the GPU")?;
         let mut availability = sys::CUpti_Profiler_GetCounterAvailability_Params {
             structSize: sys::Profiler_GetCounterAvailability_Params_STRUCT_SIZE as usize,
             pPriv: null_mut(),

@@ -11,7 +11,7 @@ use super::range::{Mode, RangeProfiler};
 use super::tally::Tally;
 use super::{Chip, CounterError, CounterSource, LaunchCounts, MetricPlan, RegionCounts, Regions, Rows, Work};
 use crate::context::Context;
-use crate::error::GpuError;
+use crate::error::During as _;
 
 /// Counts what this process does on one GPU.
 ///
@@ -537,7 +537,7 @@ fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
 
 /// Makes the GPU that of the calling thread.
 fn bind(context: &Context) -> Result<(), CounterError> {
-    Ok(context.cuda().bind_to_thread().map_err(|error| GpuError::driver("use the GPU", error))?)
+    Ok(context.cuda().bind_to_thread().during("use the GPU")?)
 }
 
 fn begun(measurement: Option<&mut Measurement>) -> Result<&mut Measurement, CounterError> {

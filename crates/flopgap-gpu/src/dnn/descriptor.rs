@@ -61,7 +61,6 @@ enumeration! {
 /// Values that may be read back: any bits are one.
 pub(super) trait Readable: Value + Default {}
 impl Readable for i64 {}
-impl Readable for Character {}
 
 impl Value for i64 {
     const TYPE: Type = Type::CUDNN_TYPE_INT64;
@@ -74,15 +73,6 @@ impl Value for f64 {
 }
 impl Value for bool {
     const TYPE: Type = Type::CUDNN_TYPE_BOOLEAN;
-}
-
-/// Characters of a text.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(transparent)]
-pub(super) struct Character(pub(super) u8);
-
-impl Value for Character {
-    const TYPE: Type = Type::CUDNN_TYPE_CHAR;
 }
 
 /// An address on the device or null.

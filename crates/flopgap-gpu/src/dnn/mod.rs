@@ -4,7 +4,6 @@
 //! engines that can compute them, and the best one whose arithmetic is what was requested is taken
 //! (32-bit floats never become TF32, sums are in 32 bits). The heuristic is fixed by the caller and
 //! recorded with the engine and its settings in [`Choice`]; the workspace is the caller's memory.
-//! [`Planner`] names the engine for a GPU that this machine does not have.
 //!
 //! cuDNN's older API (`cudnnConvolutionBiasActivationForward` with the first algorithm that
 //! `cudnnGetConvolutionForwardAlgorithm_v7` names) runs the same engines for floats, but takes up
@@ -13,7 +12,7 @@
 //!
 //! ```no_run
 //! use flopgap_gpu::Context;
-//! use flopgap_gpu::dnn::{Activation, Arithmetic, Convolution, ConvolutionOperands, Dnn, Fusion, Layout, Search};
+//! use flopgap_gpu::dnn::{Activation, Arithmetic, Convolution, ConvolutionAddresses, Dnn, Fusion, Layout, Search};
 //!
 //! let gpu = Context::new(0)?;
 //! let (stream, dnn) = (gpu.stream()?, Dnn::new(&gpu)?);
@@ -37,13 +36,17 @@
 //! let (x, w) = (stream.zeros::<f32>(convolution.input_len())?, stream.zeros::<f32>(convolution.weight_len())?);
 //! let (b, mut y) = (stream.zeros::<f32>(64)?, stream.zeros::<f32>(convolution.output_len()?)?);
 //! let mut workspace = stream.zeros::<u8>(plan.workspace())?;
-//! let operands = ConvolutionOperands {
-//!     input: x.as_view(),
-//!     weights: w.as_view(),
-//!     bias: Some(b.as_view()),
-//!     residual: None,
+//! let memory = stream.submission();
+//! let at = ConvolutionAddresses {
+//!     input: memory.read(&x)?,
+//!     weights: memory.read(&w)?,
+//!     bias: memory.read(&b)?,
+//!     residual: 0,
+//!     output: memory.write(&mut y)?,
+//!     workspace: memory.write(&mut workspace)?,
 //! };
-//! plan.queue(&stream, &operands, &mut y, &mut workspace)?;
+//! // SAFETY: the arrays have the sizes of the convolution.
+//! unsafe { plan.queue_at(&stream, &at) }?;
 //! println!("{} by {}", plan.choice(), plan.choice().heuristic.name());
 //! # Ok::<(), flopgap_gpu::GpuError>(())
 //! ```
@@ -60,6 +63,6 @@ mod pooling;
 pub use choice::{Choice, Heuristic, Trait};
 pub use convolution::{Activation, Arithmetic, Convolution, Layout};
 pub use operations::{Form, Fusion};
-pub use plan::{ConvolutionAddresses, ConvolutionOperands, ConvolutionPlan, Dnn, version};
-pub use planner::{Planner, Search};
+pub use plan::{ConvolutionAddresses, ConvolutionPlan, Dnn, version};
+pub use planner::Search;
 pub use pooling::{PoolFunction, Pooling, PoolingPlan};

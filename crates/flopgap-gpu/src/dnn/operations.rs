@@ -6,7 +6,7 @@ use sys::cudnnBackendDescriptorType_t as Kind;
 use sys::cudnnDataType_t as Type;
 use sys::cudnnPointwiseMode_t as Mode;
 
-use super::api::Api;
+use super::api::{Api, Object};
 use super::convolution::{Activation, Arithmetic, Convolution, spatial, strides};
 use super::descriptor::{ConvolutionMode, DataType, Descriptor, PointwiseMode};
 use crate::error::GpuError;
@@ -112,14 +112,10 @@ impl Operations {
     }
 
     /// The graph of them.
-    pub(super) fn graph(
-        &self,
-        api: &'static Api,
-        set_target: impl FnOnce(&mut Descriptor) -> Result<(), GpuError>,
-    ) -> Result<Descriptor, GpuError> {
+    pub(super) fn graph(&self, api: &'static Api, handle: Object) -> Result<Descriptor, GpuError> {
         let operations: Vec<&Descriptor> = self.order.iter().map(|&index| &self.parts[index]).collect();
         let mut graph = Descriptor::new(api, Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
-        set_target(&mut graph)?;
+        graph.set_handle(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle)?;
         graph.set_descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &operations)?;
         graph.finalize()
     }

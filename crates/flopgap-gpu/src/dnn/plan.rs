@@ -15,10 +15,10 @@ use super::planner::{Planned, Planner, Search};
 use crate::capture::is_any_open;
 use crate::captured::Kept;
 use crate::context::Context;
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 use crate::library::LibraryError;
-use crate::memory::{AnyBits, Buffer, DeviceSlice, DeviceSliceMut, View};
-use crate::stream::{Stream, Submission};
+use crate::memory::Buffer;
+use crate::stream::Stream;
 
 /// cuDNN on a device. Cloning shares the handle.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ unsafe impl Sync for Handle {}
 
 impl Handle {
     pub(super) fn bind(&self) -> Result<(), GpuError> {
-        self.context.cuda().bind_to_thread().map_err(|error| GpuError::driver("open the GPU", error))
+        self.context.cuda().bind_to_thread().during("open the GPU")
     }
 
     /// Runs `call` with the handle set to a stream.
@@ -85,7 +85,7 @@ impl Dnn {
     pub fn new(context: &Context) -> Result<Self, GpuError> {
         let api = Api::load()?;
         let bound = context.cuda().bind_to_thread();
-        bound.map_err(|error| GpuError::driver("open the GPU", error))?;
+        bound.during("open the GPU")?;
         let mut object = std::ptr::null_mut();
         // SAFETY: the pointer is valid for the call.
         let status = unsafe { (api.create)(&raw mut object) };
@@ -115,7 +115,8 @@ impl Dnn {
         self.handle.bind()?;
         let planned = {
             let _alone = self.handle.stream.lock().unwrap_or_else(PoisonError::into_inner);
-            Planner::of_handle(self.handle.api, self.handle.object).plan(convolution, fusion, search)?
+            let planner = Planner { api: self.handle.api, handle: self.handle.object };
+            planner.plan(convolution, fusion, search)?
         };
         let needs = |operand| planned.operands.contains(&operand);
         let bias_bytes = convolution.outputs * convolution.arithmetic.bias_bytes();
@@ -189,30 +190,17 @@ impl Clone for ConvolutionPlan {
     }
 }
 
-/// The operands of a convolution: elements of type `T`, a bias of type `B`.
-#[derive(Debug)]
-pub struct ConvolutionOperands<'a, T, B> {
-    /// The input.
-    pub input: View<'a, T>,
-    /// The weights.
-    pub weights: View<'a, T>,
-    /// A number for each channel of the result, where [`Fusion::bias`] is set: `T`, or 32-bit
-    /// floats for 8-bit integers.
-    pub bias: Option<View<'a, B>>,
-    /// What is added to the result, where [`Fusion::residual`] is set.
-    pub residual: Option<View<'a, T>>,
-}
-
-/// The same by their addresses on the device; 0 for what the convolution does not have.
+/// The operands of a convolution by their addresses on the device; 0 for what it does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvolutionAddresses {
     /// The input.
     pub input: u64,
     /// The weights.
     pub weights: u64,
-    /// The bias, or 0.
+    /// A number for each channel of the result, where [`Fusion::bias`] is set: of the input's type,
+    /// or 32-bit floats for 8-bit integers.
     pub bias: u64,
-    /// The residual, or 0. It may be the output.
+    /// What is added to the result, where [`Fusion::residual`] is set. It may be the output.
     pub residual: u64,
     /// The result.
     pub output: u64,
@@ -246,54 +234,7 @@ impl ConvolutionPlan {
         self.choice().workspace
     }
 
-    /// Bytes on the device that the plan holds itself, apart from operands and workspace.
-    pub fn held_bytes(&self) -> usize {
-        let zeros = self.zeros.as_ref().map_or(0, |zeros| zeros.num_bytes());
-        zeros + self.scales.as_ref().map_or(0, |scales| scales.num_bytes())
-    }
-
-    /// Queues the convolution. In a capture, the graph owns the memory and the plan.
-    ///
-    /// # Errors
-    /// [`GpuError::Length`] when an operand has too few bytes or elements of another size, or is
-    /// not there; what cuDNN returns.
-    pub fn queue<T: AnyBits, B>(
-        &self,
-        stream: &Stream,
-        operands: &ConvolutionOperands<'_, T, B>,
-        output: &mut impl DeviceSliceMut<T>,
-        workspace: &mut impl DeviceSliceMut<u8>,
-    ) -> Result<(), GpuError> {
-        let arithmetic = self.convolution.arithmetic;
-        same("bytes of an element", arithmetic.bytes(), size_of::<T>())?;
-        let bias = operands.bias.as_ref().filter(|_| self.fusion.bias);
-        let residual = operands.residual.as_ref().filter(|_| self.fusion.residual);
-        if self.fusion.bias {
-            same("bytes of an element of a bias", arithmetic.bias_bytes(), size_of::<B>())?;
-            enough("bias", self.convolution.outputs, bias.map_or(0, DeviceSlice::len))?;
-        }
-        if self.fusion.residual {
-            enough("residual", self.output_len, residual.map_or(0, DeviceSlice::len))?;
-        }
-        enough("input of a convolution", self.convolution.input_len(), operands.input.len())?;
-        enough("weights of a convolution", self.convolution.weight_len(), operands.weights.len())?;
-        enough("result of a convolution", self.output_len, output.len())?;
-        enough("workspace of a convolution", self.workspace(), workspace.len())?;
-        let submission = stream.submission();
-        let addresses = ConvolutionAddresses {
-            input: submission.read(&operands.input)?,
-            weights: submission.read(&operands.weights)?,
-            bias: bias.map_or(Ok(0), |bias| submission.read(bias))?,
-            residual: residual.map_or(Ok(0), |residual| submission.read(residual))?,
-            output: submission.write(output)?,
-            workspace: if self.workspace() > 0 { submission.write(workspace)? } else { 0 },
-        };
-        // SAFETY: the operands are as large as the plan says, checked above; their memory is
-        // entered and borrowed.
-        unsafe { self.submit(&submission, stream, &addresses) }
-    }
-
-    /// Queues the convolution of operands at bare addresses.
+    /// Queues the convolution. In a capture, the graph owns the plan.
     ///
     /// # Errors
     /// What cuDNN returns.
@@ -303,18 +244,7 @@ impl ConvolutionPlan {
     /// [`Submission`]) and borrowed until the call returns, or that the caller takes care of until
     /// the convolution has run, and every time that a graph with it has run.
     pub unsafe fn queue_at(&self, stream: &Stream, addresses: &ConvolutionAddresses) -> Result<(), GpuError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.submit(&stream.submission(), stream, addresses) }
-    }
-
-    /// # Safety
-    /// As [`ConvolutionPlan::queue_at`].
-    unsafe fn submit(
-        &self,
-        submission: &Submission<'_>,
-        stream: &Stream,
-        addresses: &ConvolutionAddresses,
-    ) -> Result<(), GpuError> {
+        let submission = stream.submission();
         let Plan { planned, handle } = &*self.plan;
         let bias = match &self.zeros {
             Some(zeros) => submission.read(&**zeros)?,
@@ -378,12 +308,4 @@ pub fn version() -> Result<(u32, u32, u32), GpuError> {
     }
     // 91900 is 9.19.0.
     Ok((number / 10_000, number / 100 % 100, number % 100))
-}
-
-fn enough(what: &'static str, needed: usize, found: usize) -> Result<(), GpuError> {
-    if found < needed { Err(GpuError::Length { what, needed, found }) } else { Ok(()) }
-}
-
-fn same(what: &'static str, needed: usize, found: usize) -> Result<(), GpuError> {
-    if found == needed { Ok(()) } else { Err(GpuError::Length { what, needed, found }) }
 }

@@ -12,8 +12,7 @@ use super::convolution::{Arithmetic, Layout, spatial, strides};
 use super::plan::{Dnn, Handle};
 use crate::captured::Kept;
 use crate::error::GpuError;
-use crate::memory::{AnyBits, DeviceSlice, DeviceSliceMut, View};
-use crate::stream::{Stream, Submission};
+use crate::stream::Stream;
 
 /// The result of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -199,33 +198,7 @@ impl PoolingPlan {
         &self.pooling
     }
 
-    /// Queues the pooling. In a capture, the graph owns the memory.
-    ///
-    /// # Errors
-    /// [`GpuError::Length`] when a tensor has too few elements, or elements of another size; what
-    /// cuDNN returns.
-    pub fn queue<T: AnyBits>(
-        &self,
-        stream: &Stream,
-        input: &View<'_, T>,
-        output: &mut impl DeviceSliceMut<T>,
-    ) -> Result<(), GpuError> {
-        let enough = |what, needed, found| {
-            if found < needed { Err(GpuError::Length { what, needed, found }) } else { Ok(()) }
-        };
-        let (needed, found) = (self.pooling.arithmetic.bytes(), size_of::<T>());
-        if needed != found {
-            return Err(GpuError::Length { what: "bytes of an element", needed, found });
-        }
-        enough("input of a pooling", self.pooling.input_len(), input.len())?;
-        enough("result of a pooling", self.pooling.output_len(), output.len())?;
-        let submission = stream.submission();
-        let (from, to) = (submission.read(input)?, submission.write(output)?);
-        // SAFETY: both are as large as the plan says; their memory is entered and borrowed.
-        unsafe { self.submit(&submission, stream, from, to) }
-    }
-
-    /// Queues the pooling of tensors at bare addresses.
+    /// Queues the pooling. In a capture, the graph owns the plan.
     ///
     /// # Errors
     /// What cuDNN returns.
@@ -233,19 +206,7 @@ impl PoolingPlan {
     /// # Safety
     /// As [`ConvolutionPlan::queue_at`](super::ConvolutionPlan::queue_at).
     pub unsafe fn queue_at(&self, stream: &Stream, input: u64, output: u64) -> Result<(), GpuError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.submit(&stream.submission(), stream, input, output) }
-    }
-
-    /// # Safety
-    /// As [`PoolingPlan::queue_at`].
-    unsafe fn submit(
-        &self,
-        submission: &Submission<'_>,
-        stream: &Stream,
-        input: u64,
-        output: u64,
-    ) -> Result<(), GpuError> {
+        let submission = stream.submission();
         let Shared { handle, input: from, output: to, window } = &*self.shared;
         submission.keep(|| Kept::owner(self.shared.clone()))?;
         let (one, zero) = (1.0_f32, 0.0_f32);

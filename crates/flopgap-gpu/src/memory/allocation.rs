@@ -74,31 +74,19 @@ impl Allocation {
         self.memory.home.cuda().context().cu_ctx()
     }
 
-    /// `queue` is about to use the memory: it waits for what it must not overtake. `runs_on` is
-    /// where the work is queued, which waits, too.
-    pub(crate) fn enter(&self, queue: &Queue, runs_on: &Queue, access: Access) -> Result<(), GpuError> {
+    /// `queue` is about to use the memory: it waits for what it must not overtake.
+    pub(crate) fn enter(&self, queue: &Queue, access: Access) -> Result<(), GpuError> {
         // Other uses at this moment only read the memory, and `order` keeps both: see
         // `Order::enter`.
         if self.sole.load(Ordering::Acquire) == queue.key() {
             return Ok(());
         }
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        wait_for_all(&order.waits_for(queue, access), queue, runs_on)?;
+        order.waits_for(queue, access).iter().try_for_each(|other| queue.wait_for(other))?;
         order.enter(queue, access);
         self.sole.store(order.sole().map_or(0, Queue::key), Ordering::Release);
         Ok(())
     }
-}
-
-/// `queue`, and where it is another the one that the work `runs_on`, wait for all of these.
-pub(crate) fn wait_for_all(others: &[Queue], queue: &Queue, runs_on: &Queue) -> Result<(), GpuError> {
-    for other in others {
-        queue.wait_for(other)?;
-        if runs_on != queue && runs_on != other {
-            runs_on.wait_for(other)?;
-        }
-    }
-    Ok(())
 }
 
 impl Drop for Allocation {

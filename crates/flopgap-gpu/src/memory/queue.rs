@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use cudarc::driver::{CudaStream, sys};
 
 use crate::capture;
-use crate::error::GpuError;
+use crate::error::{During as _, GpuError};
 
 /// A stream of the driver, shared by its clones and by the memory that it uses.
 #[derive(Debug, Clone)]
@@ -101,9 +101,7 @@ impl Queue {
                 action: "use memory whose last use is on a stream that is being captured",
             });
         }
-        self.cuda
-            .join(&other.cuda)
-            .map_err(|error| GpuError::driver("wait for the last use of memory", error))
+        self.cuda.join(&other.cuda).during("wait for the last use of memory")
     }
 }
 

@@ -3,7 +3,7 @@
 //! What is freed too early is soon something else's: each test makes new buffers, which get that
 //! memory, and writes to them.
 
-use flopgap_gpu::blas::{Blas, Fp32, Gemm};
+use flopgap_gpu::blas::{Blas, Gemm};
 use flopgap_gpu::{Buffer, GpuError, Stream};
 
 use crate::gpu;
@@ -50,7 +50,7 @@ fn a_graph_owns_numbers_of_the_host_kernels_and_workspaces() {
     let stream = context.stream().unwrap();
     let mut x = stream.zeros::<f32>(64).unwrap();
     let (a, mut c) = (stream.upload(&[2.0_f32; 256]).unwrap(), stream.zeros::<f32>(256).unwrap());
-    let blas = Blas::new(&stream, Fp32::Pedantic, Blas::recommended_workspace(&stream));
+    let blas = Blas::new(&stream);
     let graph = {
         let Some(fadd) = kernel(&context, "count_fadd") else { return };
         let numbers = vec![1.0_f32; 64];

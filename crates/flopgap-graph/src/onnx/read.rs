@@ -158,13 +158,7 @@ impl<'a> Walk<'a> {
             self.initializer(tensor)?;
         }
         self.inputs(proto)?;
-        for value in proto.value_info.iter().chain(&proto.output) {
-            self.state(value);
-        }
-        for (index, node) in proto.node.iter().enumerate() {
-            let module = modules.get(index).cloned().flatten();
-            self.node(node, index, module)?;
-        }
+        self.body(proto, modules)?;
         for output in &proto.output {
             let name = output.name.as_deref().unwrap_or_default();
             let index = self
@@ -181,6 +175,18 @@ impl<'a> Walk<'a> {
                 name: name.to_owned(),
                 known: self.asked.iter().cloned().collect(),
             });
+        }
+        Ok(())
+    }
+
+    /// Adds the nodes of a graph, whose inputs are known.
+    fn body(&mut self, proto: &'a GraphProto, modules: &[Option<String>]) -> Result<(), GraphError> {
+        for value in proto.value_info.iter().chain(&proto.output) {
+            self.state(value);
+        }
+        for (index, node) in proto.node.iter().enumerate() {
+            let module = modules.get(index).cloned().flatten();
+            self.node(node, index, module)?;
         }
         Ok(())
     }
@@ -321,6 +327,12 @@ impl<'a> Walk<'a> {
             tensors.push(Some(tensor));
         }
         let node = Node { proto, operator, standard, opset: self.opset, operands };
+        if operator == "If" && standard {
+            let condition = node.operand(0).and_then(|condition| condition.integers()?.first().copied());
+            if let Some(condition) = condition {
+                return self.branch(proto, &name, condition != 0);
+            }
+        }
         // Operators of other domains are known by name where ONNX Runtime has them.
         let known_domain = standard || domain == "com.microsoft";
         let inferred = if known_domain { infer::infer(&node).unwrap_or_default() } else { Vec::new() };
@@ -351,6 +363,28 @@ impl<'a> Walk<'a> {
         let place = Place { name, module, operator };
         let (meaning, tensors) = present(meaning, &tensors);
         self.assembly.layer(place, meaning, &tensors, outputs)
+    }
+
+    /// The branch of an `If` that runs takes its place.
+    fn branch(&mut self, proto: &'a NodeProto, name: &str, condition: bool) -> Result<(), GraphError> {
+        let wanted = if condition { "then_branch" } else { "else_branch" };
+        let attribute = proto.attribute.iter().find(|attribute| attribute.name.as_deref() == Some(wanted));
+        let branch = attribute.and_then(|attribute| attribute.g.as_ref());
+        let damaged = |walk: &Self, reason: String| walk.assembly.damaged(format!("node `{name}`"), reason);
+        let branch = branch.ok_or_else(|| damaged(self, format!("it has no {wanted}")))?;
+        for tensor in &branch.initializer {
+            self.initializer(tensor)?;
+        }
+        self.body(branch, &[])?;
+        for (result, inner) in proto.output.iter().zip(&branch.output) {
+            let inner = inner.name.as_deref().unwrap_or_default();
+            let index = self
+                .assembly
+                .find(inner)
+                .ok_or_else(|| damaged(self, format!("nothing writes `{inner}`")))?;
+            self.assembly.alias(result, index);
+        }
+        Ok(())
     }
 
     /// The shape of each result that is not left out: the file's where it is whole, else the
@@ -388,14 +422,21 @@ impl<'a> Walk<'a> {
                 return Err(self.assembly.damaged(format!("node `{name}`"), reason));
             }
             let given = || self.shapes.of(output).map(<[u64]>::to_vec);
-            let shape = stated.or(inferred).or_else(given).ok_or_else(|| GraphError::Dynamic {
-                path: self.assembly.path().to_owned(),
-                names: vec![output.clone()],
-                example: format!("{output}=1x64"),
-            })?;
+            let shape = stated.or(inferred).or_else(given).ok_or_else(|| self.open(proto, name, output))?;
             shapes.push(shape);
         }
         Ok(shapes)
+    }
+
+    /// That nothing says of which sizes a result is.
+    fn open(&self, proto: &NodeProto, name: &str, output: &str) -> GraphError {
+        let path = self.assembly.path().to_owned();
+        let operator = proto.op_type.as_deref().unwrap_or_default();
+        if matches!(operator, "If" | "Loop" | "Scan") {
+            let (node, operator) = (name.to_owned(), operator.to_owned());
+            return GraphError::Flow { path, node, operator, output: output.to_owned() };
+        }
+        GraphError::Dynamic { path, names: vec![output.to_owned()], example: format!("{output}=1x64") }
     }
 
     /// A node that is a tensor of the model.

@@ -1,10 +1,10 @@
 //! ONNX operators one by one: shapes that are inferred, and what is counted.
 
-use flopgap_graph::{Graph, Op};
-use rten_onnx::onnx::{DataType, GraphProto, TensorProto};
+use flopgap_graph::{Graph, GraphError, Op};
+use rten_onnx::onnx::{AttributeProto, DataType, GraphProto, NodeProto, TensorProto, ValueInfoProto};
 
 use crate::support::{
-    integer, integers, list, model, node, read_bytes, read_nodes, text, typed, value, weights,
+    integer, integers, list, model, node, products, read_bytes, read_nodes, text, typed, value, weights,
 };
 
 /// A graph of one node with inputs `x`, `y` … of these shapes, its first result's shape, and its
@@ -295,4 +295,111 @@ fn what_has_no_formula_is_listed_and_in_no_total() {
     assert_eq!(unknown, ["If", "example.com.Strange"]);
     assert_eq!(graph.work().unwrap().flops, 6, "the ReLU alone");
     assert_eq!(graph.tensors[graph.unknown().next().unwrap().outputs[0]].shape, [2, 3]);
+}
+
+/// `torch.nn.functional.pad` with `mode="reflect"` as the exporter of `PyTorch` 2 writes it: the
+/// pads of the last dimension come first, and are put in ONNX's order.
+#[test]
+fn pads_that_are_put_in_order_are_known() {
+    let inputs = vec![value("x", "1 x 576")];
+    let stored = vec![
+        integers("pads", &[0, 64]),
+        integers("zeros", &[2]),
+        integers("rows", &[-1, 2]),
+        integers("start", &[-1]),
+        integers("end", &[i64::MIN + 1]),
+        integers("axis", &[0]),
+        integers("step", &[-1]),
+        integers("flat", &[-1]),
+    ];
+    let nodes = vec![
+        node("ConstantOfShape zeros -> none", vec![]),
+        node("Cast none -> nothing", vec![integer("to", 7)]),
+        node("Concat pads nothing -> all", vec![integer("axis", 0)]),
+        node("Reshape all rows -> table", vec![]),
+        node("Slice table start end axis step -> turned", vec![]),
+        node("Transpose turned -> columns", vec![list("perm", &[1, 0])]),
+        node("Reshape columns flat -> ordered", vec![]),
+        node("Pad x ordered -> r", vec![text("mode", "reflect")]),
+    ];
+    let graph = read_nodes(inputs, stored, nodes, &["r"], &[]).unwrap();
+    assert_eq!(graph.tensors[graph.outputs[0]].shape, [1, 576 + 64]);
+}
+
+#[test]
+fn tables_are_turned_and_cut_in_any_dimension() {
+    // 0 1 2, 3 4 5: its transpose is 0 3, 1 4, 2 5; of that the last two rows backward, and of
+    // those the second column: 5, 4.
+    let stored = vec![
+        integers("values", &[0, 1, 2, 3, 4, 5]),
+        integers("rows", &[2, 3]),
+        integers("starts", &[-1, 1]),
+        integers("ends", &[0, 2]),
+        integers("steps", &[-1, 1]),
+        integers("axes", &[0, 1]),
+        integers("flat", &[-1]),
+    ];
+    let nodes = vec![
+        node("Reshape values rows -> table", vec![]),
+        node("Transpose table -> turned", vec![]),
+        node("Slice turned starts ends axes steps -> cut", vec![]),
+        node("Reshape cut flat -> sizes", vec![]),
+        node("Expand x sizes -> r", vec![]),
+    ];
+    let graph = read_nodes(vec![value("x", "1 x 1")], stored, nodes, &["r"], &[]).unwrap();
+    assert_eq!(graph.tensors[graph.outputs[0]].shape, [5, 4]);
+}
+
+#[test]
+fn ranges_of_floats_have_a_length() {
+    let float =
+        |name: &str, value: f32| TensorProto { dims: vec![], float_data: vec![value], ..weights(name, &[]) };
+    let length = |start, limit, step| {
+        let stored = vec![float("start", start), float("limit", limit), float("step", step)];
+        let nodes = vec![node("Range start limit step -> r", vec![])];
+        let read = read_nodes(vec![value("x", "1")], stored, nodes, &["r"], &[]);
+        read.map(|graph| graph.tensors[graph.outputs[0]].shape.clone())
+    };
+    assert_eq!(length(0.0, 40.0, 1.0).unwrap(), [40]);
+    assert_eq!(length(1.0, 2.0, 0.3).unwrap(), [4]);
+    assert_eq!(length(5.0, 0.0, -2.0).unwrap(), [3]);
+    assert_eq!(length(5.0, 0.0, 2.0).unwrap(), [0]);
+    for bad in [length(0.0, 1.0, 0.0), length(0.0, f32::NAN, 1.0), length(0.0, f32::INFINITY, 1.0)] {
+        assert!(matches!(bad, Err(GraphError::Dynamic { .. })), "{bad:?}");
+    }
+}
+
+/// The shape of what a model gives that multiplies `x` by a wide or a narrow matrix, as `condition`
+/// says, and how many multiply-adds it needs.
+fn choice(before: Vec<NodeProto>, inputs: Vec<ValueInfoProto>) -> Result<(Vec<u64>, u64), GraphError> {
+    let branch = |name: &str, width: i64, result: &str| {
+        let matrix = format!("{result}.matrix");
+        let graph = GraphProto {
+            node: vec![node(&format!("MatMul x {matrix} -> {result}"), vec![])],
+            initializer: vec![weights(&matrix, &[3, width])],
+            output: vec![ValueInfoProto { name: Some(result.to_owned()), r#type: None }],
+            ..GraphProto::default()
+        };
+        AttributeProto { name: Some(name.to_owned()), g: Some(graph), ..AttributeProto::default() }
+    };
+    let branches = vec![branch("then_branch", 64, "wide"), branch("else_branch", 2, "narrow")];
+    let after = [node("If condition -> r", branches), node("Relu r -> s", vec![])];
+    let nodes = before.into_iter().chain(after).collect();
+    let graph = read_nodes(inputs, vec![integers("two", &[2])], nodes, &["s"], &[])?;
+    assert_eq!(graph.unknown().count(), 0);
+    Ok((graph.tensors[graph.outputs[0]].shape.clone(), products(&graph)))
+}
+
+#[test]
+fn the_branch_that_shapes_decide_takes_the_place_of_the_choice() {
+    let rows = |dims| {
+        let first = node("Shape x -> rows", vec![integer("end", 1)]);
+        choice(vec![first, node("Equal rows two -> condition", vec![])], vec![value("x", dims)]).unwrap()
+    };
+    assert_eq!(rows("2 x 3"), (vec![2, 64], 2 * 3 * 64));
+    assert_eq!(rows("5 x 3"), (vec![5, 2], 5 * 3 * 2));
+    let open = choice(vec![], vec![value("x", "2 x 3"), typed("condition", "", DataType::BOOL)]).unwrap_err();
+    let said =
+        "what `the If` runs (If) depends on values that are not in the file, so the sizes of `r` are open";
+    assert!(open.to_string().ends_with(said), "{open}");
 }

@@ -94,12 +94,3 @@ pub(super) fn normal<const FUSED: bool>(z: f32) -> (f32, f32) {
     let below = bell * tail;
     (bell, if z < 0.0 { below } else { 1.0 - below })
 }
-
-pub(super) fn exact_sigmoid(z: f64) -> f64 {
-    1.0 / (1.0 + (-z).exp())
-}
-
-/// The normal distribution function.
-pub(super) fn exact_normal(z: f64) -> f64 {
-    0.5 * (1.0 + libm::erf(z * std::f64::consts::FRAC_1_SQRT_2))
-}

@@ -1,46 +1,23 @@
-//! Activations: a file for each, with all that kernels, plans and references must know of it.
+//! Activations: all that kernels, plans and references must know of them.
 //!
-//! To add one: a variant of [`Activation`], a file here, and its row in [`with`].
+//! To add one: a variant of [`Activation`], its row in [`facts`], and its functions.
 
 #![expect(
     clippy::inline_always,
     reason = "what is not inlined into a function with AVX2 is compiled without it"
 )]
 
-mod gelu;
-mod gelu_tanh;
-mod identity;
-mod leaky_relu;
+mod functions;
 mod math;
-mod relu;
-mod sigmoid;
-mod silu;
-mod tanh;
 
 use std::fmt::Write as _;
 
 use flopgap_flops::Activation;
 
+pub(crate) use functions::{exact, exact_slope, slope, value};
+
 /// The slope of [`Activation::LeakyRelu`] below 0.
 pub const LEAKY_SLOPE: f32 = 0.01;
-
-/// An activation. `FUSED`: the processor has a fused multiply-add; without one, the library's would
-/// be slow.
-pub(crate) trait Function {
-    const FACTS: Facts;
-
-    /// In 32 bits, without branches, for vectors.
-    fn value<const FUSED: bool>(z: f32) -> f32;
-
-    /// The derivative, from what is [kept](Facts::kept).
-    fn slope<const FUSED: bool>(kept: f32) -> f32;
-
-    /// In 64 bits: what everything is checked against.
-    fn exact(z: f64) -> f64;
-
-    /// The derivative at `z` in 64 bits; at a kink, that from below.
-    fn exact_slope(z: f64) -> f64;
-}
 
 /// What plans must know of an activation.
 #[derive(Debug, Clone, Copy)]
@@ -49,9 +26,6 @@ pub(crate) struct Facts {
     /// Whether the slope jumps where the sum is 0.
     pub(crate) kink: bool,
     pub(crate) cuda: Cuda,
-    /// The values at -1 and at 1, from tables.
-    #[cfg(test)]
-    pub(crate) at_one: [f64; 2],
 }
 
 /// What a training pass keeps for the slope.
@@ -78,36 +52,58 @@ pub(crate) struct Cuda {
     pub(crate) slope_instructions: usize,
 }
 
-/// Something done with an activation that is known when it is compiled.
-pub(crate) trait Visitor {
-    type Output;
-
-    fn visit<F: Function>(self) -> Self::Output;
-}
-
-/// The one list of activations.
-pub(crate) fn with<V: Visitor>(activation: Activation, visitor: V) -> V::Output {
-    match activation {
-        Activation::Identity => visitor.visit::<identity::Identity>(),
-        Activation::Relu => visitor.visit::<relu::Relu>(),
-        Activation::LeakyRelu => visitor.visit::<leaky_relu::LeakyRelu>(),
-        Activation::Sigmoid => visitor.visit::<sigmoid::Sigmoid>(),
-        Activation::Tanh => visitor.visit::<tanh::Tanh>(),
-        Activation::Gelu => visitor.visit::<gelu::Gelu>(),
-        Activation::GeluTanh => visitor.visit::<gelu_tanh::GeluTanh>(),
-        Activation::Silu => visitor.visit::<silu::Silu>(),
-    }
-}
-
+/// What plans must know of an activation.
 pub(crate) fn facts(activation: Activation) -> Facts {
-    struct Read;
-    impl Visitor for Read {
-        type Output = Facts;
-        fn visit<F: Function>(self) -> Facts {
-            F::FACTS
+    use Kept::{Output, Sum};
+    let row = |kept, kink, divides, [value_instructions, slope_instructions]: [usize; 2], value, slope| {
+        Facts { kept, kink, cuda: Cuda { value, slope, divides, value_instructions, slope_instructions } }
+    };
+    match activation {
+        Activation::Identity => row(Output, false, false, [0, 0], "return z;", "return 1.0f;"),
+        Activation::Relu => {
+            row(Output, true, false, [1, 3], "return fmaxf(z, 0.0f);", "return a > 0.0f ? 1.0f : 0.0f;")
         }
+        Activation::LeakyRelu => row(
+            Output,
+            true,
+            false,
+            [2, 3],
+            "return fmaxf(z, LEAKY_SLOPE * z);",
+            "return a > 0.0f ? 1.0f : LEAKY_SLOPE;",
+        ),
+        Activation::Sigmoid => {
+            row(Output, false, true, [16, 3], "return 1.0f / (1.0f + expf(-z));", "return a * (1.0f - a);")
+        }
+        Activation::Tanh => {
+            row(Output, false, false, [20, 3], "return tanhf(z);", "return fmaf(-a, a, 1.0f);")
+        }
+        Activation::Gelu => row(
+            Sum,
+            false,
+            false,
+            [50, 70],
+            "return z * normcdff(z);",
+            "return fmaf(z * 0.3989422804f, expf(-0.5f * z * z), normcdff(z));",
+        ),
+        Activation::GeluTanh => row(
+            Sum,
+            false,
+            false,
+            [28, 36],
+            "return 0.5f * z * (1.0f + tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)));",
+            "const float t = tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)); \
+             return 0.5f * (1.0f + t) \
+             + 0.5f * z * fmaf(-t, t, 1.0f) * 0.7978845608f * fmaf(0.134145f * z, z, 1.0f);",
+        ),
+        Activation::Silu => row(
+            Sum,
+            false,
+            true,
+            [16, 22],
+            "return z * (1.0f / (1.0f + expf(-z)));",
+            "const float s = 1.0f / (1.0f + expf(-z)); return s * fmaf(z, 1.0f - s, 1.0f);",
+        ),
     }
-    with(activation, Read)
 }
 
 /// Whether the slope follows from the output, so that a training pass need not keep the sum before

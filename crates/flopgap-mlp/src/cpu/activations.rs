@@ -10,7 +10,7 @@
 )]
 
 use crate::Activation;
-use crate::activation::{Function, Visitor, with};
+use crate::activation::{slope, value};
 
 /// Adds the biases to the rows of `sums` and applies the activation in place.
 pub(super) fn activate(activation: Activation, sums: &mut [f32], biases: &[f32]) {
@@ -40,26 +40,26 @@ pub(super) fn multiply_slopes(
     dispatch(activation, Slopes { gradients, kept, bias_sums });
 }
 
-/// Something done to many numbers with one activation.
+/// Something done to many numbers with one activation, that of index `A`.
 trait Pass {
-    fn run<A: Function, const FUSED: bool>(self);
+    fn run<const A: usize, const FUSED: bool>(self);
 }
 
+/// Runs code in which the activation is a constant.
 fn dispatch(activation: Activation, pass: impl Pass) {
-    with(activation, Dispatch(pass));
-}
-
-struct Dispatch<P>(P);
-
-impl<P: Pass> Visitor for Dispatch<P> {
-    type Output = ();
-
-    fn visit<F: Function>(self) {
-        run::<F>(self.0);
+    match activation {
+        Activation::Identity => run::<{ Activation::Identity.index() }>(pass),
+        Activation::Relu => run::<{ Activation::Relu.index() }>(pass),
+        Activation::LeakyRelu => run::<{ Activation::LeakyRelu.index() }>(pass),
+        Activation::Sigmoid => run::<{ Activation::Sigmoid.index() }>(pass),
+        Activation::Tanh => run::<{ Activation::Tanh.index() }>(pass),
+        Activation::Gelu => run::<{ Activation::Gelu.index() }>(pass),
+        Activation::GeluTanh => run::<{ Activation::GeluTanh.index() }>(pass),
+        Activation::Silu => run::<{ Activation::Silu.index() }>(pass),
     }
 }
 
-fn run<A: Function>(pass: impl Pass) {
+fn run<const A: usize>(pass: impl Pass) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
         // SAFETY: the processor has both.
@@ -70,7 +70,7 @@ fn run<A: Function>(pass: impl Pass) {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn run_avx2<A: Function>(pass: impl Pass) {
+fn run_avx2<const A: usize>(pass: impl Pass) {
     pass.run::<A, true>();
 }
 
@@ -81,9 +81,11 @@ struct InPlace<'a> {
 
 impl Pass for InPlace<'_> {
     #[inline(always)]
-    fn run<A: Function, const FUSED: bool>(self) {
+    fn run<const A: usize, const FUSED: bool>(self) {
         for row in self.sums.chunks_exact_mut(self.biases.len()) {
-            row.iter_mut().zip(self.biases).for_each(|(z, bias)| *z = A::value::<FUSED>(*z + bias));
+            row.iter_mut()
+                .zip(self.biases)
+                .for_each(|(z, bias)| *z = value::<FUSED>(Activation::ALL[A], *z + bias));
         }
     }
 }
@@ -96,12 +98,12 @@ struct Beside<'a> {
 
 impl Pass for Beside<'_> {
     #[inline(always)]
-    fn run<A: Function, const FUSED: bool>(self) {
+    fn run<const A: usize, const FUSED: bool>(self) {
         let width = self.biases.len();
         for (sums, outputs) in self.sums.chunks_exact_mut(width).zip(self.outputs.chunks_exact_mut(width)) {
             for ((z, bias), output) in sums.iter_mut().zip(self.biases).zip(outputs) {
                 *z += bias;
-                *output = A::value::<FUSED>(*z);
+                *output = value::<FUSED>(Activation::ALL[A], *z);
             }
         }
     }
@@ -114,8 +116,11 @@ struct Again<'a> {
 
 impl Pass for Again<'_> {
     #[inline(always)]
-    fn run<A: Function, const FUSED: bool>(self) {
-        self.outputs.iter_mut().zip(self.sums).for_each(|(output, &z)| *output = A::value::<FUSED>(z));
+    fn run<const A: usize, const FUSED: bool>(self) {
+        self.outputs
+            .iter_mut()
+            .zip(self.sums)
+            .for_each(|(output, &z)| *output = value::<FUSED>(Activation::ALL[A], z));
     }
 }
 
@@ -127,12 +132,12 @@ struct Slopes<'a> {
 
 impl Pass for Slopes<'_> {
     #[inline(always)]
-    fn run<A: Function, const FUSED: bool>(self) {
+    fn run<const A: usize, const FUSED: bool>(self) {
         let width = self.bias_sums.len();
         let rows = self.gradients.chunks_exact_mut(width).zip(self.kept.chunks_exact(width));
         for (gradients, kept) in rows {
             for ((gradient, &kept), sum) in gradients.iter_mut().zip(kept).zip(self.bias_sums.iter_mut()) {
-                *gradient *= A::slope::<FUSED>(kept);
+                *gradient *= slope::<FUSED>(Activation::ALL[A], kept);
                 *sum += *gradient;
             }
         }
@@ -186,20 +191,10 @@ mod tests {
         }
     }
 
-    struct Unfused;
-
-    impl Visitor for Unfused {
-        type Output = Vec<f32>;
-
-        fn visit<F: Function>(self) -> Vec<f32> {
-            numbers().into_iter().map(F::value::<false>).collect()
-        }
-    }
-
     #[test]
     fn without_fused_multiply_adds_they_are_as_good() {
         for activation in Activation::ALL {
-            let found = with(activation, Unfused);
+            let found: Vec<f32> = numbers().into_iter().map(|z| value::<false>(activation, z)).collect();
             let error = worst(&found, |z| reference::activate(activation, z), 1e-3);
             assert!(error < 2e-6, "{activation}: {error:.2e}");
         }

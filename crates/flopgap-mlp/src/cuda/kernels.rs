@@ -3,6 +3,7 @@
 use std::fmt;
 
 use flopgap_gpu::cudarc::driver::result::memset_d8_async;
+use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{GpuError, Kernel, Stream};
 
 /// A forward pass to queue. Addresses are of the device, entered in a
@@ -57,6 +58,36 @@ pub(super) trait Forward: fmt::Debug + Send + Sync {
 
     /// The kernels that it launches.
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError>;
+}
+
+/// A forward pass in one kernel, which takes parameters, inputs, outputs, the tape (0 for none) and
+/// the number of samples.
+pub(super) struct OneKernel {
+    pub(super) name: &'static str,
+    pub(super) kernel: Kernel,
+    /// For so many samples.
+    pub(super) launch: Box<dyn Fn(u32) -> Launch + Send + Sync>,
+}
+
+impl fmt::Debug for OneKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneKernel").field("kernel", &self.kernel).finish_non_exhaustive()
+    }
+}
+
+impl Forward for OneKernel {
+    fn queue(&self, call: &ForwardCall<'_>) -> Result<(), GpuError> {
+        let arguments = Arguments::default()
+            .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
+            .u32(call.batch);
+        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
+        // expects: `Model` checked them. It leaves out a tape at address 0.
+        unsafe { (self.launch)(call.batch).queue(call.stream, &self.kernel, arguments) }
+    }
+
+    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
+        Ok(vec![KernelFacts::of(self.name, &self.kernel, (self.launch)(1).shared)?])
+    }
 }
 
 /// The kernels of a backward pass.

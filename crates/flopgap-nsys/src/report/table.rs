@@ -45,11 +45,6 @@ impl Column {
         };
         format!("{} ({unit})", self.title)
     }
-
-    /// Whether it holds measured numbers, rather than ids or names.
-    pub fn is_measure(&self) -> bool {
-        self.unit != Unit::Plain
-    }
 }
 
 /// One value of a report, in base units: nanoseconds, bytes, bytes per second, percent.

@@ -48,17 +48,6 @@ macro_rules! codes {
         }
 
         /// Its name, or the code where that has none.
-        #[cfg(feature = "serde")]
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                match self.label() {
-                    Some(label) => serializer.serialize_str(label),
-                    None => serializer.serialize_i64(self.code()),
-                }
-            }
-        }
-
-        /// Its name, or the code where that has none.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self.label() {
@@ -90,14 +79,6 @@ codes! {
     }
 }
 
-impl CopyKind {
-    /// Whether it is a migration of unified memory, which exports list among the copies.
-    pub fn is_migration(self) -> bool {
-        use CopyKind::{UnifiedDeviceToDevice, UnifiedDeviceToHost, UnifiedHostToDevice};
-        matches!(self, UnifiedHostToDevice | UnifiedDeviceToHost | UnifiedDeviceToDevice)
-    }
-}
-
 codes! {
     /// A kind of memory (`memKind`, `srcKind`, `dstKind`), as nsys spells it.
     MemoryKind {
@@ -124,16 +105,6 @@ codes! {
 }
 
 codes! {
-    /// How a stream was created (`flag`), as nsys spells it.
-    StreamKind {
-        0 Unknown "Unknown stream type",
-        1 Default "Default stream",
-        2 NonBlocking "Non-blocking stream",
-        3 Null "Null stream",
-    }
-}
-
-codes! {
     /// How a GPU touched a page that faulted (`faultAccessType`), as nsys spells it.
     AccessKind {
         0 Unknown "Unknown",
@@ -141,18 +112,6 @@ codes! {
         2 Write "Write",
         3 Atomic "Atomic",
         4 Prefetch "Prefetch",
-    }
-}
-
-codes! {
-    /// Why unified memory moved (`migrationCause`). As nsys spells it, but for its "prefecth".
-    MigrationCause {
-        0 Unknown "Unknown",
-        1 UserPrefetch "User prefetch",
-        2 PageFault "Page fault",
-        3 SpeculativePrefetch "Speculative prefetch",
-        4 Eviction "Eviction",
-        5 AccessCounters "Access counters",
     }
 }
 
@@ -201,16 +160,6 @@ codes! {
     }
 }
 
-codes! {
-    /// What was created of a CUDA graph (`eventClass`).
-    GraphClass {
-        77 Node "Node",
-        94 Executable "Executable instance",
-        95 Graph "Graph",
-        96 Copy "Copy of a graph",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +172,5 @@ mod tests {
             assert_eq!(ApiClass::of(code).code(), code);
         }
         assert_eq!(format!("{:>9}|{}", MemoryKind::of(1), MemoryKind::of(-8)), "   Pinned|-8");
-        assert!(CopyKind::of(12).is_migration() && !CopyKind::of(8).is_migration());
     }
 }

@@ -19,7 +19,6 @@ pub(crate) const MEMSET: TableSpec = TableSpec::new("CUPTI_ACTIVITY_KIND_MEMSET"
 
 /// A kernel that ran on a GPU. Names are ids for [`Trace::string`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Kernel {
     /// When and where it ran.
@@ -44,7 +43,6 @@ pub struct Kernel {
 
 /// A memory copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryCopy {
     /// When and where it ran.
@@ -65,7 +63,6 @@ pub struct MemoryCopy {
 
 /// A memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemorySet {
     /// When and where it ran.

@@ -12,7 +12,6 @@ pub(crate) const OVERHEAD: TableSpec = TableSpec::new("PROFILER_OVERHEAD", "over
 
 /// A call of the CUDA runtime or driver API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ApiCall {
     /// When it began.
@@ -34,7 +33,6 @@ pub struct ApiCall {
 
 /// A call of the operating system's libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct OsCall {
     /// When it began.
@@ -55,7 +53,6 @@ pub struct OsCall {
 
 /// Work of the profiler itself on a thread of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ProfilerOverhead {
     /// When it began.

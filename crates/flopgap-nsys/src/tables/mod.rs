@@ -21,19 +21,18 @@ pub(crate) mod target;
 pub(crate) mod unified;
 
 pub use codes::{
-    AccessKind, ApiClass, CopyKind, DiagnosticClock, DiagnosticSource, GraphClass, MemoryKind,
-    MigrationCause, OsClass, Severity, StreamKind, SyncKind,
+    AccessKind, ApiClass, CopyKind, DiagnosticClock, DiagnosticSource, MemoryKind, OsClass, Severity,
+    SyncKind,
 };
 pub use gpu::{Kernel, MemoryCopy, MemorySet};
-pub use graph::{GraphCreation, GraphPart, GraphRun};
+pub use graph::GraphRun;
 pub use host::{ApiCall, OsCall, ProfilerOverhead};
-pub use nvtx::{NvtxEvent, NvtxPayload, NvtxText};
 pub use nvtx_kind::NvtxKind;
 pub use placement::Placement;
 pub use session::{Diagnostic, Metadata, Session};
-pub use sync::{CudaEvent, Synchronization};
-pub use target::{Context, CudaDevice, Gpu, Process, Stream, ThreadName};
-pub use unified::{CpuPageFault, GpuPageFault, Migration};
+pub use sync::Synchronization;
+pub use target::{CudaDevice, Gpu, Process, ThreadName};
+pub use unified::{CpuPageFault, GpuPageFault};
 
 /// A table that nsys may have written.
 #[derive(Debug)]

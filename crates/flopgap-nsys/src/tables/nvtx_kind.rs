@@ -6,7 +6,6 @@ pub(crate) const NVTX: TableSpec = TableSpec::new("NVTX_EVENTS", "NVTX annotatio
 
 /// What a row of the annotations is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum NvtxKind {
     /// A moment (`nvtxMark`).

@@ -7,7 +7,6 @@ use crate::{ContextId, CorrelationId, DeviceId, ProcessId, StreamId};
 /// When and where a piece of work ran on a GPU, and for whom. Times are nanoseconds since the
 /// recording began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Placement {
     /// When it began.

@@ -16,7 +16,6 @@ const ANALYSIS: TableSpec = TableSpec::new("ANALYSIS_DETAILS", "the span of the 
 /// A name and a value that nsys wrote about an export or a recording, such as
 /// `EXPORT_SCHEMA_VERSION`. Names may repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Metadata {
     /// The name.
@@ -27,7 +26,6 @@ pub struct Metadata {
 
 /// A message of nsys about the recording, such as that events were lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Diagnostic {
     /// When, in nanoseconds since the recording began.
@@ -53,7 +51,6 @@ impl Diagnostic {
 
 /// The span of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Session {
     /// When it began, in nanoseconds of Unix time.

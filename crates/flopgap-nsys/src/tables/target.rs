@@ -1,22 +1,17 @@
-//! The hardware, contexts, streams, processes and threads of the recording.
+//! The hardware, processes and threads of the recording.
 
 use std::sync::Arc;
 
 use super::TableSpec;
-use super::codes::StreamKind;
-use crate::{ContextId, DeviceId, Error, GpuId, ProcessId, StreamId, StringId, ThreadId, Trace};
+use crate::{DeviceId, Error, GpuId, ProcessId, StringId, ThreadId, Trace};
 
 const THREADS: TableSpec = TableSpec::new("ThreadNames", "names of threads");
 const GPUS: TableSpec = TableSpec::new("TARGET_INFO_GPU", "GPUs");
 const DEVICES: TableSpec = TableSpec::new("TARGET_INFO_CUDA_DEVICE", "CUDA devices");
 const PROCESSES: TableSpec = TableSpec::new("PROCESSES", "names of processes");
-const CONTEXTS: TableSpec = TableSpec::new("TARGET_INFO_CUDA_CONTEXT_INFO", "CUDA contexts");
-const NULL_STREAMS: TableSpec = TableSpec::new("TARGET_INFO_CUDA_NULL_STREAM", "CUDA contexts");
-const STREAMS: TableSpec = TableSpec::new("TARGET_INFO_CUDA_STREAM", "CUDA streams");
 
 /// A GPU of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Gpu {
     /// The virtual machine that it belongs to, as in the high bits of a [`ThreadId`].
@@ -49,7 +44,6 @@ pub struct Gpu {
 /// Which GPU a process means by a device number (exports since 2025; `CUDA_VISIBLE_DEVICES` makes
 /// them differ).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CudaDevice {
     /// [`Gpu::id`].
@@ -64,45 +58,8 @@ pub struct CudaDevice {
     pub multiprocessors: Option<i64>,
 }
 
-/// A CUDA context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Context {
-    /// The process id.
-    pub pid: i64,
-    /// The GPU, as the process numbers them.
-    pub device: DeviceId,
-    /// Its id.
-    pub context: ContextId,
-    /// The id of its null stream.
-    pub null_stream: StreamId,
-    /// The context that this one is a green context of.
-    pub parent: Option<ContextId>,
-    /// Whether it is a green context; absent in exports before 2023.4.
-    pub is_green: Option<bool>,
-}
-
-/// A CUDA stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Stream {
-    /// The process id.
-    pub pid: i64,
-    /// Its context.
-    pub context: ContextId,
-    /// Its id.
-    pub stream: StreamId,
-    /// Its priority: lower numbers go first.
-    pub priority: Option<i64>,
-    /// How it was created.
-    pub kind: Option<StreamKind>,
-}
-
 /// A process of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Process {
     /// How rows name it.
@@ -115,7 +72,6 @@ pub struct Process {
 
 /// The name of a thread; a thread that was renamed has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ThreadName {
     /// The thread.
@@ -174,52 +130,6 @@ impl Trace {
                 pid: row.int(pid)?,
                 uuid: row.text(uuid).map(Arc::from),
                 multiprocessors: row.int(multiprocessors),
-            })
-        })?;
-        rows.collect()
-    }
-
-    /// The CUDA contexts.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`] when the export does not list them.
-    pub fn contexts(&self) -> Result<Vec<Context>, Error> {
-        // Before 2023.4 there was a table of null streams, which names their contexts.
-        let modern = self.schema().table(CONTEXTS.name).is_some();
-        let mut select = self.select(if modern { &CONTEXTS } else { &NULL_STREAMS });
-        let (pid, device) = (select.need("processId"), select.need("deviceId"));
-        let context = select.need("contextId");
-        let null_stream = select.need(if modern { "nullStreamId" } else { "streamId" });
-        let (parent, is_green) = (select.want("parentContextId"), select.want("isGreenContext"));
-        let rows = select.rows(move |row| {
-            Some(Context {
-                pid: row.int(pid)?,
-                device: DeviceId(row.int(device)?),
-                context: ContextId(row.int(context)?),
-                null_stream: StreamId(row.int(null_stream)?),
-                parent: row.int(parent).filter(|parent| *parent != 0).map(ContextId),
-                is_green: row.int(is_green).map(|green| green != 0),
-            })
-        })?;
-        rows.collect()
-    }
-
-    /// The CUDA streams.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`] when the export does not list them.
-    pub fn streams(&self) -> Result<Vec<Stream>, Error> {
-        let mut select = self.select(&STREAMS);
-        let (pid, context) = (select.need("processId"), select.need("contextId"));
-        let stream = select.need("streamId");
-        let (priority, kind) = (select.want("priority"), select.want("flag"));
-        let rows = select.rows(move |row| {
-            Some(Stream {
-                pid: row.int(pid)?,
-                context: ContextId(row.int(context)?),
-                stream: StreamId(row.int(stream)?),
-                priority: row.int(priority),
-                kind: row.int(kind).map(StreamKind::of),
             })
         })?;
         rows.collect()

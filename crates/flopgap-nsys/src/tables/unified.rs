@@ -1,11 +1,9 @@
-//! CUDA unified memory: page faults, and the migrations that they cause.
+//! Page faults of CUDA unified memory. The migrations that they cause are among the copies.
 
 use std::hash::Hash;
 
 use super::TableSpec;
-use super::codes::{AccessKind, CopyKind, MigrationCause};
-use super::gpu::MEMCPY;
-use super::placement::{Placement, placement};
+use super::codes::AccessKind;
 use crate::rows::Decoded;
 use crate::{DeviceId, Error, ProcessId, RowsOf, StringId, Trace};
 
@@ -16,7 +14,6 @@ pub(crate) const GPU_FAULTS: TableSpec =
 
 /// A page fault of the CPU in unified memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CpuPageFault {
     /// When, in nanoseconds since the recording began.
@@ -33,7 +30,6 @@ pub struct CpuPageFault {
 
 /// Page faults of a GPU in one page of unified memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct GpuPageFault {
     /// When the first came, in nanoseconds since the recording began.
@@ -50,23 +46,6 @@ pub struct GpuPageFault {
     pub faults: i64,
     /// How it was touched.
     pub access: Option<AccessKind>,
-}
-
-/// A migration of unified memory, which the export lists among the copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[non_exhaustive]
-pub struct Migration {
-    /// When and where.
-    pub at: Placement,
-    /// Which way.
-    pub kind: CopyKind,
-    /// How much moved.
-    pub bytes: i64,
-    /// The virtual address of the first page.
-    pub address: Option<i64>,
-    /// Why.
-    pub cause: Option<MigrationCause>,
 }
 
 /// Where the program was when a page fault came. All three are ids or numbers of the export.
@@ -151,26 +130,5 @@ impl Trace {
             })
         })?;
         Ok(RowsOf::new(self, rows))
-    }
-
-    /// Every migration, in the order of the file.
-    ///
-    /// # Errors
-    /// [`Error::NoTable`] when no copies were recorded.
-    pub fn migrations(&self) -> Result<RowsOf<Migration>, Error> {
-        let mut select = self.select(&MEMCPY);
-        let at = placement(&mut select);
-        let (kind, bytes) = (select.need("copyKind"), select.need("bytes"));
-        let (address, cause) = (select.want("virtualAddress"), select.want("migrationCause"));
-        let rows = select.rows(move |row| {
-            let kind = CopyKind::of(row.int(kind)?);
-            if !kind.is_migration() {
-                return Some(None);
-            }
-            let (bytes, address, cause) =
-                (row.int(bytes)?, row.int(address), row.int(cause).map(MigrationCause::of));
-            Some(Some(Migration { at: at(row)?, kind, bytes, address, cause }))
-        })?;
-        Ok(RowsOf::new(self, rows.filter_map(Result::transpose)))
     }
 }

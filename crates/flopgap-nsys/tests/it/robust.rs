@@ -1,11 +1,11 @@
 //! Bad input: exact messages, no panic, and the file as it was.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flopgap_files::Hint as _;
 use flopgap_nsys::{
-    Attribution, Error, Oddity, Report, ReportKind, ReportOptions, ReportTable, Trace, Unlaunched,
+    Attribution, Error, Oddity, Report, ReportKind, ReportOptions, ReportTable, StringId, Trace, Unlaunched,
 };
 use rusqlite::Connection;
 
@@ -386,59 +386,40 @@ fn pipes_and_devices_are_refused() {
     }
 }
 
-/// Files and tables that are no plain b-trees of UTF-8 rows are read through `SQLite`, with the
-/// same result.
+/// nsys writes tables as plain b-trees of UTF-8 rows. Others, which another program made of them,
+/// are refused by name.
 #[test]
-fn what_only_sqlite_can_read_is_read_by_it() {
-    let unpacked = Unpacked::new("streams_domains");
-    let before = printed(&unpacked.open(), "cuda_gpu_kern_sum").unwrap();
+fn tables_that_nsys_does_not_write_are_refused() {
     let columns = "start INTEGER, end INTEGER, demangledName INTEGER, shortName INTEGER";
-    let kernels = "CUPTI_ACTIVITY_KIND_KERNEL";
-    for (encoding, strings, create) in [
-        ("UTF-16le", "", format!("CREATE TABLE {kernels}({columns})")),
-        ("UTF-8", "", format!("CREATE TABLE {kernels}({columns}, PRIMARY KEY(start, end)) WITHOUT ROWID")),
-        (
-            "UTF-8",
-            ", language TEXT DEFAULT 'C++'",
-            format!("CREATE TABLE {kernels}({columns}, graphNodeId DEFAULT 0)"),
-        ),
-        (
-            "UTF-8",
-            ", length INTEGER GENERATED ALWAYS AS (length(value)) VIRTUAL",
-            format!(
-                "CREATE TABLE {kernels}(span INTEGER GENERATED ALWAYS AS (end - start) VIRTUAL, {columns})"
-            ),
-        ),
+    for create in [
+        format!("{columns}, PRIMARY KEY(start, end)) WITHOUT ROWID"),
+        format!("{columns}, graphNodeId DEFAULT 0)"),
+        format!("span INTEGER GENERATED ALWAYS AS (end - start) VIRTUAL, {columns})"),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("other.sqlite");
-        let connection = Connection::open(&path).unwrap();
-        connection
-            .execute_batch(&format!(
-                "PRAGMA encoding = '{encoding}'; CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT{strings}); {create}"
-            ))
-            .unwrap();
-        let recorded = Connection::open(unpacked.path()).unwrap();
-        let mut all = recorded.prepare("SELECT id, value FROM StringIds").unwrap();
-        let mut rows = all.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let values: (i64, String) = (row.get(0).unwrap(), row.get(1).unwrap());
-            connection.execute("INSERT INTO StringIds(id, value) VALUES (?1, ?2)", values).unwrap();
-        }
-        let names = "start, end, demangledName, shortName";
-        let mut all = recorded.prepare(&format!("SELECT {names} FROM {kernels}")).unwrap();
-        let mut rows = all.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let values: [i64; 4] = [0, 1, 2, 3].map(|at| row.get(at).unwrap());
-            connection
-                .execute(&format!("INSERT INTO {kernels}({names}) VALUES (?1, ?2, ?3, ?4)"), values)
-                .unwrap();
-        }
-        drop(connection);
+        let (_folder, path) = made(&format!("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL({create}"));
         let trace = Trace::open(&path).unwrap();
-        assert_eq!(printed(&trace, "cuda_gpu_kern_sum").unwrap(), before, "{encoding} {create}");
-        assert_eq!(trace.warnings(), []);
+        let report = Report::of(ReportKind::CudaGpuKernSum);
+        let error = trace.report(report, &mut ReportTable::default()).unwrap_err();
+        let expected = "the table CUPTI_ACTIVITY_KIND_KERNEL is not stored as nsys stores it";
+        assert!(error.to_string().ends_with(expected), "{create}: {error}");
+        assert_eq!(error.hint().unwrap(), "export the trace again");
     }
+    let (_folder, path) =
+        made("PRAGMA encoding = 'UTF-16le'; CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value)");
+    let error = Trace::open(&path).unwrap_err();
+    assert!(error.to_string().ends_with("its texts are not UTF-8"), "{error}");
+    // Ids of strings that are not those of rows.
+    let (_folder, path) = made("CREATE TABLE StringIds(id, value)");
+    let error = Trace::open(&path).unwrap().string(StringId(1)).unwrap_err();
+    assert!(error.to_string().ends_with("the table StringIds is not stored as nsys stores it"), "{error}");
+}
+
+/// A database of these statements, in a directory of its own.
+fn made(statements: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made.sqlite");
+    Connection::open(&path).unwrap().execute_batch(statements).unwrap();
+    (folder, path)
 }
 
 /// A page that is not what the format allows is reported with its number and the table that was

@@ -1,8 +1,7 @@
 //! Ids, codes and extents of rows.
 
-use flopgap_nsys::{Attribution, CopyKind, DeviceId, Dim3, MemoryKind, Oddity, StreamId};
+use flopgap_nsys::{Attribution, CopyKind, MemoryKind, Oddity};
 use rusqlite::Connection;
-use serde_json::json;
 
 use crate::support::{Unpacked, printed};
 
@@ -39,25 +38,6 @@ fn an_extent_that_no_grid_has_is_named_and_its_time_counts() {
 /// How many kernels, copies and memsets can be read.
 fn printed_rows(trace: &flopgap_nsys::Trace) -> usize {
     trace.kernels().unwrap().count() + trace.copies().unwrap().count() + trace.memsets().unwrap().count()
-}
-
-#[test]
-fn rows_serialize_as_the_numbers_of_the_export_and_the_names_of_nsys() {
-    let unpacked = Unpacked::new("streams_domains");
-    let trace = unpacked.open();
-    let kernel = trace.kernels().unwrap().next().unwrap().unwrap();
-    let value = serde_json::to_value(kernel).unwrap();
-    assert_eq!(value["at"]["device"], json!(kernel.at.device.0));
-    assert_eq!(value["demangled"], json!(i64::from(kernel.demangled)));
-    assert_eq!(value["grid"], json!({"x": kernel.grid.x, "y": kernel.grid.y, "z": kernel.grid.z}));
-    let copy = trace.copies().unwrap().next().unwrap().unwrap();
-    let value = serde_json::to_value(copy).unwrap();
-    assert_eq!(value["kind"], json!(copy.kind.label().unwrap()));
-    assert_eq!(serde_json::to_value(CopyKind::Other(99)).unwrap(), json!(99));
-    let back: (DeviceId, StreamId, Dim3) =
-        serde_json::from_str(r#"[1, -2, {"x": 3, "y": 4, "z": 5}]"#).unwrap();
-    assert_eq!(back, (DeviceId(1), StreamId(-2), [3, 4, 5].into()));
-    assert_eq!((back.1.to_string(), back.2.to_string()), ("-2".to_owned(), "3x4x5".to_owned()));
 }
 
 #[test]

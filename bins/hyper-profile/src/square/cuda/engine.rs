@@ -1,30 +1,19 @@
-//! Resources that networks of all sizes share on a GPU: streams, cuBLAS, compiled kernels.
+//! Resources that networks of all sizes share on a GPU: a stream, cuBLAS, compiled kernels.
 
-use flopgap_gpu::blas::{Blas, Fp32};
+use flopgap_gpu::blas::Blas;
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::{Context, Event, Stream};
+use flopgap_gpu::{Context, Stream};
 
 use super::pointwise::{PARTIALS, Pointwise};
-use crate::square::Shape;
-use crate::square::SquareError;
+use crate::square::{Shape, SquareError};
 
-/// Options of a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
-    /// The arithmetic of cuBLAS. All choices are 32-bit multiply-add without TF32.
-    pub math: Fp32,
-    /// Bytes of workspace for each of the two handles of cuBLAS; `None` is what NVIDIA recommends
-    /// for the device. cuBLAS chooses its kernels by it, too.
-    pub workspace: Option<usize>,
-}
-
-/// A GPU made ready for networks: two streams, each with a handle of cuBLAS, and compiled kernels.
+/// A GPU made ready for networks: a stream with a handle of cuBLAS, and compiled kernels.
 /// Making one takes longer than running most networks, so make it once.
 ///
 /// ```no_run
-/// use hyper_profile::square::{Backend as _, Shape, cuda::{Engine, Options}};
+/// use hyper_profile::square::{Shape, cuda::Engine};
 ///
-/// let engine = Engine::new(&flopgap_gpu::Context::new(0)?, Options::default())?;
+/// let engine = Engine::new(&flopgap_gpu::Context::new(0)?)?;
 /// let mut network = engine.network(Shape::new(10, 1024, 128)?)?;
 /// network.initialize(0)?;
 /// network.forward()?;
@@ -35,33 +24,9 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Engine {
     pub(super) pointwise: Pointwise,
-    /// The chain from layer to layer, and everything where nothing runs concurrently.
-    pub(super) chain: Lane,
-    /// Gradients of the weights, where they run concurrently with the chain.
-    pub(super) beside: Lane,
-    context: Context,
-}
-
-/// A stream with cuBLAS on it.
-#[derive(Debug)]
-pub(super) struct Lane {
     pub(super) blas: Blas,
-    pub(super) event: Event,
     pub(super) stream: Stream,
-}
-
-impl Lane {
-    fn new(stream: Stream, options: Options) -> Result<Self, SquareError> {
-        let workspace = options.workspace.unwrap_or_else(|| Blas::recommended_workspace(&stream));
-        let event = Event::new(stream.context())?;
-        Ok(Lane { blas: Blas::new(&stream, options.math, workspace)?, event, stream })
-    }
-
-    /// Makes this lane wait for what is queued on the other.
-    pub(super) fn wait_for(&self, other: &Lane) -> Result<(), SquareError> {
-        other.event.record(&other.stream)?;
-        Ok(self.stream.wait(&other.event)?)
-    }
+    context: Context,
 }
 
 impl Engine {
@@ -69,21 +34,11 @@ impl Engine {
     ///
     /// # Errors
     /// When cuBLAS or NVRTC is missing, or there is not enough memory for the workspace.
-    pub fn new(context: &Context, options: Options) -> Result<Self, SquareError> {
-        let chain = Lane::new(context.stream()?, options)?;
-        // SAFETY: a pass begins its work on this lane by waiting for the chain, and ends by making
-        // the chain wait for it, also after an error. Concurrently, they write different
-        // arrays, and read what neither writes.
-        let beside = unsafe { chain.stream.branch() }?;
-        let engine = Engine {
-            pointwise: Pointwise::new(&Compiler::new()?, context)?,
-            chain,
-            beside: Lane::new(beside, options)?,
-            context: context.clone(),
-        };
-        // The workspaces were zeroed on streams of their own; nothing may be captured before.
-        context.synchronize()?;
-        Ok(engine)
+    pub fn new(context: &Context) -> Result<Self, SquareError> {
+        let stream = context.stream()?;
+        let blas = Blas::new(&stream)?;
+        let pointwise = Pointwise::new(&Compiler::new()?, context)?;
+        Ok(Engine { pointwise, blas, stream, context: context.clone() })
     }
 
     /// The GPU.
@@ -93,7 +48,7 @@ impl Engine {
 
     /// The stream on which networks run.
     pub fn stream(&self) -> &Stream {
-        &self.chain.stream
+        &self.stream
     }
 }
 

@@ -4,5 +4,5 @@ mod engine;
 mod network;
 mod pointwise;
 
-pub use engine::{Engine, Options, bytes_needed};
-pub use network::{Network, Recorded, Work};
+pub use engine::{Engine, bytes_needed};
+pub use network::Network;

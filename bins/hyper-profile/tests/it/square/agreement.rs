@@ -1,14 +1,15 @@
-//! Every backend computes what the 64-bit reference computes.
+//! The network computes what the 64-bit reference computes.
 
-use hyper_profile::square::{Backend, Shape, SquareError, init, reference};
+use hyper_profile::square::cuda::Network;
+use hyper_profile::square::{Shape, SquareError};
 use proptest::prelude::*;
 
-use super::{edge_shapes, engine, on_every_backend, shape};
+use super::{edge_shapes, engine, on_networks, reference, shape};
 
 /// Runs a network on these numbers and checks everything it hands out.
-fn check(name: &str, network: &mut dyn Backend, weights: &[f32], input: &[f32]) {
+fn check(name: &str, network: &mut Network<'_>, weights: &[f32], input: &[f32]) {
     let shape = network.shape();
-    let expected = reference::run(shape, weights, input).unwrap();
+    let expected = reference::run(shape, weights, input);
     network.forward().unwrap();
     let output = network.output().unwrap();
     let error = reference::relative_error(&output, &expected.output);
@@ -29,10 +30,11 @@ fn check(name: &str, network: &mut dyn Backend, weights: &[f32], input: &[f32]) 
 
 #[test]
 fn uploaded_numbers_at_the_edges() {
-    on_every_backend(&edge_shapes(), |name, network| {
+    on_networks(&edge_shapes(), |name, network| {
         // Twice, with other numbers: nothing of the first may be left.
         for seed in [1, 2] {
-            let (weights, input) = (init::weights(network.shape(), seed), init::input(network.shape(), seed));
+            let (weights, input) =
+                (reference::weights(network.shape(), seed), reference::input(network.shape(), seed));
             network.upload(&weights, &input).unwrap();
             check(name, network, &weights, &input);
         }
@@ -40,19 +42,19 @@ fn uploaded_numbers_at_the_edges() {
 }
 
 #[test]
-fn a_seed_gives_the_same_bits_everywhere() {
-    on_every_backend(&[shape(2, 33, 7), shape(1, 64, 4), shape(3, 1, 1)], |name, network| {
+fn a_seed_gives_the_bits_of_its_sequence() {
+    on_networks(&[shape(2, 33, 7), shape(1, 64, 4), shape(3, 1, 1)], |name, network| {
         for seed in [0, 1, u64::MAX] {
             network.initialize(seed).unwrap();
-            assert_eq!(network.weights().unwrap(), init::weights(network.shape(), seed), "{name}");
-            assert_eq!(network.input().unwrap(), init::input(network.shape(), seed), "{name}");
+            assert_eq!(network.weights().unwrap(), reference::weights(network.shape(), seed), "{name}");
+            assert_eq!(network.input().unwrap(), reference::input(network.shape(), seed), "{name}");
         }
     });
 }
 
 #[test]
 fn a_pass_gives_the_same_bits_again() {
-    on_every_backend(&[shape(3, 130, 65), shape(2, 128, 16)], |name, network| {
+    on_networks(&[shape(3, 130, 65), shape(2, 128, 16)], |name, network| {
         let mut run = || {
             network.initialize(5).unwrap();
             network.forward().unwrap();
@@ -65,16 +67,33 @@ fn a_pass_gives_the_same_bits_again() {
 
 #[test]
 fn large_weights_saturate_and_do_not_overflow() {
-    on_every_backend(&[shape(2, 5, 3)], |name, network| {
+    on_networks(&[shape(2, 5, 3)], |name, network| {
         let weights: Vec<f32> =
-            init::weights(network.shape(), 1).iter().map(|weight| weight * 1e30).collect();
-        network.upload(&weights, &init::input(network.shape(), 1)).unwrap();
+            reference::weights(network.shape(), 1).iter().map(|weight| weight * 1e30).collect();
+        network.upload(&weights, &reference::input(network.shape(), 1)).unwrap();
         network.forward().unwrap();
         network.backward().unwrap();
         let output = network.output().unwrap();
         assert!(output.iter().all(|y| (0.0..=1.0).contains(y)), "{name}: {output:?}");
         assert!(network.gradients().unwrap().iter().all(|gradient| gradient.is_finite()), "{name}");
     });
+}
+
+#[test]
+fn passes_can_be_captured_as_a_graph() {
+    let Some(engine) = engine() else { return };
+    let shape = shape(3, 100, 40);
+    let mut network = engine.network(shape).unwrap();
+    // What is loaded at first use must be loaded before the capture.
+    network.initialize(1).unwrap();
+    network.forward().unwrap();
+    network.backward().unwrap();
+    let (weights, input) = (reference::weights(shape, 2), reference::input(shape, 2));
+    network.upload(&weights, &input).unwrap();
+    let graph = engine.stream().capture(|| network.forward().and_then(|()| network.backward())).unwrap();
+    graph.launch().unwrap();
+    let expected = reference::run(shape, &weights, &input);
+    assert!(reference::relative_error(&network.gradients().unwrap(), &expected.gradients) < 1e-4);
 }
 
 #[test]
@@ -94,7 +113,7 @@ fn sizes_of_a_real_network_on_the_gpu() {
     ] {
         let mut network = engine.network(shape).unwrap();
         network.initialize(9).unwrap();
-        check(&shape.to_string(), &mut network, &init::weights(shape, 9), &init::input(shape, 9));
+        check(&shape.to_string(), &mut network, &reference::weights(shape, 9), &reference::input(shape, 9));
     }
 }
 
@@ -109,7 +128,7 @@ fn what_does_not_fit_is_an_error_that_says_so() {
     let small = shape(2, 8, 8);
     let mut network = engine.network(small).unwrap();
     network.initialize(1).unwrap();
-    check("after an error", &mut network, &init::weights(small, 1), &init::input(small, 1));
+    check("after an error", &mut network, &reference::weights(small, 1), &reference::input(small, 1));
 }
 
 fn any_shape() -> impl Strategy<Value = Shape> {
@@ -121,9 +140,9 @@ proptest! {
 
     #[test]
     fn any_sizes_and_any_seed(shape in any_shape(), seed: u64) {
-        on_every_backend(&[shape], |name, network| {
+        on_networks(&[shape], |name, network| {
             network.initialize(seed).unwrap();
-            check(name, network, &init::weights(shape, seed), &init::input(shape, seed));
+            check(name, network, &reference::weights(shape, seed), &reference::input(shape, seed));
         });
     }
 }

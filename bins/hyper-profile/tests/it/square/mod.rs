@@ -1,18 +1,17 @@
-//! The same tests over every backend. A test whose library or GPU is missing is skipped and says
-//! so; `FLOPGAP_REQUIRE=nvrtc,gpu` turns those skips into failures.
+//! The counted network on a GPU. A test whose library or GPU is missing is skipped and says so;
+//! `FLOPGAP_REQUIRE=nvrtc,gpu` turns those skips into failures.
 
 mod agreement;
-mod graphs;
+mod reference;
 mod rules;
 
-use std::num::NonZero;
 use std::ops::Deref;
 use std::sync::MutexGuard;
 
 use flopgap_files::Hint as _;
 use flopgap_gpu::Context;
-use hyper_profile::square::cuda::{Engine, Options};
-use hyper_profile::square::{Backend, Cpu, Shape};
+use hyper_profile::square::Shape;
+use hyper_profile::square::cuda::{Engine, Network};
 
 /// A GPU made ready, for one test at a time.
 struct Turn {
@@ -38,7 +37,7 @@ fn gpu() -> Option<(Context, MutexGuard<'static, ()>)> {
 /// The first GPU made ready.
 fn engine() -> Option<Turn> {
     let (context, guard) = gpu()?;
-    match Engine::new(&context, Options::default()) {
+    match Engine::new(&context) {
         Ok(engine) => Some(Turn { engine, _guard: guard }),
         Err(error) => {
             assert!(error.is_absence(), "{error}");
@@ -51,18 +50,12 @@ fn shape(layers: u64, width: u64, samples: u64) -> Shape {
     Shape::new(layers, width, samples).unwrap()
 }
 
-/// Calls `check` with a network of each shape on every backend of this machine.
-fn on_every_backend(shapes: &[Shape], check: impl Fn(&str, &mut dyn Backend)) {
-    for &shape in shapes {
-        for threads in [1, 3] {
-            let mut network = Cpu::with_threads(shape, NonZero::new(threads).unwrap());
-            check(&format!("CPU, {threads} threads, {shape}"), &mut network);
-        }
-    }
+/// Calls `check` with a network of each shape.
+fn on_networks(shapes: &[Shape], check: impl Fn(&str, &mut Network<'_>)) {
     let Some(engine) = engine() else { return };
     for &shape in shapes {
         let mut network = engine.network(shape).unwrap();
-        check(&format!("CUDA, {shape}"), &mut network);
+        check(&shape.to_string(), &mut network);
     }
 }
 

@@ -1,12 +1,12 @@
-//! What a backend refuses.
+//! What a network refuses.
 
-use hyper_profile::square::{SquareError, init};
+use hyper_profile::square::SquareError;
 
-use super::{on_every_backend, shape};
+use super::{on_networks, reference, shape};
 
 #[test]
 fn nothing_is_handed_out_before_it_is_there() {
-    on_every_backend(&[shape(2, 3, 4)], |name, network| {
+    on_networks(&[shape(2, 3, 4)], |name, network| {
         let refused = |result: Result<(), SquareError>, missing: &str| {
             let error = result.expect_err(name).to_string();
             assert!(error.ends_with(&format!("needs {missing} first")), "{name}: {error}");
@@ -30,8 +30,8 @@ fn nothing_is_handed_out_before_it_is_there() {
 
 #[test]
 fn weights_and_input_of_another_size_are_refused() {
-    on_every_backend(&[shape(2, 3, 4)], |name, network| {
-        let (weights, input) = (init::weights(network.shape(), 1), init::input(network.shape(), 1));
+    on_networks(&[shape(2, 3, 4)], |name, network| {
+        let (weights, input) = (reference::weights(network.shape(), 1), reference::input(network.shape(), 1));
         let error = network.upload(&weights[1..], &input).unwrap_err();
         assert_eq!(error, SquareError::Length { what: "weights", expected: 18, found: 17 }, "{name}");
         let error = network.upload(&weights, &[]).unwrap_err();

@@ -42,7 +42,7 @@ fn one(node: &Node<'_>, shapes: &[Vec<u64>]) -> Option<Known> {
         }
         "Size" => Some(Known::Integers(vec![i64::try_from(count(node.shape(0)?)?).ok()?])),
         "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" | "Dropout" => first()?.known.clone(),
-        "Transpose" if first()?.rank() <= 1 => first()?.known.clone(),
+        "Transpose" => transposed(node),
         "Cast" => cast(first()?.known.as_ref()?, DataType(i32::try_from(node.integer("to")?).ok()?)),
         "Concat" => concatenated(node),
         "Gather" => gathered(node),
@@ -53,13 +53,22 @@ fn one(node: &Node<'_>, shapes: &[Vec<u64>]) -> Option<Known> {
             all => Some(all.clone()),
         },
         "ConstantOfShape" => {
-            match node.attribute("value").and_then(|attribute| attribute.t.as_ref()).and_then(known) {
+            let Some(value) = node.attribute("value") else {
+                return Some(Known::Floats(vec![0.0; elements]));
+            };
+            match value.t.as_ref().and_then(known) {
                 Some(Known::Integers(values)) => Some(Known::Integers(vec![*values.first()?; elements])),
                 Some(Known::Floats(values)) => Some(Known::Floats(vec![*values.first()?; elements])),
                 None => None,
             }
         }
         "Range" => {
+            if let Some(floats) = node.operand(0)?.floats() {
+                let (start, step) = (*floats.first()?, *node.operand(2)?.floats()?.first()?);
+                #[expect(clippy::cast_precision_loss, reason = "at most so many elements are kept")]
+                let values = (0..elements).map(|index| start + index as f32 * step);
+                return Some(Known::Floats(values.collect()));
+            }
             let value = |position: usize| Some(*node.operand(position)?.integers()?.first()?);
             let (start, step) = (value(0)?, value(2)?);
             let values = (0..i64::try_from(elements).ok()?)
@@ -126,44 +135,83 @@ fn concatenated(node: &Node<'_>) -> Option<Known> {
     Some(Known::Floats(values?.concat()))
 }
 
-fn gathered(node: &Node<'_>) -> Option<Known> {
-    let table = node.operand(0).filter(|table| table.rank() == 1)?;
-    let indexes: Vec<usize> = node
-        .operand(1)?
-        .integers()?
-        .iter()
-        .map(|&index| axis(index, usize::try_from(table.shape[0]).ok()?))
-        .collect::<Option<_>>()?;
+/// The elements of a tensor at some places.
+fn picked(table: &Operand, places: &[usize]) -> Option<Known> {
+    fn at<T: Copy>(values: &[T], places: &[usize]) -> Option<Vec<T>> {
+        places.iter().map(|&place| values.get(place).copied()).collect()
+    }
     Some(match table.known.as_ref()? {
-        Known::Integers(values) => {
-            Known::Integers(indexes.iter().map(|&index| values.get(index).copied()).collect::<Option<_>>()?)
-        }
-        Known::Floats(values) => {
-            Known::Floats(indexes.iter().map(|&index| values.get(index).copied()).collect::<Option<_>>()?)
-        }
+        Known::Integers(values) => Known::Integers(at(values, places)?),
+        Known::Floats(values) => Known::Floats(at(values, places)?),
     })
 }
 
-fn sliced(node: &Node<'_>) -> Option<Known> {
-    let table = node.operand(0).filter(|table| table.rank() == 1)?;
-    let only = |list: Vec<i64>| if let [one] = list.as_slice() { Some(*one) } else { None };
-    let (start, end) = (only(node.list("starts", 1)?)?, only(node.list("ends", 2)?)?);
-    let step = match node.operand(4) {
-        Some(steps) => only(steps.integers()?.to_vec())?,
-        None => 1,
-    };
-    let (start, length) = range(start, end, step, table.shape[0])?;
-    let places = (0..i64::try_from(length).ok()?)
-        .map(|index| usize::try_from(start.checked_add(index.checked_mul(step)?)?).ok());
-    let places: Vec<usize> = places.collect::<Option<_>>()?;
-    Some(match table.known.as_ref()? {
-        Known::Integers(values) => {
-            Known::Integers(places.iter().map(|&place| values.get(place).copied()).collect::<Option<_>>()?)
-        }
-        Known::Floats(values) => {
-            Known::Floats(places.iter().map(|&place| values.get(place).copied()).collect::<Option<_>>()?)
-        }
+/// The places of the elements of a result in a tensor, from what each dimension of the result adds
+/// to the place; the last runs fastest. Both have at most [`KEPT`] elements.
+fn places(dimensions: &[Vec<usize>]) -> Vec<usize> {
+    dimensions.iter().fold(vec![0], |places, added| {
+        places.iter().flat_map(|place| added.iter().map(move |add| place + add)).collect()
     })
+}
+
+/// By how much a step along each dimension moves in memory; of what is empty, nothing.
+fn strides(shape: &[u64]) -> Option<Vec<usize>> {
+    if shape.contains(&0) {
+        return None;
+    }
+    let mut strides = vec![1_usize; shape.len()];
+    for at in (1..shape.len()).rev() {
+        strides[at - 1] = strides[at].checked_mul(usize::try_from(shape[at]).ok()?)?;
+    }
+    Some(strides)
+}
+
+fn gathered(node: &Node<'_>) -> Option<Known> {
+    let table = node.operand(0).filter(|table| table.rank() == 1)?;
+    let indexes = node.operand(1)?.integers()?.iter();
+    let size = usize::try_from(table.shape[0]).ok()?;
+    picked(table, &indexes.map(|&index| axis(index, size)).collect::<Option<Vec<_>>>()?)
+}
+
+fn transposed(node: &Node<'_>) -> Option<Known> {
+    let table = node.operand(0).filter(|table| table.known.is_some())?;
+    let strides = strides(&table.shape)?;
+    let order: Vec<usize> = match node.integers("perm") {
+        Some(order) => order.iter().map(|&at| axis(at, table.rank())).collect::<Option<_>>()?,
+        None => (0..table.rank()).rev().collect(),
+    };
+    let along = |&at: &usize| {
+        Some((0..usize::try_from(table.shape[at]).ok()?).map(|index| index * strides[at]).collect())
+    };
+    picked(table, &places(&order.iter().map(along).collect::<Option<Vec<_>>>()?))
+}
+
+fn sliced(node: &Node<'_>) -> Option<Known> {
+    let table = node.operand(0).filter(|table| table.known.is_some())?;
+    let strides = strides(&table.shape)?;
+    let mut dimensions: Vec<Vec<usize>> = Vec::new();
+    for (&size, stride) in table.shape.iter().zip(&strides) {
+        dimensions.push((0..usize::try_from(size).ok()?).map(|index| index * stride).collect());
+    }
+    let (starts, ends) = (node.list("starts", 1)?, node.list("ends", 2)?);
+    let axes = match node.list("axes", 3) {
+        Some(axes) => axes,
+        None if node.has(3) => return None,
+        None => (0..i64::try_from(starts.len()).ok()?).collect(),
+    };
+    let steps = match node.operand(4) {
+        Some(steps) => steps.integers()?.to_vec(),
+        None => vec![1; starts.len()],
+    };
+    for (at, &along) in axes.iter().enumerate() {
+        let along = axis(along, table.rank())?;
+        let step = *steps.get(at)?;
+        let (start, length) = range(*starts.get(at)?, *ends.get(at)?, step, table.shape[along])?;
+        let indexes = (0..i64::try_from(length).ok()?)
+            .map(|index| usize::try_from(start.checked_add(index.checked_mul(step)?)?).ok());
+        dimensions[along] = indexes.map(|index| Some(index? * strides[along])).collect::<Option<_>>()?;
+    }
+    picked(table, &places(&dimensions))
 }
 
 /// The pieces of a list that is split.

@@ -462,6 +462,17 @@ fn picks(node: &Node<'_>) -> Option<Vec<Shape>> {
             .map(|&size| u64::try_from(size).ok())
             .collect::<Option<_>>()?,
         "Range" => {
+            if let Some(floats) = node.operand(0)?.floats() {
+                let value = |position: usize| Some(f64::from(*node.operand(position)?.floats()?.first()?));
+                let (start, limit, step) = (f64::from(*floats.first()?), value(1)?, value(2)?);
+                let length = ((limit - start) / step).ceil();
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a whole number below"
+                )]
+                return (length.is_finite() && length < 1e15).then(|| vec![vec![length.max(0.0) as u64]]);
+            }
             let value = |position: usize| Some(*node.operand(position)?.integers()?.first()?);
             let (start, limit, step) = (value(0)?, value(1)?, value(2)?);
             let distance = if step > 0 { limit.checked_sub(start)? } else { start.checked_sub(limit)? };

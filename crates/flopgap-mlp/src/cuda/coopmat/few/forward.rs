@@ -1,13 +1,11 @@
 //! Outputs of few samples in 32 bits: a cluster of blocks to some samples, each block with a slice
 //! of every layer.
 
-use flopgap_gpu::{GpuError, Kernel};
-
 use crate::Precision;
 use crate::cuda::budget;
 use crate::cuda::coopmat::plan::Plan;
-use crate::cuda::kernels::{Forward, ForwardCall, KernelFacts};
-use crate::cuda::launch::{Arguments, Launch};
+use crate::cuda::kernels::{Forward, OneKernel};
+use crate::cuda::launch::Launch;
 use crate::cuda::request::Request;
 use crate::cuda::source::table;
 
@@ -106,37 +104,21 @@ pub(in super::super) fn forward(request: &Request<'_>) -> Option<(u32, Plan<dyn 
     let plan: Plan<dyn Forward> = Plan {
         sources: vec![source],
         load: Box::new(move |programs| {
-            let kernel = programs[0].kernel(KERNEL, shape.shared)?;
-            Ok(Box::new(BySlice { kernel, shape }))
+            let number = |value: usize| u32::try_from(value).unwrap_or(1);
+            let (cluster, samples, shared) = (number(shape.cluster), number(shape.samples), shape.shared);
+            Ok(Box::new(OneKernel {
+                name: KERNEL,
+                kernel: programs[0].kernel(KERNEL, shared)?,
+                launch: Box::new(move |batch| Launch {
+                    shared,
+                    cluster,
+                    overlap: true,
+                    ..Launch::new(batch.div_ceil(samples) * cluster, THREADS)
+                }),
+            }))
         }),
     };
     Some((MOST_BATCH, plan))
-}
-
-#[derive(Debug)]
-struct BySlice {
-    kernel: Kernel,
-    shape: Shape,
-}
-
-impl Forward for BySlice {
-    fn queue(&self, call: &ForwardCall<'_>) -> Result<(), GpuError> {
-        let number = |value: usize| u32::try_from(value).unwrap_or(1);
-        let cluster = number(self.shape.cluster);
-        let blocks = call.batch.div_ceil(number(self.shape.samples)) * cluster;
-        let launch =
-            Launch { shared: self.shape.shared, cluster, overlap: true, ..Launch::new(blocks, THREADS) };
-        let arguments = Arguments::default()
-            .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
-            .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, and the arrays have the lengths that it
-        // expects: `Model` checked them. It leaves out a tape at address 0.
-        unsafe { launch.queue(call.stream, &self.kernel, arguments) }
-    }
-
-    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(KERNEL, &self.kernel, self.shape.shared)?])
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! The forward pass of few samples: a cluster of blocks to 16 samples, each with a slice of every
 //! layer.
 
-use flopgap_gpu::{GpuError, Kernel};
-
 use super::super::super::budget;
-use super::super::super::kernels::{Forward, ForwardCall, KernelFacts};
-use super::super::super::launch::{Arguments, Launch};
+use super::super::super::kernels::{Forward, OneKernel};
+use super::super::super::launch::Launch;
 use super::super::super::request::Request;
 use super::super::plan::Plan;
 use super::check;
@@ -99,35 +97,18 @@ fn plan(request: &Request<'_>, split: Split) -> Plan<dyn Forward> {
     Plan {
         sources: vec![request.kernel("coopmat/mma/latency.cu", "", &constants)],
         load: Box::new(move |programs| {
-            Ok(Box::new(Latency { kernel: programs[0].kernel(KERNEL, split.shared)?, split, overlap }))
+            let number = |value: usize| u32::try_from(value).unwrap_or(1);
+            let (cluster, threads, shared) = (number(split.cluster), 32 * number(split.warps), split.shared);
+            Ok(Box::new(OneKernel {
+                name: KERNEL,
+                kernel: programs[0].kernel(KERNEL, shared)?,
+                launch: Box::new(move |batch| Launch {
+                    shared,
+                    cluster,
+                    overlap,
+                    ..Launch::new(batch.div_ceil(ROWS) * cluster, threads)
+                }),
+            }))
         }),
-    }
-}
-
-#[derive(Debug)]
-struct Latency {
-    kernel: Kernel,
-    split: Split,
-    overlap: bool,
-}
-
-impl Forward for Latency {
-    fn queue(&self, call: &ForwardCall<'_>) -> Result<(), GpuError> {
-        let number = |value: usize| u32::try_from(value).unwrap_or(1);
-        let cluster = number(self.split.cluster);
-        let mut launch = Launch::new(call.batch.div_ceil(ROWS) * cluster, 32 * number(self.split.warps));
-        launch.shared = self.split.shared;
-        launch.cluster = cluster;
-        launch.overlap = self.overlap;
-        let arguments = Arguments::default()
-            .addresses([call.parameters, call.x, call.y, call.tape.unwrap_or(0)])
-            .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out a
-        // tape at address 0.
-        unsafe { launch.queue(call.stream, &self.kernel, arguments) }
-    }
-
-    fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(KERNEL, &self.kernel, self.split.shared)?])
     }
 }

@@ -1,19 +1,18 @@
-//! The network in 64 bits, the reference for the backends.
+//! The network in 64 bits, the reference for the GPU, and the numbers of a seed.
 
-pub use flopgap_mlp::numerics::relative_error;
-
-use crate::square::Shape;
-use crate::square::SquareError;
+pub(super) use flopgap_mlp::numerics::relative_error;
+use flopgap_mlp::numerics::uniform;
+use hyper_profile::square::Shape;
 
 /// Output, loss and gradients in 64-bit floats.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reference {
+#[derive(Debug)]
+pub(super) struct Reference {
     /// The output of the last layer, D M numbers.
-    pub output: Vec<f64>,
+    pub(super) output: Vec<f64>,
     /// The sum of the output.
-    pub loss: f64,
+    pub(super) loss: f64,
     /// The gradient of the loss by every weight, N D^2 numbers.
-    pub gradients: Vec<f64>,
+    pub(super) gradients: Vec<f64>,
 }
 
 /// Rows of the second factor that stay in the cache while all rows of the first pass over them.
@@ -22,14 +21,10 @@ const BLOCK: usize = 64;
 /// Computes the network with 64-bit weights, which the 32-bit ones are exactly.
 ///
 /// It is plain loops, checked against finite differences, and takes `6 N D^2 M` FLOPs on one core.
-///
-/// # Errors
-/// [`SquareError::Length`].
-pub fn run(shape: Shape, weights: &[f32], input: &[f32]) -> Result<Reference, SquareError> {
-    shape.check(weights, input)?;
+pub(super) fn run(shape: Shape, weights: &[f32], input: &[f32]) -> Reference {
     let weights: Vec<f64> = weights.iter().copied().map(f64::from).collect();
     let input: Vec<f64> = input.iter().copied().map(f64::from).collect();
-    Ok(run_f64(shape, &weights, &input))
+    run_f64(shape, &weights, &input)
 }
 
 fn run_f64(shape: Shape, weights: &[f64], input: &[f64]) -> Reference {
@@ -100,43 +95,56 @@ fn transposed(a: &[f64], width: usize) -> Vec<f64> {
     result
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::square::init;
+/// The weights of a seed: elements 0 to N D^2 of its sequence, times the bound.
+pub(super) fn weights(shape: Shape, seed: u64) -> Vec<f32> {
+    (0..shape.weights() as u64).map(|index| uniform(seed, index) * shape.weight_bound()).collect()
+}
 
-    #[test]
-    fn gradients_are_finite_differences() {
-        for (n, d, m) in [(1, 1, 1), (1, 5, 3), (3, 4, 1), (4, 7, 6), (2, 66, 2)] {
-            let shape = Shape::new(n, d, m).unwrap();
-            let weights: Vec<f64> = init::weights(shape, 3).into_iter().map(f64::from).collect();
-            let input: Vec<f64> = init::input(shape, 3).into_iter().map(f64::from).collect();
-            let gradients = run_f64(shape, &weights, &input).gradients;
-            let step = 1e-5;
-            // Every weight of the small ones, a spread of the large one.
-            for index in (0..weights.len()).step_by(1 + weights.len() / 60) {
-                let at = |offset: f64| {
-                    let mut moved = weights.clone();
-                    moved[index] += offset;
-                    run_f64(shape, &moved, &input).loss
-                };
-                let slope = (at(step) - at(-step)) / (2.0 * step);
-                let found = gradients[index];
-                assert!(
-                    (found - slope).abs() < 1e-8 + 1e-5 * slope.abs(),
-                    "{shape} {index}: {found} {slope}"
-                );
-            }
+/// The input of a seed: the D M elements of its sequence after the weights.
+pub(super) fn input(shape: Shape, seed: u64) -> Vec<f32> {
+    let first = shape.weights() as u64;
+    (0..shape.panel() as u64).map(|index| uniform(seed, first.wrapping_add(index))).collect()
+}
+
+#[test]
+fn gradients_are_finite_differences() {
+    for (n, d, m) in [(1, 1, 1), (1, 5, 3), (3, 4, 1), (4, 7, 6), (2, 66, 2)] {
+        let shape = Shape::new(n, d, m).unwrap();
+        let weights: Vec<f64> = weights(shape, 3).into_iter().map(f64::from).collect();
+        let input: Vec<f64> = input(shape, 3).into_iter().map(f64::from).collect();
+        let gradients = run_f64(shape, &weights, &input).gradients;
+        let step = 1e-5;
+        // Every weight of the small ones, a spread of the large one.
+        for index in (0..weights.len()).step_by(1 + weights.len() / 60) {
+            let at = |offset: f64| {
+                let mut moved = weights.clone();
+                moved[index] += offset;
+                run_f64(shape, &moved, &input).loss
+            };
+            let slope = (at(step) - at(-step)) / (2.0 * step);
+            let found = gradients[index];
+            assert!((found - slope).abs() < 1e-8 + 1e-5 * slope.abs(), "{shape} {index}: {found} {slope}");
         }
     }
+}
 
-    #[test]
-    fn one_weight_by_hand() {
-        let shape = Shape::new(1, 1, 1).unwrap();
-        let result = run(shape, &[2.0], &[0.5]).unwrap();
-        let y = 1.0 / (1.0 + (-1.0_f64).exp());
-        assert_eq!(result.output, [y]);
-        assert!((result.gradients[0] - (1.0 - y) * y * 0.5).abs() < 1e-16);
-        assert!(run(shape, &[2.0, 1.0], &[0.5]).is_err());
-    }
+#[test]
+fn one_weight_by_hand() {
+    let shape = Shape::new(1, 1, 1).unwrap();
+    let result = run(shape, &[2.0], &[0.5]);
+    let y = 1.0 / (1.0 + (-1.0_f64).exp());
+    assert_eq!(result.output, [y]);
+    assert!((result.gradients[0] - (1.0 - y) * y * 0.5).abs() < 1e-16);
+}
+
+#[test]
+fn numbers_are_uniform_and_differ_by_seed() {
+    let shape = Shape::new(2, 32, 8).unwrap();
+    let all = weights(shape, 7);
+    let bound = shape.weight_bound();
+    assert!(all.iter().all(|weight| weight.abs() <= bound));
+    let mean = all.iter().sum::<f32>() / all.len() as f32;
+    assert!(mean.abs() < 0.1 * bound, "{mean}");
+    assert_ne!(all, weights(shape, 8));
+    assert!(input(shape, 7).iter().all(|x| (-1.0..1.0).contains(x)));
 }
