@@ -177,7 +177,8 @@ fn alone(content: Content, path: &Path, everything: bool) -> Vec<Question> {
             vec![question(CALIBRATE, &["flops"]), question(CALIBRATE, &["estimate", "--machine", MACHINE])]
         }
         Content::Language => vec![question(CALIBRATE, &["estimate", "--machine", MACHINE])],
-        Content::Calibration => vec![question(CALIBRATE, &["report", "--empirical"])],
+        Content::Calibration if everything => vec![question(CALIBRATE, &["report", "--empirical"])],
+        Content::Calibration => vec![question(CALIBRATE, &["report", "--no-fits", "--empirical"])],
         Content::DataSet => vec![question(TABLE, &["query"])],
         Content::Bench => vec![question(BENCH, &["show"])],
         Content::Trace => vec![question(NSYS, traces(everything, false))],

@@ -1,5 +1,7 @@
 //! `flopgap calibrate report`: a page that compares measurements with estimates.
 
+mod measured;
+
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -29,6 +31,10 @@ pub(crate) struct Arguments {
     /// the predictor on rows that it did not see; for a table, the estimates in it]
     #[arg(long, value_name = "FILE")]
     analytical: Option<PathBuf>,
+    /// Do not judge a calibration by fits to parts of it, which takes minutes for many rows: say
+    /// what was measured
+    #[arg(long, conflicts_with = "analytical")]
+    no_fits: bool,
     /// Output format [default: by the ending of --output, without a file markdown]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Kind>,
@@ -88,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         Empirical::Calibration(mut calibration) => {
             load::set_ceilings(&mut calibration.header, arguments.ceilings.as_deref())?;
             match &arguments.analytical {
+                None if arguments.no_fits => alone(&calibration)?,
                 None => own(arguments, &calibration, console)?,
                 Some(analytical) => foreign(arguments, table_of(&calibration), Some(analytical))?,
             }
@@ -149,6 +156,24 @@ fn write(path: &Path, bytes: &[u8], console: Console) -> Result<(), Failure> {
 fn charts(output: Option<&Path>) -> String {
     let stem = output.and_then(Path::file_stem).and_then(|stem| stem.to_str());
     stem.map(|stem| format!("{stem}-")).unwrap_or_default()
+}
+
+/// What a calibration holds.
+fn alone(calibration: &Calibration) -> Result<Page, Failure> {
+    let header = &calibration.header;
+    let judge =
+        "How well it predicts rows that it did not see: without `--no-fits`, or `flopgap --all FILE`.";
+    let document = Document {
+        title: format!("Calibration: {}", header.origin.device),
+        subtitle: format!("{} rows, measured from {}", calibration.rows.len(), header.created),
+        blocks: vec![
+            Block::Facts(facts(calibration)),
+            Block::Table(measured::measured(&calibration.rows)?),
+            Block::Text(judge.to_owned()),
+        ],
+    };
+    let table = table_of(calibration);
+    Ok(Page { document, identity: table.identity, rows: table.records.iter().map(SheetRow::from).collect() })
 }
 
 /// A calibration judged by our predictor on rows that it did not see.

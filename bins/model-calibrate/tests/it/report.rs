@@ -201,3 +201,36 @@ fn a_fit_of_a_calibration_is_of_its_machine() {
     fails(dir.path(), &["fit", "h200.jsonl", "--machine", "foo"], 3, message);
     done(dir.path(), &["fit", "h200.jsonl", "--machine", "h200"]);
 }
+
+#[test]
+fn what_was_measured_is_said_without_judging_it() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/calibration/xeon-ort.jsonl.zst");
+    let dir = tempfile::tempdir().unwrap();
+    let ended =
+        done(dir.path(), &["report", "--no-fits", "--format", "json", "--empirical", file.to_str().unwrap()]);
+    let json: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let table = json["sections"].as_array().unwrap().iter().flat_map(|own| own["tables"].as_array().unwrap());
+    let rows: Vec<&serde_json::Value> = table.flat_map(|table| table["rows"].as_array().unwrap()).collect();
+    let calibration = flopgap_calibration::Calibration::read(&file).unwrap();
+    let all: u64 = rows.iter().map(|row| row["rows"].as_u64().unwrap()).sum();
+    assert_eq!(all, calibration.rows.len() as u64);
+    for row in rows {
+        let is_own = |own: &&flopgap_calibration::Row| {
+            row["engine"] == own.engine
+                && row["threads"] == own.threads
+                && row["precision"] == own.precision.to_string()
+                && row["mode"] == flopgap_calibration::mode_name(own.mode)
+                && row["family"] == own.workload.family()
+        };
+        let times = calibration.rows.iter().filter(is_own).map(|own| own.measurement.time.median_ns / 1e6);
+        let (fastest, slowest) =
+            times.fold((f64::INFINITY, 0.0_f64), |(low, high), ms| (low.min(ms), high.max(ms)));
+        let at = |name: &str| row[name].as_f64().unwrap();
+        assert!(
+            (at("fastest_ms") - fastest).abs() < 1e-12 && (at("slowest_ms") - slowest).abs() < 1e-12,
+            "{row}"
+        );
+        assert!(fastest <= at("median_ms") && at("median_ms") <= slowest, "{row}");
+    }
+}
