@@ -9,8 +9,7 @@ use crate::recorded;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  flopgap calibrate machines
-  flopgap calibrate estimate fixtures/models/resnet50.pt2 --machine h100")]
+  flopgap calibrate machines --format json")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     output: OutputArgs,

