@@ -241,7 +241,7 @@ impl ConvolutionPlan {
     ///
     /// # Safety
     /// The operands lie there with the sizes that the plan says, in memory that is entered (see
-    /// [`Submission`]) and borrowed until the call returns, or that the caller takes care of until
+    /// `Submission`) and borrowed until the call returns, or that the caller takes care of until
     /// the convolution has run, and every time that a graph with it has run.
     pub unsafe fn queue_at(&self, stream: &Stream, addresses: &ConvolutionAddresses) -> Result<(), GpuError> {
         let submission = stream.submission();

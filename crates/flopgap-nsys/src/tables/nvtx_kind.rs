@@ -14,11 +14,11 @@ pub enum NvtxKind {
     PushPop,
     /// A range that was started and ended.
     StartEnd,
-    /// The name of a category: [`NvtxEvent::category`](crate::NvtxEvent::category) has its number.
+    /// The name of a category: the column `category` has its number.
     Category,
     /// The name of a thread.
     ThreadName,
-    /// A domain was created: [`NvtxEvent::domain`](crate::NvtxEvent::domain) has its number.
+    /// A domain was created: the column `domainId` has its number.
     DomainCreate,
     /// A domain was destroyed.
     DomainDestroy,

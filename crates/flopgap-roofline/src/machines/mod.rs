@@ -172,7 +172,7 @@ impl Machine {
     }
 
     /// The time of a kernel. `None` where the machine lacks the arithmetic; element-wise kernels,
-    /// whose bytes decide, are [`Machine::streamed`].
+    /// whose bytes decide, run at the bandwidth of the memory.
     pub fn estimate(&self, kernel: &Kernel) -> Option<KernelEstimate> {
         let Some(class) = Class::of(kernel) else { return self.streamed(kernel.bytes()) };
         class.peak(&self.peaks)?;
