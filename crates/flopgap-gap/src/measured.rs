@@ -60,10 +60,7 @@ impl<'a> Measured<'a> {
     pub(crate) fn add(&mut self, lane: &Lane, place: Place, found: &HostSteps) {
         let whole = if found.found == FoundBy::None { whole(lane) } else { None };
         let mut threads: BTreeMap<Option<ThreadId>, Vec<&HostStep>> = BTreeMap::new();
-        let own = found
-            .steps
-            .iter()
-            .filter(|step| lane.process.is_none() || step.process.is_none() || step.process == lane.process);
+        let own = found.steps.iter().filter(|step| step.is_of(lane));
         for step in own.chain(&whole) {
             let list = threads.entry(step.thread).or_default();
             // Steps of one thread that overlap cannot both be all of its time.

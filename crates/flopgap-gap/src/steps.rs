@@ -53,6 +53,13 @@ pub(crate) struct HostStep {
     pub(crate) warm_up: bool,
 }
 
+impl HostStep {
+    /// Whether the work of a lane may be its own: that of its process, where both are recorded.
+    pub(crate) fn is_of(&self, lane: &Lane) -> bool {
+        lane.process.is_none() || self.process.is_none() || self.process == lane.process
+    }
+}
+
 /// All steps.
 #[derive(Clone, Debug)]
 pub(crate) struct HostSteps {
@@ -91,31 +98,29 @@ impl HostSteps {
     /// The steps, where any that is measured launches work. Where only those that warm up do, those
     /// are measured.
     fn with_work(mut self, host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
-        let mut works = vec![false; self.steps.len()];
-        for lane in lanes {
-            let own =
-                |step: &HostStep| step.process.is_none_or(|own| lane.process.is_none_or(|of| of == own));
-            let spans: Vec<(i64, i64, usize)> = (self.steps.iter().enumerate())
-                .filter(|(_, step)| own(step))
-                .map(|(at, step)| (step.start, step.end, at))
-                .collect();
-            for op in &lane.operations {
-                let time = launch(host, op).map_or(op.start, |(_, time)| time);
-                let next = spans.partition_point(|(start, ..)| *start <= time);
-                if let Some((_, end, at)) = next.checked_sub(1).map(|at| spans[at]) {
-                    works[at] |= time < end;
-                }
-            }
+        // Most often the first work of a measured step says it.
+        if self.working(host, lanes).any(|at| !self.steps[at].warm_up) {
+            return Some(self);
         }
-        let measures = |step: &HostStep, works: bool| works && !step.warm_up;
-        if !self.steps.iter().zip(&works).any(|(step, works)| measures(step, *works)) {
-            let mut works = works.iter();
-            self.steps.retain(|_| works.next() == Some(&true));
-            for step in &mut self.steps {
-                step.warm_up = false;
-            }
-        }
+        let working: FxHashSet<usize> = self.working(host, lanes).collect();
+        let all = std::mem::take(&mut self.steps).into_iter().enumerate();
+        let own = all.filter(|(at, _)| working.contains(at));
+        self.steps = own.map(|(_, step)| HostStep { warm_up: false, ..step }).collect();
         (!self.steps.is_empty()).then_some(self)
+    }
+
+    /// The places of the steps that launch work, or in which work runs that nothing launched: once
+    /// for each operation.
+    fn working<'a>(&'a self, host: &'a Host, lanes: &'a [Lane]) -> impl Iterator<Item = usize> + 'a {
+        lanes.iter().flat_map(move |lane| {
+            let own: Vec<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].is_of(lane)).collect();
+            lane.operations.iter().filter_map(move |op| {
+                let time = launch(host, op).map_or(op.start, |(_, time)| time);
+                let next = own.partition_point(|at| self.steps[*at].start <= time);
+                let at = own[next.checked_sub(1)?];
+                (time < self.steps[at].end).then_some(at)
+            })
+        })
     }
 }
 

@@ -68,12 +68,15 @@ pub(crate) fn of(what: Option<&str>, by: Option<&str>) -> String {
     }
 }
 
+/// The nanoseconds of some causes.
+fn sum(found: &Gap, is: impl Fn(Cause) -> bool) -> i64 {
+    found.parts.iter().filter(|part| is(part.cause)).map(|part| part.ns).sum()
+}
+
 /// Whether most of what the host takes is calls before first runs of kernels.
 fn first_runs(found: &Gap) -> bool {
-    let sum = |is: &dyn Fn(Cause) -> bool| -> i64 {
-        found.parts.iter().filter(|part| is(part.cause)).map(|part| part.ns).sum()
-    };
-    2 * sum(&|cause| cause == Cause::FirstLaunch) > sum(&|cause| cause.limit() == Limit::Host)
+    let host = sum(found, |cause| cause.limit() == Limit::Host);
+    2 * sum(found, |cause| cause == Cause::FirstLaunch) > host
 }
 
 /// What limits a step, in one sentence.
@@ -91,9 +94,7 @@ pub(crate) fn verdict(found: &Gap) -> String {
                 let own = percent(found.share(part.ns));
                 format!("; {} alone {own}", part.cause.in_words())
             });
-            let busy: i64 =
-                found.parts.iter().filter(|part| part.part == Part::Busy).map(|part| part.ns).sum();
-            let busy = percent(found.share(busy));
+            let busy = percent(found.share(sum(found, |cause| cause.part() == Part::Busy)));
             // What lies between kernels that wait for each other is the GPU's own time, too.
             let pauses = if busy == own {
                 String::new()
@@ -137,9 +138,9 @@ pub(crate) fn verdict(found: &Gap) -> String {
             most(&of(Limit::Communication))
         ),
         Limit::Skew => {
-            let sum = |cause| found.parts.iter().find(|part| part.cause == cause).map_or(0, |part| part.ns);
-            let idle = sum(Cause::IdleRank);
-            let idle = if idle > sum(Cause::LateRank) {
+            let of = |cause| sum(found, |own| own == cause);
+            let idle = of(Cause::IdleRank);
+            let idle = if idle > of(Cause::LateRank) {
                 format!(", {} while its own GPU is idle", percent(found.share(idle)))
             } else {
                 String::new()
