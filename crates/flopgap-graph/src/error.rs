@@ -83,7 +83,7 @@ pub enum GraphError {
         node: String,
         /// `If`, `Loop` or `Scan`.
         operator: String,
-        /// Its first result of which nothing says the sizes.
+        /// Its first result with open sizes.
         output: String,
     },
     /// A given shape names nothing in the model.

@@ -10,7 +10,7 @@ use flopgap_gap::Peaks as Sheet;
 use flopgap_graph::language::{Attend, Format, Kernel};
 use flopgap_graph::{Op, Step};
 use flopgap_kernels::NumberType;
-use flopgap_roofline::machines::{Basis as From, Bound, Machine, REFERENCE, named, sum};
+use flopgap_roofline::machines::{Basis as Source, Bound, Machine, REFERENCE, named, sum};
 use flopgap_roofline::predict::{Basis, Estimate, StepEstimate};
 
 use super::Found;
@@ -88,7 +88,7 @@ fn by_table(
     known: &StepEstimate,
 ) -> Option<StepEstimate> {
     let estimate = machine.estimate(&kernel(step, precision)?)?;
-    let is_table = estimate.basis == From::Table;
+    let is_table = estimate.basis == Source::Table;
     is_table.then(|| StepEstimate {
         nanoseconds: estimate.nanoseconds,
         low: estimate.low,
@@ -130,12 +130,7 @@ fn transferred(
     let (compute_there, bytes_there) = floor(theirs, reference);
     let launch = known.launch_ns.max(1.0);
     let ratio = (launch + compute.max(bytes)) / (launch + compute_there.max(bytes_there));
-    let bound = match () {
-        () if launch > compute.max(bytes) => Bound::Launch,
-        () if compute > bytes => Bound::Compute,
-        () => Bound::Memory,
-    };
-    let Some(transfer) = machine.transfer(bound) else {
+    let Some(transfer) = machine.transfer(Bound::of_times(launch, compute, bytes)) else {
         return Err(format!("it is not known how times are transferred to {}", machine.device));
     };
     let [middle, low, high] = transfer.ratio.map(|measured| measured * ratio);

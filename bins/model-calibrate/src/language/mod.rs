@@ -109,7 +109,7 @@ impl Request<'_> {
         Pass { phase, batch, tokens, cache: self.options.cache.unwrap_or(Format::Bf16), routing }
     }
 
-    /// Tokens of the prompt and of the context, of which one may not be asked for.
+    /// Tokens of the prompt and of the context; `None` where only the other is requested.
     fn tokens(&self) -> [Option<u64>; 2] {
         match (self.options.prompt, self.options.context) {
             (None, None) => [Some(TOKENS); 2],

@@ -95,7 +95,7 @@ pub enum Feed {
     Routed(Routed),
 }
 
-/// Gated layers of which each token uses a few.
+/// Gated layers; each token uses a few of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Routed {
     /// How many there are.

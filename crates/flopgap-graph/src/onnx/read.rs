@@ -428,7 +428,7 @@ impl<'a> Walk<'a> {
         Ok(shapes)
     }
 
-    /// That nothing says of which sizes a result is.
+    /// The error of a result with open sizes.
     fn open(&self, proto: &NodeProto, name: &str, output: &str) -> GraphError {
         let path = self.assembly.path().to_owned();
         let operator = proto.op_type.as_deref().unwrap_or_default();

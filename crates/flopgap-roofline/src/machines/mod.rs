@@ -91,7 +91,7 @@ pub enum Basis {
     Transferred,
     /// Bytes at the bandwidth of the memory, as element-wise kernels of an H200 use it.
     Bandwidth,
-    /// The floor, of which it may take one to ten times: nothing like it was measured.
+    /// The floor; the kernel may take one to ten times as long: nothing like it was measured.
     Floor,
 }
 

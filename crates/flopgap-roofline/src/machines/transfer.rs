@@ -32,14 +32,19 @@ impl Bound {
         }
     }
 
-    pub(super) fn of(floor: Floor) -> Self {
-        if floor.start > floor.compute.max(floor.bytes) {
+    /// What bounds a kernel, by the times to start it, of its arithmetic and of its bytes.
+    pub fn of_times(start: f64, compute: f64, bytes: f64) -> Self {
+        if start > compute.max(bytes) {
             Self::Launch
-        } else if floor.compute > floor.bytes {
+        } else if compute > bytes {
             Self::Compute
         } else {
             Self::Memory
         }
+    }
+
+    pub(super) fn of(floor: Floor) -> Self {
+        Self::of_times(floor.start, floor.compute, floor.bytes)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use rten_onnx::onnx::DataType;
 
-use super::infer::range;
+use super::infer::{Cut, cuts, range};
 use super::node::{KEPT, Known, Node, Operand, axis, known};
 use crate::import::count;
 
@@ -193,23 +193,11 @@ fn sliced(node: &Node<'_>) -> Option<Known> {
     for (&size, stride) in table.shape.iter().zip(&strides) {
         dimensions.push((0..usize::try_from(size).ok()?).map(|index| index * stride).collect());
     }
-    let (starts, ends) = (node.list("starts", 1)?, node.list("ends", 2)?);
-    let axes = match node.list("axes", 3) {
-        Some(axes) => axes,
-        None if node.has(3) => return None,
-        None => (0..i64::try_from(starts.len()).ok()?).collect(),
-    };
-    let steps = match node.operand(4) {
-        Some(steps) => steps.integers()?.to_vec(),
-        None => vec![1; starts.len()],
-    };
-    for (at, &along) in axes.iter().enumerate() {
-        let along = axis(along, table.rank())?;
-        let step = *steps.get(at)?;
-        let (start, length) = range(*starts.get(at)?, *ends.get(at)?, step, table.shape[along])?;
+    for Cut { axis, start, end, step } in cuts(node, table.rank())? {
+        let (start, length) = range(start, end, step, table.shape[axis])?;
         let indexes = (0..i64::try_from(length).ok()?)
             .map(|index| usize::try_from(start.checked_add(index.checked_mul(step)?)?).ok());
-        dimensions[along] = indexes.map(|index| Some(index? * strides[along])).collect::<Option<_>>()?;
+        dimensions[axis] = indexes.map(|index| Some(index? * strides[axis])).collect::<Option<_>>()?;
     }
     picked(table, &places(&dimensions))
 }

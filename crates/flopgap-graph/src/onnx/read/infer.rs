@@ -372,8 +372,16 @@ pub(super) fn range(start: i64, end: i64, step: i64, size: u64) -> Option<(i64, 
     (step != 0).then(|| (start, taken.div_ceil(step.unsigned_abs())))
 }
 
-fn slice(node: &Node<'_>) -> Option<Shape> {
-    let mut result = node.shape(0)?.to_vec();
+/// What a slice takes of a dimension, as the file says it.
+pub(super) struct Cut {
+    pub(super) axis: usize,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) step: i64,
+}
+
+/// The dimensions that a slice cuts, of so many.
+pub(super) fn cuts(node: &Node<'_>, rank: usize) -> Option<Vec<Cut>> {
     let (starts, ends) = (node.list("starts", 1)?, node.list("ends", 2)?);
     let axes = match node.list("axes", 3) {
         Some(axes) => axes,
@@ -384,9 +392,17 @@ fn slice(node: &Node<'_>) -> Option<Shape> {
         Some(steps) => steps.integers()?.to_vec(),
         None => vec![1; starts.len()],
     };
-    for (index, &at) in axes.iter().enumerate() {
-        let at = axis(at, result.len())?;
-        result[at] = range(*starts.get(index)?, *ends.get(index)?, *steps.get(index)?, result[at])?.1;
+    let cut = |(index, &at): (usize, &i64)| {
+        let (start, end, step) = (*starts.get(index)?, *ends.get(index)?, *steps.get(index)?);
+        Some(Cut { axis: axis(at, rank)?, start, end, step })
+    };
+    axes.iter().enumerate().map(cut).collect()
+}
+
+fn slice(node: &Node<'_>) -> Option<Shape> {
+    let mut result = node.shape(0)?.to_vec();
+    for Cut { axis, start, end, step } in cuts(node, result.len())? {
+        result[axis] = range(start, end, step, result[axis])?.1;
     }
     Some(result)
 }
