@@ -156,6 +156,30 @@ impl Tensor {
         product("tensor elements", &self.shape)
     }
 
+    /// How its elements lie in memory, by its strides.
+    pub fn layout(&self) -> Layout {
+        if self.strides.len() != self.shape.len() || self.shape.contains(&0) {
+            return Layout::Rows;
+        }
+        // A dimension of one element lies anywhere.
+        let dimensions = self.strides.iter().zip(&self.shape).filter(|(_, size)| **size != 1);
+        let mut inner_first: Vec<(u64, u64)> = dimensions.map(|(stride, size)| (*stride, *size)).collect();
+        inner_first.reverse();
+        let is_packed = |dimensions: &[(u64, u64)]| {
+            let mut expected = 1_u64;
+            dimensions.iter().all(|&(stride, size)| {
+                let fits = stride == expected;
+                expected = expected.saturating_mul(size);
+                fits
+            })
+        };
+        if is_packed(&inner_first) {
+            return Layout::Rows;
+        }
+        inner_first.sort_unstable();
+        if is_packed(&inner_first) { Layout::Reordered } else { Layout::Gaps }
+    }
+
     /// How many bytes they take.
     ///
     /// # Errors
@@ -179,6 +203,21 @@ pub struct Tensor {
     pub element_bytes: u64,
     /// Whether it is stored with the model.
     pub parameter: bool,
+    /// Steps in elements from one to the next along each dimension; empty where the file does not
+    /// say, and rows then lie one after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strides: Vec<u64>,
+}
+
+/// How the elements of a tensor lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layout {
+    /// In the order of the dimensions, without gaps: what PyTorch calls contiguous.
+    Rows,
+    /// Without gaps, in another order of the dimensions: `channels_last`, a transposed matrix.
+    Reordered,
+    /// With gaps, or several times the same: a part of a larger tensor, an expanded one.
+    Gaps,
 }
 
 /// One operation of a model.
@@ -202,4 +241,24 @@ pub struct Layer {
     pub inputs: Vec<usize>,
     /// Indexes of the tensors that it writes.
     pub outputs: Vec<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_those_of_strides() {
+        let layout = |shape: &[u64], strides: &[u64]| {
+            let (shape, strides) = (shape.to_vec(), strides.to_vec());
+            let (element, element_bytes) = (Some(ElementType::Fp32), 4);
+            Tensor { name: String::new(), shape, element, element_bytes, parameter: false, strides }.layout()
+        };
+        assert_eq!(layout(&[2, 1, 3], &[3, 77, 1]), Layout::Rows);
+        assert_eq!(layout(&[2, 3], &[]), Layout::Rows, "a file that does not say");
+        assert_eq!(layout(&[2, 3], &[1, 2]), Layout::Reordered);
+        assert_eq!(layout(&[8, 3, 4, 5], &[60, 1, 15, 3]), Layout::Reordered, "channels last");
+        assert_eq!(layout(&[2, 3], &[4, 1]), Layout::Gaps, "a part of a row");
+        assert_eq!(layout(&[2, 3], &[0, 1]), Layout::Gaps, "expanded");
+    }
 }

@@ -17,10 +17,10 @@ mod workload;
 
 pub use error::GraphError;
 pub use family::spec::{MlpSpec, ResnetSpec};
-pub use graph::{Graph, Layer, Tensor};
+pub use graph::{Graph, Layer, Layout, Tensor};
 pub use onnx::{initial_values, to_onnx};
 pub use op::Op;
-pub use plan::plan;
+pub use plan::{each_layer, plan};
 pub use read::{is_model, read};
 pub use shapes::{Shapes, StatedShape};
 pub use step::{Algorithm, Epilogue, KernelLaunch, PlannedStep, Step};

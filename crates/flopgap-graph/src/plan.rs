@@ -94,6 +94,40 @@ pub fn plan(graph: &Graph) -> Result<Vec<PlannedStep>, GraphError> {
     Ok(steps)
 }
 
+/// One step for each layer that computes or moves something: what a framework runs that calls the
+/// operators of a model one after the other and fuses nothing.
+///
+/// ```
+/// use flopgap_graph::{ResnetSpec, Workload, each_layer};
+///
+/// let graph = Workload::Resnet(ResnetSpec { depth: 18, batch: 1, image: 224 }).graph()?;
+/// let steps = each_layer(&graph);
+/// assert_eq!(steps[0].step.label(), "conv 1x3x224x224 64 of 7x7 stride 2x2");
+/// assert_eq!(steps[1].step.op.name(), "norm");
+/// # Ok::<(), flopgap_graph::GraphError>(())
+/// ```
+pub fn each_layer(graph: &Graph) -> Vec<PlannedStep> {
+    let layers = graph.layers.iter().enumerate();
+    let computed = layers.filter_map(|(index, layer)| {
+        let op = layer.op.as_ref().filter(|op| !matches!(op, Op::View))?;
+        let is_product = matches!(op, Op::Gemm(_) | Op::Conv(_));
+        let bias = is_product && layer.inputs.len() > 2;
+        Some(PlannedStep {
+            step: Step { op: op.clone(), epilogue: Epilogue { bias, ..Epilogue::default() } },
+            layers: vec![index],
+            // What an operator only writes, such as zeros, has no operand.
+            input: layer.inputs.first().or(layer.outputs.first()).copied()?,
+            weights: layer.inputs.get(1).copied().filter(|_| is_product),
+            bias: layer.inputs.get(2).copied().filter(|_| is_product),
+            residual: None,
+            operands: layer.inputs.clone(),
+            output: *layer.outputs.first()?,
+            outputs: layer.outputs.clone(),
+        })
+    });
+    computed.collect()
+}
+
 /// Where tensors lie, and who reads them.
 struct Memory {
     /// The tensor whose memory each tensor is.

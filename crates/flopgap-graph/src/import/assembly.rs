@@ -128,6 +128,7 @@ impl Assembly {
             element: stored.element,
             element_bytes: stored.bytes,
             parameter,
+            strides: Vec::new(),
         });
         let index = self.graph.tensors.len() - 1;
         self.by_name.insert(called.to_owned(), index);

@@ -3,7 +3,8 @@
 use flopgap_flops::Activation;
 
 use super::call::Call;
-use super::views::{is_contiguous, is_view};
+use super::views::is_view;
+use crate::graph::Layout;
 use crate::import::{
     Meaning, Window, attention, batch_norm, channel_norm, convolution, count, einsum, elementwise, gather,
     is_among, linear, matmul, norm, pointwise, pooling, reduce, reduction, same_padding, softmax,
@@ -263,7 +264,7 @@ fn normalized(call: &Call<'_>) -> Option<u64> {
 
 /// Operators that change the view, unless they must copy.
 fn views(call: &Call<'_>) -> Option<Meaning> {
-    let first = call.operands.first();
+    let first = call.tensor(0);
     let sizes = || call.shape(0);
     Some(match call.name {
         name if is_among(name, VIEWS) => Op::View.into(),
@@ -272,7 +273,7 @@ fn views(call: &Call<'_>) -> Option<Meaning> {
             if view { Op::View.into() } else { copied(call).into() }
         }
         "contiguous" => {
-            if is_contiguous(sizes()?, &first?.strides) {
+            if first?.layout() == Layout::Rows {
                 Op::View.into()
             } else {
                 copied(call).into()

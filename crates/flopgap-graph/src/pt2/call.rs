@@ -11,8 +11,6 @@ pub(super) struct Operand {
     pub(super) argument: String,
     /// Its index in the graph.
     pub(super) tensor: usize,
-    /// Its strides, in elements, where the file has them.
-    pub(super) strides: Vec<u64>,
 }
 
 /// A node of the file, resolved.

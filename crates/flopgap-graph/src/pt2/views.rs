@@ -37,16 +37,6 @@ pub(super) fn is_view(sizes: &[u64], strides: &[u64], other: &[u64]) -> bool {
     })
 }
 
-/// Whether elements lie in memory in their order without gaps.
-pub(super) fn is_contiguous(sizes: &[u64], strides: &[u64]) -> bool {
-    let mut expected = 1_u64;
-    sizes.iter().zip(strides).rev().filter(|(size, _)| **size != 1).all(|(&size, &stride)| {
-        let fits = stride == expected;
-        expected = expected.saturating_mul(size);
-        fits
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +50,5 @@ mod tests {
         assert!(is_view(&[1, 64, 12, 8], &[6144, 8, 512, 1], &[1, 64, 12, 2, 4]));
         assert!(is_view(&[1, 5], &[99, 1], &[5]), "a dimension of one element lies anywhere");
         assert!(!is_view(&[4, 5], &[1, 4], &[20]));
-        assert!(is_contiguous(&[2, 1, 3], &[3, 77, 1]) && !is_contiguous(&[2, 3], &[1, 2]));
     }
 }

@@ -28,13 +28,8 @@ pub(super) fn graph(
     shapes: &Shapes,
 ) -> Result<Graph, GraphError> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut walk = Walk {
-        assembly: Assembly::new(path, name),
-        member,
-        symbols: Symbols::new(),
-        strides: FxHashMap::default(),
-        open: BTreeSet::new(),
-    };
+    let mut walk =
+        Walk { assembly: Assembly::new(path, name), member, symbols: Symbols::new(), open: BTreeSet::new() };
     let module = &program["graph_module"];
     let body = &module["graph"];
     let values = walk.object(body, "tensor_values")?;
@@ -57,7 +52,6 @@ struct Walk<'a> {
     assembly: Assembly,
     member: &'a str,
     symbols: Symbols,
-    strides: FxHashMap<usize, Vec<u64>>,
     /// Symbols without a size.
     open: BTreeSet<String>,
 }
@@ -188,7 +182,7 @@ impl Walk<'_> {
                 let name = stored.get(called.as_str());
                 self.assembly.tensor(called, name.copied().unwrap_or(called), shape, kind, name.is_some())
             };
-            self.strides.insert(index, strides);
+            self.assembly.graph.tensors[index].strides = strides;
         }
         Ok(())
     }
@@ -270,7 +264,6 @@ impl Walk<'_> {
                 operands.push(Operand {
                     argument: argument["name"].as_str().unwrap_or_default().to_owned(),
                     tensor,
-                    strides: self.strides.get(&tensor).cloned().unwrap_or_default(),
                 });
             }
         }
