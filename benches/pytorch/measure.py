@@ -1,0 +1,265 @@
+"""Times drawn models as PyTorch runs them: measure.py FOLDER SECONDS [SEED [COUNT]].
+
+Writes a stripped .pt2 of each model and rows.jsonl: for each precision the time of a step in eager mode, the time of a replay as a CUDA
+graph, and the kernels of each node of the exported graph (name, median nanoseconds), all on one GPU. Exports run in many processes, before
+anything is timed.
+"""
+
+import collections
+import json
+import multiprocessing
+import os
+import pathlib
+import queue
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zipfile
+
+import torch
+
+from draw import drawn
+
+warnings.filterwarnings("ignore")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+EXPORTERS = int(os.environ.get("EXPORTERS", "9"))
+
+
+def placed(inputs, kind):
+    return [x.to(DEVICE, kind) if x.is_floating_point() else x.to(DEVICE) for x in inputs]
+
+
+def clean(value):
+    """Without traces of the source, which no count needs."""
+    if isinstance(value, dict):
+        if {"nn_module_stack", "stack_trace", "torch_fn"} & value.keys():
+            return {key: inner for key, inner in value.items() if key == "nn_module_stack"}
+        unread = ("guards_code", "module_call_graph", "treespec_namedtuple_fields")
+        return {key: clean(inner) for key, inner in value.items() if key not in unread}
+    return [clean(inner) for inner in value] if isinstance(value, list) else value
+
+
+def strip(source, target):
+    archive = zipfile.ZipFile(source)
+    member = next(name for name in archive.namelist() if name.endswith("models/model.json"))
+    text = json.dumps(clean(json.loads(archive.read(member))), separators=(",", ":"))
+    with zipfile.ZipFile(target, "w") as stripped:
+        entry = zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0))
+        stripped.writestr(entry, text)
+
+
+def build(make, inputs, kind):
+    torch.manual_seed(0)
+    with torch.device(DEVICE):
+        model = make()
+    return model.to(DEVICE, kind).eval(), placed(inputs(), kind)
+
+
+def export(todo, done, seed, count, scratch, folder):
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    models = list(drawn(seed, count))
+    while (item := todo.get()) is not None:
+        place, kind = item
+        name, batch, half, make, inputs = models[place]
+        kind = half if kind == "half" else kind
+        label = f"{name}_b{batch}_{kind}"
+        try:
+            model, arguments = build(make, inputs, getattr(torch, kind))
+            program = torch.export.export(model, tuple(arguments), strict=False)
+            path = os.path.join(scratch, f"{label}.pt2")
+            torch.export.save(program, path)
+            strip(path, os.path.join(folder, f"{label}.pt2"))
+            done.put((place, kind, label, path, None))
+        except Exception as error:
+            done.put((place, kind, label, None, f"export: {type(error).__name__}: {str(error)[:300]}"))
+        model = program = arguments = None
+        if DEVICE == "cuda":
+            torch.cuda.empty_cache()
+
+
+def synchronize():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def steps(run, least=8, most=40, seconds=0.25):
+    """Wall times of steps that are waited for at their ends, in microseconds."""
+    times = []
+    begin = time.perf_counter()
+    while len(times) < least or (len(times) < most and time.perf_counter() - begin < seconds):
+        synchronize()
+        start = time.perf_counter()
+        run()
+        synchronize()
+        times.append((time.perf_counter() - start) * 1e6)
+    return times
+
+
+def queued(run, seconds=0.25):
+    """Microseconds of a step in a loop that waits at its end, as training and serving loops do."""
+    synchronize()
+    start = time.perf_counter()
+    run()
+    synchronize()
+    count = max(4, min(50, int(seconds / max(time.perf_counter() - start, 1e-5))))
+    start = time.perf_counter()
+    for _ in range(count):
+        run()
+    synchronize()
+    return (time.perf_counter() - start) / count * 1e6
+
+
+def graphed(run):
+    """Microseconds of a replay: median of ten, each between events."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    graph.replay()
+    synchronize()
+    times = []
+    begin = time.perf_counter()
+    while len(times) < 5 or (len(times) < 30 and time.perf_counter() - begin < 0.2):
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        graph.replay()
+        last.record()
+        synchronize()
+        times.append(first.elapsed_time(last) * 1e3)
+    return statistics.median(times)
+
+
+class Marked(torch.fx.Interpreter):
+    def run_node(self, node):
+        if node.op != "call_function":
+            return super().run_node(node)
+        with torch.profiler.record_function("node:" + node.name):
+            return super().run_node(node)
+
+
+def nodes(program, arguments):
+    """The kernels of each node of a program: name and median nanoseconds, in the order of their launches."""
+    given = iter(arguments)
+    values = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind.name == "USER_INPUT":
+            values.append(next(given))
+        elif spec.target in program.constants:
+            values.append(program.constants[spec.target])
+        else:
+            values.append(program.state_dict[spec.target])
+    values = [value.to(DEVICE) if isinstance(value, torch.Tensor) else value for value in values]
+    marked = Marked(program.graph_module)
+    marked.run(*values)
+    synchronize()
+    kinds = [torch.profiler.ProfilerActivity.CPU] + ([torch.profiler.ProfilerActivity.CUDA] if DEVICE == "cuda" else [])
+    found = collections.defaultdict(list)
+    with torch.profiler.profile(activities=kinds) as profile:
+        for repeat in range(3):
+            with torch.profiler.record_function(f"repeat:{repeat}"):
+                marked.run(*values)
+            synchronize()
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        profile.export_chrome_trace(file.name)
+        events = json.load(open(file.name))["traceEvents"]
+    ranges = sorted((event["ts"], event["ts"] + event["dur"], event["name"][5:]) for event in events if event.get("cat") == "user_annotation" and event["name"].startswith("node:"))
+    calls = {event["args"]["correlation"]: event["ts"] for event in events if event.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in event.get("args", {})}
+    starts = [begin for begin, _, _ in ranges]
+    import bisect
+
+    for event in sorted((event for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")), key=lambda event: event["ts"]):
+        called = calls.get(event["args"].get("correlation"))
+        place = bisect.bisect_right(starts, called) - 1 if called is not None else -1
+        if place >= 0 and called <= ranges[place][1]:
+            found[ranges[place]].append((event["name"], event["dur"] * 1e3))
+    by_name = collections.defaultdict(list)
+    for (_, _, name), kernels in sorted(found.items()):
+        by_name[name].append(kernels)
+    result = []
+    for name, runs in by_name.items():
+        length = statistics.mode(len(run) for run in runs)
+        runs = [run for run in runs if len(run) == length]
+        result.append([name, [[runs[0][place][0], round(statistics.median(run[place][1] for run in runs))] for place in range(length)]])
+    return result
+
+
+def main():
+    folder, seconds = pathlib.Path(sys.argv[1]), float(sys.argv[2])
+    seed, count = (int(sys.argv[3]) if len(sys.argv) > 3 else 1), (int(sys.argv[4]) if len(sys.argv) > 4 else 60)
+    ends = time.monotonic() + seconds
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    context = multiprocessing.get_context("spawn")
+    todo, done = context.Queue(), context.Queue()
+    items = [(place, kind) for place in range(count) for kind in ("float32", "half")]
+    for item in items + [None] * EXPORTERS:
+        todo.put(item)
+    exporters = [context.Process(target=export, args=(todo, done, seed, count, scratch, str(folder)), daemon=True) for _ in range(EXPORTERS)]
+    for exporter in exporters:
+        exporter.start()
+    # Nothing else runs while models are timed.
+    exported = []
+    while len(exported) < len(items) and time.monotonic() < ends - 0.7 * seconds:
+        try:
+            exported.append(done.get(timeout=1))
+        except queue.Empty:
+            pass
+    for exporter in exporters:
+        exporter.kill()
+    print(f"{len(exported)} of {len(items)} exports in {seconds - ends + time.monotonic():.0f} s", flush=True)
+    torch.set_grad_enabled(False)
+    models = list(drawn(seed, count))
+    with open(folder / "rows.jsonl", "w") as rows:
+        device = torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu"
+        rows.write(json.dumps({"device": device, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "seed": seed}) + "\n")
+        for place, kind, label, path, failed in exported:
+            name, batch, _, make, inputs = models[place]
+            if failed:
+                rows.write(json.dumps({"model": name, "batch": batch, "label": label, "failed": failed}) + "\n")
+                print(label, failed, flush=True)
+                continue
+            try:
+                begin = time.monotonic()
+                model, arguments = build(make, inputs, getattr(torch, kind))
+                run = lambda: model(*arguments)
+                program = torch.export.load(path)
+                os.remove(path)
+                for tf32 in ((False, True) if kind == "float32" else (False,)):
+                    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+                    for _ in range(3):
+                        run()
+                    row = {"model": name, "batch": batch, "label": label, "kind": kind, "tf32": tf32}
+                    row["step_us"] = statistics.median(steps(run))
+                    row["loop_us"] = queued(run)
+                    row["modules"] = sum(1 for _ in model.modules())
+                    row["bytes"] = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
+                    try:
+                        row["graph_us"] = graphed(run) if DEVICE == "cuda" else None
+                    except Exception as error:
+                        row["graph_us"], row["graph_failed"] = None, str(error)[:200]
+                        synchronize()
+                    row["nodes"] = nodes(program, arguments)
+                    rows.write(json.dumps(row, separators=(",", ":")) + "\n")
+                    rows.flush()
+                    sums = sum(time for _, kernels in row["nodes"] for _, time in kernels) / 1e3
+                    print(f"{label} tf32={tf32}: loop {row['loop_us']:.0f} step {row['step_us']:.0f} graph {row['graph_us'] or 0:.0f} kernels {sums:.0f} us ({time.monotonic() - begin:.1f} s)", flush=True)
+            except Exception as error:
+                rows.write(json.dumps({"model": name, "batch": batch, "label": label, "failed": f"run: {type(error).__name__}: {str(error)[:300]}"}) + "\n")
+                print(label, "run:", traceback.format_exc(limit=2)[-300:], flush=True)
+            model = program = arguments = run = None
+            if DEVICE == "cuda":
+                torch.cuda.empty_cache()
+            if time.monotonic() > ends:
+                break
+
+
+if __name__ == "__main__":
+    main()
