@@ -12,16 +12,29 @@ const NUGGET: f64 = 0.005;
 
 /// How far points are alike along one coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     /// The distance over which the covariance falls to 1/e.
-    pub(super) reach: f64,
+    pub(crate) reach: f64,
     /// The distance that counts as 1 when neighbors are chosen.
-    pub(super) near: f64,
+    pub(crate) near: f64,
+    /// Whether coordinates are numbers of names: all that differ are 1 apart.
+    pub(crate) names: bool,
+}
+
+impl Scale {
+    /// The distance of two coordinates, in reaches.
+    pub(crate) fn apart(self, a: f64, b: f64) -> f64 {
+        self.distance(a, b) / self.reach
+    }
+
+    fn distance(self, a: f64, b: f64) -> f64 {
+        if self.names { f64::from(u8::from((a - b).abs() > 0.5)) } else { (a - b).abs() }
+    }
 }
 
 /// Measured values at points.
 #[derive(Debug, Clone)]
-pub(super) struct Field {
+pub(crate) struct Field {
     scales: &'static [Scale],
     /// The coordinates of all points, one after the other.
     points: Vec<f64>,
@@ -30,24 +43,24 @@ pub(super) struct Field {
 
 /// A value between the points.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Guess {
-    pub(super) value: f64,
+pub(crate) struct Guess {
+    pub(crate) value: f64,
     /// Relative standard deviation, in units of that of the field.
-    pub(super) deviation: f64,
+    pub(crate) deviation: f64,
 }
 
 impl Field {
-    pub(super) fn new(scales: &'static [Scale]) -> Self {
+    pub(crate) fn new(scales: &'static [Scale]) -> Self {
         Self { scales, points: Vec::new(), values: Vec::new() }
     }
 
     /// Adds a point; it has as many coordinates as there are scales.
-    pub(super) fn push(&mut self, point: &[f64], value: f64) {
+    pub(crate) fn push(&mut self, point: &[f64], value: f64) {
         self.points.extend_from_slice(point);
         self.values.push(value);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
@@ -56,10 +69,10 @@ impl Field {
     }
 
     /// The value at a point; `None` without any measured one.
-    pub(super) fn at(&self, point: &[f64]) -> Option<Guess> {
+    pub(crate) fn at(&self, point: &[f64]) -> Option<Guess> {
         let distance = |index: usize| -> f64 {
             let pairs = self.point(index).iter().zip(point).zip(self.scales);
-            pairs.map(|((a, b), scale)| (a - b).abs() / scale.near).sum()
+            pairs.map(|((a, b), scale)| scale.distance(*a, *b) / scale.near).sum()
         };
         let mut near: Vec<(f64, usize)> = (0..self.len()).map(|index| (distance(index), index)).collect();
         if near.len() > NEIGHBORS {
@@ -72,7 +85,7 @@ impl Field {
         }
         let alike = |a: &[f64], b: &[f64]| -> f64 {
             let pairs = a.iter().zip(b).zip(self.scales);
-            (-pairs.map(|((a, b), scale)| (a - b).abs() / scale.reach).sum::<f64>()).exp()
+            (-pairs.map(|((a, b), scale)| scale.apart(*a, *b)).sum::<f64>()).exp()
         };
         let mut matrix = vec![0.0; count * count];
         for (row, &(_, a)) in near.iter().enumerate() {
@@ -129,7 +142,7 @@ fn solve(factor: &[f64], mut side: Vec<f64>) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    const SCALES: &[Scale] = &[Scale { reach: 4.0, near: 1.0 }, Scale { reach: 4.0, near: 1.0 }];
+    const SCALES: &[Scale] = &[Scale { reach: 4.0, near: 1.0, names: false }; 2];
 
     #[test]
     fn a_plane_is_interpolated_and_the_deviation_grows_with_the_distance() {

@@ -2,9 +2,11 @@
 
 mod ceilings;
 mod file;
+mod kriging;
 pub mod machines;
 pub mod predict;
 pub mod probe;
+pub mod pytorch;
 
 pub use ceilings::{Bandwidth, Ceilings, Details, Instruction, Level, OneThread, Peak, Quantity};
 pub use file::CeilingsError;

@@ -5,7 +5,7 @@ use flopgap_graph::language::{Attend, Experts, Format, Kernel, Operation, Routin
 use serde::{Deserialize, Serialize};
 
 use super::Peaks;
-use super::kriging::Scale;
+use crate::kriging::Scale;
 
 /// Kernels of one kind and number format: a table of measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ const EXPERTS_START: f64 = 1e-5;
 const COLLECTIVE_START: f64 = 1e-5;
 
 const fn scale(reach: f64, near: f64) -> Scale {
-    Scale { reach, near }
+    Scale { reach, near, names: false }
 }
 
 /// Tokens, outputs, inputs; the last waves of three sizes of tiles. The numbers here were chosen on

@@ -1,8 +1,9 @@
 //! The file of a machine: a header in JSON, then the sizes and times of each table, column by
 //! column, so that Zstandard finds what repeats (`docs/FORMATS.md`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 
 use flopgap_files::Hint;
 use flopgap_files::unpack::{Compression, Meter};
@@ -114,16 +115,7 @@ impl Machine {
     /// When it is damaged or of another version.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, MachineError> {
         let fail = |what: String| MachineError { name: name.to_owned(), what };
-        let mut unpacked = Vec::new();
-        let bytes = if let Some(compression) = Compression::of(bytes) {
-            let meter = Meter::default();
-            let reader = meter.unpack(compression, meter.packed(bytes));
-            let read = reader.and_then(|mut reader| reader.read_to_end(&mut unpacked));
-            read.map_err(|error| fail(error.to_string()))?;
-            &unpacked
-        } else {
-            bytes
-        };
+        let bytes = unpacked(bytes).map_err(|error| fail(error.to_string()))?;
         let rest = bytes.strip_prefix(MAGIC);
         let rest = rest.ok_or_else(|| fail("not a file of a machine in version 1".to_owned()))?;
         let end = rest.iter().position(|byte| *byte == b'\n');
@@ -139,6 +131,15 @@ impl Machine {
         let Header { name, device, software, peaks, transfer, .. } = header;
         Ok(Self { name, device, software, peaks, transfer, tables })
     }
+}
+
+/// The bytes of a file that may be compressed.
+pub(crate) fn unpacked(bytes: &[u8]) -> io::Result<Cow<'_, [u8]>> {
+    let Some(compression) = Compression::of(bytes) else { return Ok(Cow::Borrowed(bytes)) };
+    let meter = Meter::default();
+    let mut unpacked = Vec::new();
+    meter.unpack(compression, meter.packed(bytes))?.read_to_end(&mut unpacked)?;
+    Ok(Cow::Owned(unpacked))
 }
 
 /// A logarithm in steps; beyond what 16 bits hold, the last of them.

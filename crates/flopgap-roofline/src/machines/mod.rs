@@ -12,7 +12,6 @@
 
 mod class;
 mod file;
-mod kriging;
 mod pass;
 mod table;
 mod transfer;
@@ -26,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use self::class::Class;
 use self::class::Floor;
 pub use self::file::MachineError;
+pub(crate) use self::file::unpacked;
 pub use self::pass::{PartEstimate, PassEstimate, sum};
 use self::table::Table;
 pub use self::table::{Judged, Row};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Peaks;
 use super::class::{Class, Floor, coordinates, sizes};
-use super::kriging::{Field, Guess};
+use crate::kriging::{Field, Guess};
 
 /// A measured kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -69,7 +69,7 @@ pub enum Basis {
     /// The floor: nothing of this kind was measured. The interval is from once to ten times the
     /// floor, and the time its middle on a logarithmic scale.
     Floor,
-    /// A table that others measured on this machine.
+    /// A table of kernels or calls that were measured on this machine.
     Table,
     /// The time on another machine, at the peaks of this one.
     Transferred,

@@ -7,6 +7,7 @@ mod machines;
 mod predictor;
 mod probe;
 mod public;
+mod pytorch;
 mod sample;
 mod synthetic;
 mod tables;

@@ -1,0 +1,308 @@
+//! The calls of operators that PyTorch makes for a model, and where each lies between measured ones.
+
+use std::borrow::Cow;
+
+use flopgap_flops::{ElementType, Precision};
+use flopgap_graph::op::{Conv, NormFunction};
+use flopgap_graph::{Graph, Layer, Layout, Op, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::Peaks;
+
+/// How products are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arithmetic {
+    /// In 32 bits.
+    Fp32,
+    /// In 32 bits, of which tensor cores multiply 19.
+    Tf32,
+    /// In 16 bits: fp16 and bf16 take as long.
+    Half,
+}
+
+impl Arithmetic {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Tf32 => "tf32",
+            Self::Half => "16 bits",
+        }
+    }
+
+    /// That of a precision; `None` of 8 bits, which these tables do not have.
+    pub fn of(precision: Precision) -> Option<Self> {
+        match precision {
+            Precision::Fp32 => Some(Self::Fp32),
+            Precision::Tf32 => Some(Self::Tf32),
+            Precision::Fp16 | Precision::Bf16 => Some(Self::Half),
+            Precision::Int8 => None,
+        }
+    }
+}
+
+/// Calls whose times are interpolated together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Products of matrices.
+    Product,
+    /// Convolutions without groups, transposed ones included.
+    Convolution,
+    /// Convolutions in groups.
+    GroupedConvolution,
+    /// Convolutions of each channel by itself.
+    DepthwiseConvolution,
+    /// Attention in one kernel: cuDNN's or the memory-efficient one.
+    FusedAttention,
+    /// Attention spelled out, which PyTorch runs where an operand's or the mask's last dimension
+    /// is not dense.
+    MathAttention,
+    /// Recurrent layers by cuDNN.
+    Recurrent,
+    /// Normalizations.
+    Norm,
+    /// Functions and moves of elements.
+    Map,
+    /// Softmax, reductions and pools.
+    Rows,
+}
+
+/// A table of calls.
+pub(super) type Key = (Kind, Arithmetic);
+
+/// A call of an operator, with the sizes that its time depends on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Call {
+    /// What it is interpolated with.
+    pub kind: Kind,
+    /// How it computes.
+    pub arithmetic: Arithmetic,
+    /// The operator, where it decides: `gelu`; empty of products, convolutions and attention.
+    pub operator: Cow<'static, str>,
+    /// Sizes, by the kind.
+    pub sizes: Vec<u64>,
+    /// FLOPs.
+    pub flops: u64,
+    /// Bytes of operands and results, each once.
+    pub bytes: u64,
+}
+
+impl Kind {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Product => "products",
+            Self::Convolution => "convolutions",
+            Self::GroupedConvolution => "grouped convolutions",
+            Self::DepthwiseConvolution => "depthwise convolutions",
+            Self::FusedAttention => "attention, fused",
+            Self::MathAttention => "attention, spelled out",
+            Self::Recurrent => "recurrent layers",
+            Self::Norm => "norms",
+            Self::Map => "functions and copies",
+            Self::Rows => "softmax, reductions, pools",
+        }
+    }
+
+    /// How many sizes a call has.
+    pub(super) const fn sizes(self) -> usize {
+        match self {
+            Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 14,
+            Self::Recurrent | Self::Norm => 4,
+            _ => 7,
+        }
+    }
+
+    /// Seconds besides arithmetic and bytes; they keep utilizations of small calls smooth.
+    const fn start(self) -> f64 {
+        match self {
+            Self::Product | Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 2e-6,
+            Self::FusedAttention => 5e-6,
+            Self::MathAttention => 15e-6,
+            Self::Recurrent => 0.0,
+            Self::Norm | Self::Map | Self::Rows => 1.5e-6,
+        }
+    }
+}
+
+/// Arithmetic of convolutions and recurrent layers, and of all other products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Computed {
+    /// Of products and attention.
+    pub products: Arithmetic,
+    /// Of what cuDNN computes.
+    pub cudnn: Arithmetic,
+}
+
+impl Call {
+    /// The call of a layer. `None` of views, which launch nothing, and of operators without a
+    /// formula.
+    pub fn of(graph: &Graph, layer: &Layer, computed: Computed) -> Option<Self> {
+        let op = layer.op.as_ref()?;
+        let tensors = |indexes: &[usize]| {
+            indexes.iter().map(|&index| graph.tensors.get(index)).collect::<Option<Vec<&Tensor>>>()
+        };
+        let (inputs, outputs) = (tensors(&layer.inputs)?, tensors(&layer.outputs)?);
+        let output = *outputs.first()?;
+        let bytes = |of: &[&Tensor]| {
+            let mut names: Vec<(&str, u64)> =
+                of.iter().map(|tensor| (tensor.name.as_str(), tensor.bytes().unwrap_or(u64::MAX))).collect();
+            names.sort_unstable();
+            names.dedup();
+            names.into_iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes))
+        };
+        let (read, written) = (bytes(&inputs), bytes(&outputs));
+        let width = output.element_bytes;
+        let layouts: Vec<Layout> = inputs.iter().map(|tensor| tensor.layout()).collect();
+        let reordered = u64::from(layouts.contains(&Layout::Reordered));
+        let gaps = u64::from(layouts.contains(&Layout::Gaps));
+        let first_reordered = u64::from(layouts.first() == Some(&Layout::Reordered));
+        let bias = u64::from(inputs.len() > 2);
+        let operator = || Cow::Owned(layer.operator.split('.').nth(1).unwrap_or(&layer.operator).to_owned());
+        // What is stored in 16 bits is computed so, whatever else the model does.
+        let stored = |otherwise: Arithmetic| if width == 2 { Arithmetic::Half } else { otherwise };
+        let mut flops = layer.work.map_or(0, |work| work.flops);
+        let mut moved = read.saturating_add(written);
+        let (kind, arithmetic, operator, sizes) = match op {
+            Op::Gemm(gemm) => {
+                let linear = u64::from(layer.operator.contains("linear"));
+                let dense = u64::from(layouts.first() != Some(&Layout::Rows));
+                let sizes = vec![gemm.batch, gemm.m, gemm.n, gemm.k, bias, linear, dense];
+                (Kind::Product, stored(computed.products), Cow::Borrowed(""), sizes)
+            }
+            Op::Conv(conv) => {
+                let bf16 = u64::from(output.element == Some(ElementType::Bf16));
+                let pixels = size(output.shape.get(2..).unwrap_or_default());
+                let (kind, sizes) = convolution(conv, pixels, [bias, first_reordered, bf16]);
+                let arithmetic = match stored(computed.cudnn) {
+                    // Tensor cores have nothing to multiply.
+                    Arithmetic::Tf32 if kind == Kind::DepthwiseConvolution => Arithmetic::Fp32,
+                    other => other,
+                };
+                (kind, arithmetic, Cow::Borrowed(""), sizes)
+            }
+            Op::Attention(_) => {
+                let found = attention(&inputs, width)?;
+                flops = found.flops;
+                moved = if found.kind == Kind::MathAttention {
+                    found.scores.saturating_add(moved.saturating_mul(3))
+                } else {
+                    moved
+                };
+                (found.kind, stored(computed.products), Cow::Borrowed(""), found.sizes)
+            }
+            Op::Recurrent(layer) => {
+                let sizes = vec![layer.batch, layer.length, layer.hidden, layer.inputs];
+                (Kind::Recurrent, stored(computed.cudnn), Cow::Borrowed(""), sizes)
+            }
+            Op::Norm(norm) => {
+                let arithmetic = if width == 2 { Arithmetic::Half } else { Arithmetic::Fp32 };
+                // A batch norm that takes its statistics from the batch is another kernel.
+                let own =
+                    norm.function != NormFunction::BatchInference && layer.operator.contains("batch_norm");
+                let operator = if own { Cow::Borrowed("batch_norm of the batch") } else { operator() };
+                (Kind::Norm, arithmetic, operator, vec![norm.rows, norm.columns, reordered, gaps])
+            }
+            Op::Softmax { .. }
+            | Op::Reduce { .. }
+            | Op::Pool(_)
+            | Op::Elementwise(_)
+            | Op::Copy { .. }
+            | Op::Gather { .. } => {
+                let by_rows = matches!(op, Op::Softmax { .. } | Op::Reduce { .. } | Op::Pool(_));
+                let kind = if by_rows { Kind::Rows } else { Kind::Map };
+                let large = inputs.iter().filter(|tensor| tensor.elements().unwrap_or(0) > 1).count();
+                let last = output.shape.last().copied().unwrap_or(1);
+                let sizes = vec![read, written, width, last, u64::from(large > 1), reordered, gaps];
+                (kind, Arithmetic::Fp32, operator(), sizes)
+            }
+            _ => return None,
+        };
+        debug_assert_eq!(sizes.len(), kind.sizes(), "{kind:?}");
+        Some(Self { kind, arithmetic, operator, sizes, flops, bytes: moved })
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (self.kind, self.arithmetic)
+    }
+
+    /// Seconds of its arithmetic at the peak, of its bytes, and of starting it.
+    pub(super) fn floor(&self, peaks: &Peaks) -> [f64; 3] {
+        let peak = match self.arithmetic {
+            Arithmetic::Tf32 if self.kind != Kind::GroupedConvolution => peaks.tf32,
+            Arithmetic::Half => peaks.half,
+            _ => peaks.fp32,
+        };
+        let compute = match self.kind {
+            Kind::Norm | Kind::Map | Kind::Rows => 0.0,
+            _ => self.flops as f64 / peak,
+        };
+        let steps = if self.kind == Kind::Recurrent { self.sizes[1] as f64 * 3e-6 } else { 0.0 };
+        let bytes =
+            if self.kind == Kind::Recurrent { 0.0 } else { self.bytes as f64 / peaks.bytes_per_second };
+        [compute, bytes, self.kind.start() + steps]
+    }
+}
+
+fn size(sizes: &[u64]) -> u64 {
+    sizes.iter().copied().fold(1, u64::saturating_mul)
+}
+
+/// The kind of a convolution and its sizes: those of the operation, the pixels that it writes, and
+/// `flags`: a bias, channels that come last, bf16.
+fn convolution(conv: &Conv, pixels: u64, flags: [u64; 3]) -> (Kind, Vec<u64>) {
+    let kind = match conv.groups {
+        1 => Kind::Convolution,
+        groups if groups == conv.inputs => Kind::DepthwiseConvolution,
+        _ => Kind::GroupedConvolution,
+    };
+    let sizes = [
+        conv.batch,
+        pixels,
+        size(&conv.image),
+        size(&conv.kernel),
+        conv.inputs,
+        conv.outputs,
+        conv.groups,
+        size(&conv.stride),
+        size(&conv.dilation),
+        conv.kernel.len() as u64,
+        u64::from(conv.transposed),
+    ];
+    (kind, [&sizes[..], &flags].concat())
+}
+
+struct Attention {
+    kind: Kind,
+    sizes: Vec<u64>,
+    /// Of all positions, masked or not: kernels of masks compute them.
+    flops: u64,
+    /// Bytes of the scores, as often as attention that is spelled out moves them.
+    scores: u64,
+}
+
+/// Attention by its queries, keys, values and mask. PyTorch's fused kernels want the last dimension
+/// of all of them dense.
+fn attention(inputs: &[&Tensor], width: u64) -> Option<Attention> {
+    let [query, key, ..] = inputs else { return None };
+    let (&[ref heads @ .., queries, head_width], &[.., keys, _]) =
+        (query.shape.as_slice(), key.shape.as_slice())
+    else {
+        return None;
+    };
+    let is_dense = |tensor: &&Tensor| tensor.strides.last().is_none_or(|stride| *stride == 1);
+    let kind = if inputs.iter().all(is_dense) { Kind::FusedAttention } else { Kind::MathAttention };
+    let mask = inputs.get(3);
+    let truth = mask.is_some_and(|mask| mask.element.is_none());
+    let heads = size(heads);
+    let scores = heads.saturating_mul(queries).saturating_mul(keys);
+    let flags = [u64::from(truth), u64::from(mask.is_some() && !truth)];
+    Some(Attention {
+        kind,
+        sizes: vec![heads, queries, keys, head_width, flags[0], flags[1], width],
+        flops: scores.saturating_mul(4).saturating_mul(head_width),
+        scores: scores.saturating_mul(8 * width),
+    })
+}

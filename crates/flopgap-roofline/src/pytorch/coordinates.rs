@@ -1,0 +1,208 @@
+//! Where calls lie between measured ones.
+
+use super::call::{Call, Kind};
+use crate::kriging::Scale;
+
+const fn scale(reach: f64) -> Scale {
+    Scale { reach, near: reach, names: false }
+}
+
+/// The last coordinate but those of layouts is the operator's name.
+const NAME: Scale = Scale { reach: 1.0, near: 1.0, names: true };
+
+// How far calls are alike along each coordinate, chosen by hand.
+const PRODUCT: &[Scale] = &[
+    scale(8.0),
+    scale(4.0),
+    scale(8.0),
+    scale(12.0),
+    scale(2.0),
+    scale(2.0),
+    scale(2.0),
+    scale(2.0),
+    scale(4.0),
+    scale(4.0),
+    scale(4.0),
+];
+const CONVOLUTION: &[Scale] = &[
+    scale(6.0),
+    scale(6.0),
+    scale(8.0),
+    scale(4.0),
+    scale(8.0),
+    scale(12.0),
+    scale(3.0),
+    scale(4.0),
+    scale(3.0),
+    scale(3.0),
+    scale(1.0),
+    scale(2.0),
+    scale(2.5),
+    scale(6.0),
+    scale(1.0),
+];
+const DEPTHWISE: &[Scale] = &[
+    scale(8.0),
+    scale(8.0),
+    scale(8.0),
+    scale(8.0),
+    scale(3.0),
+    scale(1.0),
+    scale(4.0),
+    scale(4.0),
+    scale(2.0),
+];
+const ATTENTION: &[Scale] =
+    &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(3.0)];
+const RECURRENT: &[Scale] = &[scale(6.0); 4];
+const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0)];
+const ELEMENTS: &[Scale] =
+    &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0)];
+
+impl Kind {
+    pub(super) const fn scales(self) -> &'static [Scale] {
+        match self {
+            Self::Product => PRODUCT,
+            Self::Convolution | Self::GroupedConvolution => CONVOLUTION,
+            Self::DepthwiseConvolution => DEPTHWISE,
+            Self::FusedAttention | Self::MathAttention => ATTENTION,
+            Self::Recurrent => RECURRENT,
+            Self::Norm => NORM,
+            Self::Map | Self::Rows => ELEMENTS,
+        }
+    }
+}
+
+fn log(size: u64) -> f64 {
+    (size.max(1) as f64).log2()
+}
+
+fn flag(size: u64) -> f64 {
+    size as f64
+}
+
+fn tiles(size: u64, tile: u64) -> f64 {
+    size.div_ceil(tile) as f64
+}
+
+/// The idle part of the last wave of blocks, in powers of two; 0 where all blocks are in one.
+fn last_wave(blocks: f64, units: f64) -> f64 {
+    let waves = blocks / units;
+    if waves > 1.0 { (waves.ceil() / waves).log2() } else { 0.0 }
+}
+
+impl Call {
+    /// Where it lies; `name` is the number of its operator.
+    pub(super) fn coordinates(&self, name: f64, units: f64) -> Vec<f64> {
+        match (self.kind, self.sizes.as_slice()) {
+            (Kind::Product, &[batch, m, n, k, bias, linear, reordered]) => {
+                let wave =
+                    |rows, columns| last_wave(batch as f64 * tiles(m, rows) * tiles(n, columns), units);
+                let odd = [m.saturating_mul(batch), n, k].iter().filter(|size| *size % 8 != 0).count();
+                vec![
+                    log(batch),
+                    log(m),
+                    log(n),
+                    log(k),
+                    wave(128, 128),
+                    wave(256, 128),
+                    wave(64, 128),
+                    flag(bias),
+                    flag(linear),
+                    odd.min(2) as f64,
+                    flag(reordered),
+                ]
+            }
+            (Kind::Convolution | Kind::GroupedConvolution | Kind::DepthwiseConvolution, sizes) => {
+                convolution(self.kind, sizes, units)
+            }
+            (
+                Kind::FusedAttention | Kind::MathAttention,
+                &[heads, queries, keys, head_width, truth, added, _],
+            ) => vec![
+                log(heads),
+                log(queries),
+                log(keys),
+                log(head_width),
+                flag(truth),
+                flag(added),
+                last_wave(heads as f64 * tiles(queries, 128), units),
+            ],
+            (Kind::Recurrent, sizes) => sizes.iter().map(|size| log(*size)).collect(),
+            (Kind::Norm, &[rows, columns, reordered, gaps]) => {
+                vec![log(rows), log(columns), name, log(self.bytes), flag(reordered), flag(gaps)]
+            }
+            (_, &[read, written, width, last, several, reordered, gaps]) => vec![
+                log(read),
+                log(written),
+                name,
+                log(width),
+                log(last),
+                flag(several),
+                flag(reordered),
+                flag(gaps),
+            ],
+            // Of a file that was damaged; no measured call lies there.
+            _ => vec![f64::INFINITY; self.kind.scales().len()],
+        }
+    }
+}
+
+fn convolution(kind: Kind, sizes: &[u64], units: f64) -> Vec<f64> {
+    match (kind, sizes) {
+        (
+            Kind::DepthwiseConvolution,
+            &[batch, pixels, image, kernel, _, _, groups, stride, _, _, _, bias, reordered, bf16],
+        ) => vec![
+            log(batch),
+            log(image),
+            log(pixels),
+            log(groups),
+            log(kernel),
+            flag(reordered),
+            log(stride),
+            flag(bias),
+            flag(bf16),
+        ],
+        (
+            _,
+            &[
+                batch,
+                pixels,
+                _,
+                kernel,
+                inputs,
+                outputs,
+                groups,
+                stride,
+                dilation,
+                rank,
+                transposed,
+                bias,
+                reordered,
+                _,
+            ],
+        ) => {
+            let rows = batch.saturating_mul(pixels);
+            let columns = outputs / groups.max(1);
+            vec![
+                log(rows),
+                log(columns),
+                log((inputs / groups.max(1)).saturating_mul(kernel)),
+                log(kernel),
+                log(groups),
+                log(batch),
+                log(stride),
+                flag(bias),
+                last_wave(tiles(rows, 128) * tiles(columns, 128), units),
+                last_wave(tiles(rows, 128) * tiles(columns, 64), units),
+                flag(transposed),
+                flag(rank),
+                f64::from(u8::from(dilation > 1)),
+                f64::from(u8::from(inputs % 8 != 0)),
+                flag(reordered),
+            ]
+        }
+        _ => vec![f64::INFINITY; kind.scales().len()],
+    }
+}

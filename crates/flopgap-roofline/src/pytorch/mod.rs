@@ -1,0 +1,346 @@
+//! What PyTorch takes for a model, from the operators that it calls: times of kernels measured in
+//! models drawn at random, interpolated for others.
+//!
+//! ```
+//! use std::path::Path;
+//! use flopgap_graph::{Shapes, read};
+//! use flopgap_roofline::pytorch::{self, Arithmetic, Computed, Way};
+//!
+//! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/resnet50.pt2");
+//! let graph = read(Path::new(path), &Shapes::default())?;
+//! let computed = Computed { products: Arithmetic::Half, cudnn: Arithmetic::Half };
+//! let estimate = pytorch::named("h100").unwrap().estimate(&graph, computed, Way::Graph).unwrap();
+//! assert!(estimate.low < estimate.nanoseconds && estimate.nanoseconds < estimate.high);
+//! # Ok::<(), flopgap_graph::GraphError>(())
+//! ```
+
+mod call;
+mod coordinates;
+mod file;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use flopgap_graph::{Graph, Op};
+use serde::{Deserialize, Serialize};
+
+pub use self::call::{Arithmetic, Call, Computed, Kind};
+pub use self::file::{PyTorchError, to_text};
+use self::table::Table;
+use crate::machines::{self, Bound};
+
+/// How a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// Operator by operator from Python, on the host that was measured.
+    Eager,
+    /// The same kernels replayed as a CUDA graph.
+    Graph,
+}
+
+/// What the GPU can do at most, by its data sheet.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Peaks {
+    /// Bytes per second of the memory.
+    pub bytes_per_second: f64,
+    /// FLOP/s in fp32, without tensor cores.
+    pub fp32: f64,
+    /// Dense FLOP/s in TF32.
+    pub tf32: f64,
+    /// Dense FLOP/s in 16 bits.
+    pub half: f64,
+    /// Multiprocessors, by which tiles are divided into waves.
+    pub units: f64,
+}
+
+/// Nanoseconds beside the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    /// Between two nodes of a graph.
+    pub node: f64,
+    /// Of a replay.
+    pub replay: f64,
+    /// Of the host for an operator that computes; views cost too little to be told apart.
+    pub operator: f64,
+    /// Of the host for a module.
+    pub module: f64,
+}
+
+/// Errors on models of architectures that were left out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    /// Runs: models, each in several precisions.
+    pub runs: usize,
+    /// Mean relative error.
+    pub mape: f64,
+    /// Median relative error.
+    pub median: f64,
+    /// The error that a tenth exceeds.
+    pub p90: f64,
+    /// The share within intervals of 90 %, whose widths come from other architectures.
+    pub coverage: f64,
+    /// The 5th and 95th percentile of ln(measured / estimated), in deviations of the estimate.
+    pub tails: [f64; 2],
+}
+
+/// What was measured, where.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The GPU as the driver calls it.
+    pub device: String,
+    /// `PyTorch 2.11.0, cuDNN 9.19`.
+    pub software: String,
+    /// The host that launched.
+    pub host: String,
+    /// Bytes of the GPU's memory.
+    pub memory_bytes: u64,
+    /// Peaks of the GPU.
+    pub peaks: Peaks,
+    /// What is paid beside the kernels.
+    pub costs: Costs,
+    /// Models that were measured.
+    pub models: usize,
+    /// Errors of whole models, in eager mode and as a graph.
+    pub eager: Errors,
+    /// See `eager`.
+    pub graph: Errors,
+}
+
+/// The GPU that times are for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// As the driver calls it.
+    pub device: String,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+    /// Its peaks.
+    pub peaks: Peaks,
+    /// Of a GPU that was not measured: ln of the lowest and the highest time over what the share of
+    /// the peaks suggests.
+    pub moved: Option<[f64; 2]>,
+}
+
+/// A measured call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The call.
+    #[serde(flatten)]
+    pub call: Call,
+    /// Kernels, copies and memory sets that it launched.
+    pub kernels: f64,
+    /// Nanoseconds of all of them.
+    pub nanoseconds: f64,
+}
+
+/// Measured calls, as they are or would be on a GPU.
+#[derive(Debug, Clone)]
+pub struct PyTorch {
+    /// What was measured.
+    pub about: About,
+    /// The GPU that times are for.
+    pub target: Target,
+    /// Numbers of the operators by which calls are told apart.
+    names: BTreeMap<String, f64>,
+    tables: BTreeMap<(Kind, Arithmetic), Table>,
+}
+
+/// The estimate of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallEstimate {
+    /// Index of the layer.
+    pub layer: usize,
+    /// Nanoseconds of its kernels.
+    pub nanoseconds: f64,
+    /// Lower bound of the interval of 90 %.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+    /// Kernels.
+    pub kernels: f64,
+    /// What bounds it.
+    pub bound: Bound,
+    /// Nanoseconds of its roofline.
+    pub roofline_ns: f64,
+    /// FLOPs.
+    pub flops: u64,
+    /// Bytes of operands and results.
+    pub bytes: u64,
+    /// Relative standard deviation, in units of that of its table.
+    deviation: f64,
+}
+
+/// The estimate of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// Nanoseconds of a run.
+    pub nanoseconds: f64,
+    /// Lower bound of the interval of 90 %.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+    /// Nanoseconds of the GPU: its kernels and what lies between them.
+    pub gpu_ns: f64,
+    /// Nanoseconds of the host, which launches them one by one; 0 of a graph.
+    pub host_ns: f64,
+    /// Each call.
+    pub calls: Vec<CallEstimate>,
+    /// Kinds of calls of which nothing was measured: they are in no sum.
+    pub missing: BTreeSet<(Kind, Arithmetic)>,
+}
+
+impl PyTorch {
+    /// Tables of measured calls. A call that several rows have takes their median.
+    pub fn new(about: About, rows: &[Row]) -> Self {
+        let operators: BTreeSet<&str> = rows.iter().map(|row| row.call.operator.as_ref()).collect();
+        let names = operators.into_iter().zip(1_u32..);
+        let names = names.map(|(name, number)| (name.to_owned(), f64::from(number))).collect();
+        let target = Target {
+            device: about.device.clone(),
+            memory_bytes: about.memory_bytes,
+            peaks: about.peaks,
+            moved: None,
+        };
+        let mut pytorch = Self { about, target, names, tables: BTreeMap::new() };
+        let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.call.sizes.len() == row.call.kind.sizes()) {
+            by_call.entry(&row.call).or_default().push(row);
+        }
+        for (call, rows) in by_call {
+            let point = pytorch.point(call);
+            let floor = floor_ns(call, &pytorch.about.peaks);
+            let table = pytorch.tables.entry(call.key());
+            table.or_insert_with(|| Table::new(call.kind.scales())).push(&point, &rows, floor);
+        }
+        pytorch
+    }
+
+    fn point(&self, call: &Call) -> Vec<f64> {
+        // A name that was never measured is like no other.
+        let name = self.names.get(call.operator.as_ref()).copied().unwrap_or(0.0);
+        call.coordinates(name, self.about.peaks.units)
+    }
+
+    /// The same calls on another GPU, where they take the same share of their floors.
+    #[must_use]
+    pub fn on(&self, target: Target) -> Self {
+        Self { target, ..self.clone() }
+    }
+
+    /// Measured calls by kind.
+    pub fn rows(&self) -> impl Iterator<Item = (Kind, Arithmetic, usize)> + '_ {
+        self.tables.iter().map(|((kind, arithmetic), table)| (*kind, *arithmetic, table.len()))
+    }
+
+    /// The time of a call; `None` where nothing of its kind was measured.
+    pub fn call(&self, layer: usize, call: &Call) -> Option<CallEstimate> {
+        /// How far the 5th and 95th percentile of a normal distribution lie from its middle.
+        const REACH: f64 = 1.645;
+        let table = self.tables.get(&call.key())?;
+        let found = table.at(&self.point(call))?;
+        let floor = floor_ns(call, &self.target.peaks);
+        let at = |logarithm: f64| floor * logarithm.exp();
+        let wide = REACH * table.spread * found.deviation;
+        let [compute, bytes, start] = call.floor(&self.target.peaks);
+        Some(CallEstimate {
+            layer,
+            nanoseconds: at(found.value),
+            low: at(found.value - wide),
+            high: at(found.value + wide),
+            kernels: found.kernels,
+            bound: Bound::of_times(start, compute, bytes),
+            roofline_ns: compute.max(bytes) * 1e9,
+            flops: call.flops,
+            bytes: call.bytes,
+            deviation: found.deviation,
+        })
+    }
+
+    /// The time of a model, as far as there is one.
+    pub fn estimate(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
+        let mut calls = Vec::new();
+        let mut missing = BTreeSet::new();
+        let mut known: BTreeMap<Call, Option<CallEstimate>> = BTreeMap::new();
+        for (layer, what) in graph.layers.iter().enumerate() {
+            let Some(call) = Call::of(graph, what, computed) else { continue };
+            let key = call.key();
+            let found = known.entry(call).or_insert_with_key(|call| self.call(layer, call));
+            match found {
+                Some(found) => calls.push(CallEstimate { layer, ..found.clone() }),
+                None => {
+                    missing.insert(key);
+                }
+            }
+        }
+        if calls.is_empty() {
+            return None;
+        }
+        let costs = &self.about.costs;
+        let sum = |of: fn(&CallEstimate) -> f64| calls.iter().map(of).sum::<f64>();
+        let kernels = sum(|call| call.nanoseconds);
+        let gpu_ns = kernels + costs.node * sum(|call| call.kernels) + costs.replay;
+        let host_ns = match way {
+            Way::Graph => 0.0,
+            Way::Eager => self.host(graph),
+        };
+        let errors = match way {
+            Way::Graph => &self.about.graph,
+            Way::Eager => &self.about.eager,
+        };
+        let nanoseconds = gpu_ns.max(host_ns);
+        let deviation = sum(|call| call.nanoseconds * call.deviation) / kernels;
+        let moved = self.target.moved.unwrap_or_default();
+        // Errors of the tables and of the move are independent.
+        let tail = |place: usize| (errors.tails[place] * deviation).hypot(moved[place]);
+        let [low, high] = [(-tail(0)).exp(), tail(1).exp()].map(|factor| nanoseconds * factor);
+        Some(Estimate { nanoseconds, low, high, gpu_ns, host_ns, calls, missing })
+    }
+
+    /// Nanoseconds of the host that calls every operator of a model.
+    fn host(&self, graph: &Graph) -> f64 {
+        let costs = &self.about.costs;
+        let [operators, modules] = launches(graph);
+        costs.operator * operators + costs.module * modules
+    }
+}
+
+/// What a host runs: operators that compute, and modules.
+pub fn launches(graph: &Graph) -> [f64; 2] {
+    let operators = graph.layers.iter().filter(|layer| !matches!(layer.op, Some(Op::View)));
+    let modules: BTreeSet<&str> = graph.layers.iter().map(|layer| layer.module.as_str()).collect();
+    [operators.count(), modules.len()].map(|count| count as f64)
+}
+
+fn floor_ns(call: &Call, peaks: &Peaks) -> f64 {
+    let [compute, bytes, start] = call.floor(peaks);
+    (compute.max(bytes) + start) * 1e9
+}
+
+/// The names of the GPUs whose calls are known: measured on the first, and moved to the others by
+/// their peaks.
+pub const NAMES: &[&str] = &["h100", "h200"];
+
+/// The calls of a GPU, ignoring case.
+pub fn named(name: &str) -> Option<&'static PyTorch> {
+    static H100: OnceLock<Option<PyTorch>> = OnceLock::new();
+    static H200: OnceLock<Option<PyTorch>> = OnceLock::new();
+    let h100 = || {
+        let bytes = include_bytes!("../../machines/h100.pytorch.zst");
+        H100.get_or_init(|| PyTorch::parse(bytes, "h100").ok()).as_ref()
+    };
+    match name.to_ascii_lowercase().as_str() {
+        "h100" => h100(),
+        "h200" => H200.get_or_init(|| on_h200(h100()?)).as_ref(),
+        _ => None,
+    }
+}
+
+/// The same multiprocessors with a faster memory. How far times are off is how far NVIDIA's tables
+/// of both GPUs are from each other's share of the peaks, the other way around.
+fn on_h200(h100: &PyTorch) -> Option<PyTorch> {
+    let (there, here) = (machines::named("h100")?, machines::named("h200")?);
+    let [_, low, high] = there.transfer(Bound::Memory)?.ratio;
+    let peaks = Peaks { bytes_per_second: here.peaks.bytes_per_second, ..h100.target.peaks };
+    let (device, memory_bytes) = (here.device.clone(), here.peaks.memory_bytes);
+    Some(h100.on(Target { device, memory_bytes, peaks, moved: Some([high.ln(), -low.ln()]) }))
+}
