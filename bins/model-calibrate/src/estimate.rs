@@ -3,6 +3,7 @@
 mod answer;
 mod cache;
 mod elsewhere;
+mod framework;
 mod kernels;
 mod known;
 mod machine;
@@ -18,6 +19,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::machines::{Machine, NAMES, REFERENCE, named};
 use flopgap_roofline::predict::FitSettings;
+use flopgap_roofline::pytorch::{self, PyTorch, Way};
 
 use self::answer::{Answer, Asked};
 use self::cache::Cache;
@@ -49,7 +51,10 @@ pub(crate) struct Arguments {
     /// CPU threads [default: those of most rows]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
-    /// Launch mode [default: stream, if it was measured]
+    /// What runs the model [default: eager of a `.pt2` archive where PyTorch is known, else own]
+    #[arg(long = "as", value_enum, value_name = "WAY")]
+    run_as: Option<RunAs>,
+    /// Launch mode of `--as own` [default: stream, if it was measured]
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeArg>,
     /// Do not query this machine's GPU for the kernels that would run
@@ -62,6 +67,28 @@ pub(crate) struct Arguments {
     language: LanguageOptions,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// What runs a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum RunAs {
+    /// PyTorch, operator by operator
+    Eager,
+    /// PyTorch, the same kernels replayed as a CUDA graph
+    Graph,
+    /// The engine of the calibration; `cuda` fuses operators and is no framework
+    Own,
+}
+
+impl RunAs {
+    /// Its name in JSON and on command lines.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Graph => "graph",
+            Self::Own => "own",
+        }
+    }
 }
 
 /// Launch mode.
@@ -98,6 +125,10 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     }
     arguments.language.refuse()?;
     let model = console.timed("model: read", || arguments.model.model())?;
+    let (model, framework) = match arguments.framework(&model)? {
+        Some(framework) => (model.by_layer(), Some(framework)),
+        None => (model, None),
+    };
     let precision = model.precision(arguments.precision.map(PrecisionArg::precision).transpose()?)?;
     let written = &arguments.output;
     let one = |machine: &MachineOptions, moved: Option<&Machine>| {
@@ -105,6 +136,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         estimated(arguments, machine, &model, (precision, graph), moved, console)
     };
     let moved = match arguments.machine.target() {
+        _ if framework.is_some() => None,
         Target::Calibrated => None,
         Target::Elsewhere(machine) => Some(machine),
         Target::All => {
@@ -118,7 +150,13 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         }
     };
     let machine = if moved.is_some() { &arguments.machine.reference() } else { &arguments.machine };
-    let found = one(machine, moved)?;
+    let found = match framework {
+        Some((pytorch, way)) => {
+            let precision = (precision, arguments.precision.is_some());
+            framework::estimated(&model, precision, pytorch, way)?
+        }
+        None => one(machine, moved)?,
+    };
     for unknown in &model.unknown {
         flopgap_cli::warn(PROGRAM, format_args!("{unknown} has no formula and is not in the estimate"));
     }
@@ -143,6 +181,49 @@ struct Found {
     mode: Mode,
     rows: usize,
     least_bytes: u64,
+    run_as: RunAs,
+    /// Whether convolutions are computed in TF32 though the model is in fp32.
+    convolutions_in_tf32: bool,
+    /// Nanoseconds of the GPU and of the host, and what host, where a host launches operators.
+    parts: Option<(f64, f64, String)>,
+}
+
+impl Arguments {
+    /// The framework that is estimated and how it runs the model; `None` of the calibration's
+    /// engine.
+    fn framework(&self, model: &model::Model) -> Result<Option<(&'static PyTorch, Way)>, Failure> {
+        let known = self.machine.name().and_then(pytorch::named);
+        let is_own =
+            self.mode.is_some() || self.engine.is_some() || self.threads.is_some() || self.sizes_alone;
+        let way = match self.run_as {
+            Some(RunAs::Own) => return Ok(None),
+            Some(way) => way,
+            None if is_own || known.is_none() || !model.is_pytorch => return Ok(None),
+            None => RunAs::Eager,
+        };
+        let way = if way == RunAs::Graph { Way::Graph } else { Way::Eager };
+        if is_own {
+            let hint = "omit them, or pass `--as own`";
+            return Err(Failure::new("--mode, --engine, --threads and --sizes-alone are for --as own")
+                .exit(Exit::Usage)
+                .hint(hint));
+        }
+        if !model.is_pytorch {
+            return Err(Failure::new(format!(
+                "{}: PyTorch is estimated from what torch.export wrote",
+                model.name
+            ))
+            .exit(Exit::Usage)
+            .hint("export the model with torch.export.save, or pass `--as own`"));
+        }
+        known.map(|known| Some((known, way))).ok_or_else(|| {
+            let hint = format!(
+                "`--machine` of PyTorch: {}; `--as own` estimates for others",
+                pytorch::NAMES.join(", ")
+            );
+            Failure::new("PyTorch was not measured on this machine").exit(Exit::Absent).hint(hint)
+        })
+    }
 }
 
 impl Found {
@@ -155,6 +236,9 @@ impl Found {
             mode: self.mode,
             rows: self.rows,
             least_bytes: self.least_bytes,
+            run_as: self.run_as,
+            convolutions_in_tf32: self.convolutions_in_tf32,
+            parts: self.parts.as_ref(),
             answer: &self.answer,
             kernels: &self.kernels,
         }
@@ -201,7 +285,20 @@ fn estimated(
     let answer = Answer::of(&predictor, Asked { steps: &steps, precision, mode, kernels: &kernels })?;
     let least_bytes = model.least_bytes(precision)?;
     let (origin, rows) = (origin.clone(), listed.rows);
-    let found = Found { answer, kernels, origin, series: of, precision, mode, rows, least_bytes };
+    let (run_as, convolutions_in_tf32, parts) = (RunAs::Own, false, None);
+    let found = Found {
+        answer,
+        kernels,
+        origin,
+        series: of,
+        precision,
+        mode,
+        rows,
+        least_bytes,
+        run_as,
+        convolutions_in_tf32,
+        parts,
+    };
     Ok(match moved {
         Some(machine) => elsewhere::moved(found, &steps, machine),
         None => found,

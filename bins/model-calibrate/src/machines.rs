@@ -1,8 +1,10 @@
 //! `flopgap calibrate machines`: which GPUs can be estimated for, and what was measured on each.
 
 use flopgap_cli::{Console, Failure, OutputArgs};
+use flopgap_report::numbers;
 use flopgap_report::table::{Cell, Column, Format, Table};
 use flopgap_roofline::machines::{NAMES, REFERENCE, named};
+use flopgap_roofline::pytorch::{self, Errors};
 
 use crate::recorded;
 
@@ -45,6 +47,25 @@ fn sentences() -> String {
         if !bounds.is_empty() {
             lines.push(format!("  {}: {}", machine.name, bounds.join(", ")));
         }
+    }
+    for pytorch in pytorch::NAMES.iter().filter_map(|name| pytorch::named(name)) {
+        let about = &pytorch.about;
+        if pytorch.target.moved.is_some() {
+            lines.push(format!("  The same, moved by peaks to {}.", pytorch.target.device));
+            continue;
+        }
+        let errors = |of: &Errors| {
+            let [error, covered] = [of.mape, of.coverage].map(|share| numbers::percent(share, 1));
+            format!("MAPE {error}, {covered} covered")
+        };
+        lines.push(format!(
+            "{}: calls of {} models on {}; models of architectures that were left out: as a CUDA graph {}, eager {}.",
+            about.software,
+            about.models,
+            about.device,
+            errors(&about.graph),
+            errors(&about.eager)
+        ));
     }
     lines.join("\n") + "\n\n"
 }

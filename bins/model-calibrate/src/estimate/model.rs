@@ -1,11 +1,12 @@
 //! The model to estimate.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::{Activation, ElementType, Precision};
 use flopgap_graph::language::is_language_model;
-use flopgap_graph::{Graph, MlpSpec, PlannedStep, StatedShape, Workload, plan};
+use flopgap_graph::{Graph, MlpSpec, Op, PlannedStep, StatedShape, Workload, each_layer, plan};
 
 use crate::load::of_graph;
 
@@ -41,10 +42,39 @@ pub(super) struct Model {
     /// What a file computes in; `None` of a network that only has sizes, and of one without
     /// products.
     pub(super) own: Option<ElementType>,
+    /// Whether PyTorch exported it.
+    pub(super) is_pytorch: bool,
     graph: Graph,
 }
 
 impl Model {
+    /// The same model with a step for each layer.
+    pub(super) fn by_layer(self) -> Self {
+        let steps = each_layer(&self.graph);
+        let layers = steps.iter().map(|step| layer_name(&self.graph, step)).collect();
+        Self { steps, layers, ..self }
+    }
+
+    /// Its graph with all floats in a precision, where that is not the model's own.
+    pub(super) fn graph_in(&self, precision: Precision) -> Cow<'_, Graph> {
+        let element = precision.element();
+        if self.own.is_none_or(|own| own == element) {
+            return Cow::Borrowed(&self.graph);
+        }
+        let mut graph = self.graph.clone();
+        for tensor in &mut graph.tensors {
+            if matches!(tensor.element, Some(ElementType::Fp32 | ElementType::Fp16 | ElementType::Bf16)) {
+                (tensor.element, tensor.element_bytes) = (Some(element), element.bytes());
+            }
+        }
+        Cow::Owned(graph)
+    }
+
+    /// Whether anything in it is a convolution.
+    pub(super) fn has_convolutions(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.step.op, Op::Conv(_)))
+    }
+
     /// The requested precision, or else that of the model.
     pub(super) fn precision(&self, requested: Option<Precision>) -> Result<Precision, Failure> {
         let own = match self.own {
@@ -147,7 +177,9 @@ fn of(name: String, graph: Graph, own: Option<ElementType>) -> Result<Model, Fai
             Failure::new(format!("{message}: no formula for {}", unknown.join("; ")))
         });
     }
-    Ok(Model { name, steps, layers, unknown, own, graph })
+    // Its operators have namespaces; those of ONNX have none.
+    let is_pytorch = graph.layers.iter().any(|layer| layer.operator.starts_with("aten."));
+    Ok(Model { name, steps, layers, unknown, own, is_pytorch, graph })
 }
 
 /// The module of a step's operation, or the layer's own name where the model has no modules.

@@ -14,6 +14,7 @@ use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_roofline::predict::Estimate;
 use serde::Serialize;
 
+use super::RunAs;
 use super::answer::Answer;
 use super::kernels::Kernels;
 use super::model::Model;
@@ -29,6 +30,12 @@ pub(super) struct Output<'a> {
     pub(super) rows: usize,
     /// Bytes that any engine holds at a time.
     pub(super) least_bytes: u64,
+    /// What runs it.
+    pub(super) run_as: RunAs,
+    /// Whether convolutions are computed in TF32 though the model is in fp32.
+    pub(super) convolutions_in_tf32: bool,
+    /// Nanoseconds of the GPU and of the host, and what host.
+    pub(super) parts: Option<&'a (f64, f64, String)>,
     pub(super) answer: &'a Answer,
     pub(super) kernels: &'a Kernels,
 }
@@ -43,9 +50,15 @@ struct Document<'a> {
     /// What the model computes in; `None` of a network that only has sizes.
     model_precision: Option<&'a str>,
     mode: Mode,
+    /// What runs it: `eager`, `graph` or `own`.
+    #[serde(rename = "as")]
+    run_as: &'static str,
     time_ms: Option<f64>,
     time_low_ms: Option<f64>,
     time_high_ms: Option<f64>,
+    /// Of the GPU and of the host, where a host launches operators.
+    gpu_ms: Option<f64>,
+    host_ms: Option<f64>,
     memory_mb: Option<f64>,
     /// Whether the model fits in the device's memory, where that is known.
     fits: Option<bool>,
@@ -128,6 +141,9 @@ impl Output<'_> {
             precision: self.precision,
             model_precision: self.model.own.map(ElementType::name),
             mode: self.mode,
+            run_as: self.run_as.name(),
+            gpu_ms: self.parts.map(|(gpu, ..)| gpu / MS),
+            host_ms: self.parts.map(|(_, host, _)| host / MS),
             time_ms: whole.map(|estimate| estimate.nanoseconds / MS),
             time_low_ms: whole.map(|estimate| estimate.low / MS),
             time_high_ms: whole.map(|estimate| estimate.high / MS),
@@ -179,6 +195,9 @@ impl Output<'_> {
     /// The precision, and whose choice it is.
     fn precision(&self) -> String {
         let precision = self.precision;
+        if self.convolutions_in_tf32 {
+            return format!("{precision} like the model, convolutions in tf32");
+        }
         match self.model.own {
             None => precision.to_string(),
             Some(own) if own == precision.element() && precision != Precision::Tf32 => {
@@ -195,10 +214,11 @@ impl Output<'_> {
             self.origin.device,
             self.series,
             self.precision(),
-            match self.mode {
-                Mode::Call => "called",
-                Mode::Stream => "launched on a stream",
-                Mode::Graph => "in a CUDA graph",
+            match (self.run_as, self.mode) {
+                (RunAs::Eager, _) => "eager",
+                (_, Mode::Call) => "called",
+                (_, Mode::Stream) => "launched on a stream",
+                (_, Mode::Graph) => "in a CUDA graph",
             }
         );
         let mut line = |name: &str, value: String| {
@@ -215,6 +235,10 @@ impl Output<'_> {
                 }
             }
         }
+        if let Some((gpu, host, name)) = self.parts.filter(|_| whole.is_some()) {
+            line("gpu", duration(*gpu));
+            line("host", format!("{}, on {name}; the longer of both is the time", duration(*host)));
+        }
         if let Some(floors) = answer.floors(self.precision, self.mode) {
             line("floor", floors);
         }
@@ -228,7 +252,9 @@ impl Output<'_> {
         line("work", numbers::si_with_unit(document.flops as f64, "FLOP"));
         line("fitted", format!("{} rows", self.rows));
         line("kernels", self.kernels.describe());
-        if let Some(estimate) = whole.filter(|estimate| (estimate.correction - 1.0).abs() >= 0.005) {
+        let corrected =
+            |estimate: &&Estimate| self.parts.is_none() && (estimate.correction - 1.0).abs() >= 0.005;
+        if let Some(estimate) = whole.filter(corrected) {
             line(
                 "whole",
                 format!(

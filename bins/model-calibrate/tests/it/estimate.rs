@@ -325,3 +325,85 @@ fn machines_that_are_built_in_answer_anywhere() {
     assert_eq!(ended.code, 3, "{}", ended.err);
     assert!(ended.err.contains("h200, xeon-ort, xeon-native"), "{}", ended.err);
 }
+
+#[test]
+fn pytorch_runs_a_model_as_it_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let resnet = fixture("resnet18.pt2").display().to_string();
+    let json = |arguments: &[&str]| -> Value {
+        let asked = [&["estimate", &resnet, "--format", "json"], arguments].concat();
+        serde_json::from_str(&done(dir.path(), &asked).out).unwrap()
+    };
+    let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("{key}: {of}"));
+    for machine in ["h100", "h200"] {
+        let eager = json(&["--machine", machine]);
+        assert_eq!((&eager["as"], &eager["mode"]), (&Value::from("eager"), &Value::from("stream")));
+        let longer = number(&eager, "gpu_ms").max(number(&eager, "host_ms"));
+        assert!((number(&eager, "time_ms") - longer).abs() < 1e-9);
+        let graph = json(&["--machine", machine, "--as", "graph"]);
+        assert_eq!((&graph["as"], &graph["mode"]), (&Value::from("graph"), &Value::from("graph")));
+        assert!(graph["host_ms"].is_null() && graph["memory_mb"].is_null());
+        assert!((number(&graph, "time_ms") - number(&eager, "gpu_ms")).abs() < 1e-9);
+        assert!(number(&graph, "time_low_ms") < number(&graph, "time_ms"));
+        assert!(number(&graph, "time_ms") < number(&graph, "time_high_ms"));
+        // Nothing is fused: 20 convolutions, 20 norms, 17 activations, 8 sums, 2 pools, the last layer.
+        assert_eq!(graph["layers"].as_array().unwrap().len(), 68);
+        // By default, convolutions are on tensor cores, and only the last layer is not.
+        let time = |precision| {
+            number(&json(&["--machine", machine, "--as", "graph", "--precision", precision]), "time_ms")
+        };
+        let [fp32, tf32] = ["fp32", "tf32"].map(time);
+        let default = number(&graph, "time_ms");
+        assert!((default / tf32 - 1.0).abs() < 0.02 && default < 0.7 * fp32, "{tf32} {default} {fp32}");
+    }
+    // In 16 bits, what only moves bytes moves half as many.
+    let layer = |of: &Value, step: &str| -> Value {
+        let layers = of["layers"].as_array().unwrap();
+        layers.iter().find(|layer| layer["step"].as_str().unwrap().starts_with(step)).unwrap().clone()
+    };
+    let [fp32, fp16] = ["fp32", "fp16"].map(|precision| {
+        layer(&json(&["--machine", "h100", "--as", "graph", "--precision", precision]), "relu ")
+    });
+    assert_eq!(fp32["bytes"].as_u64().unwrap(), 2 * fp16["bytes"].as_u64().unwrap());
+    assert!(number(&fp16, "time_ms") < number(&fp32, "time_ms"));
+    let own = json(&["--machine", "h200", "--as", "own"]);
+    assert_eq!((&own["as"], &own["engine"]), (&Value::from("own"), &Value::from("cuda")));
+    assert!(own["gpu_ms"].is_null());
+    // What asks for a mode of the engine asks for the engine.
+    assert_eq!(json(&["--machine", "h200", "--mode", "graph"])["as"], "own");
+    // ONNX is not PyTorch's, unless it is asked for.
+    let onnx = fixture("resnet18.onnx").display().to_string();
+    let text = done(dir.path(), &["estimate", &onnx, "--machine", "h200"]).out;
+    assert!(text.starts_with("resnet18.onnx on NVIDIA H200, cuda, "), "{text}");
+
+    let text = done(dir.path(), &["estimate", &resnet, "--machine", "h100"]).out;
+    let mut lines = text.lines();
+    let first = "resnet18.pt2 on NVIDIA H100 80GB HBM3, PyTorch 2.11.0, cuDNN 9.19, fp32 like the model, \
+        convolutions in tf32, eager";
+    assert_eq!(lines.next(), Some(first));
+    let host = text.lines().find(|line| line.starts_with("host    ")).unwrap();
+    assert!(host.ends_with("; the longer of both is the time"), "{host}");
+
+    for (arguments, code, message) in [
+        (
+            &["--machine", "a100", "--as", "eager"][..],
+            3,
+            "PyTorch was not measured on this machine\n  hint: `--machine` of PyTorch: h100, h200; `--as own` estimates for others",
+        ),
+        (
+            &["--machine", "h100", "--as", "graph", "--mode", "graph"],
+            2,
+            "--mode, --engine, --threads and --sizes-alone are for --as own\n  hint: omit them, or pass `--as own`",
+        ),
+        (
+            &["--machine", "h100", "--as", "graph", "--precision", "int8"],
+            3,
+            "PyTorch was not measured in int8\n  hint: `--precision` of PyTorch: fp32, tf32, fp16 or bf16; `--as own` has others",
+        ),
+    ] {
+        fails(dir.path(), &[&["estimate", &resnet], arguments].concat(), code, message);
+    }
+    let message = "resnet18.onnx: PyTorch is estimated from what torch.export wrote\n  hint: export the model with \
+        torch.export.save, or pass `--as own`";
+    fails(dir.path(), &["estimate", &onnx, "--machine", "h100", "--as", "graph"], 2, message);
+}

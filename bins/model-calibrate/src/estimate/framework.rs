@@ -1,0 +1,111 @@
+//! A model as PyTorch runs it: the calls of its operators, by those that were measured.
+
+use std::collections::BTreeMap;
+
+use flopgap_calibration::Origin;
+use flopgap_calibration::judge::Series;
+use flopgap_cli::{Exit, Failure};
+use flopgap_flops::Precision;
+use flopgap_graph::Mode;
+use flopgap_roofline::machines::Bound;
+use flopgap_roofline::predict::{Basis, Bottleneck, Estimate, Regime, StepEstimate};
+use flopgap_roofline::pytorch::{Arithmetic, Computed, PyTorch, Way};
+
+use super::answer::Answer;
+use super::kernels::Kernels;
+use super::model::Model;
+use super::{Found, RunAs};
+
+/// Estimates a model whose steps are its layers. Unless a precision is requested, convolutions of
+/// 32 bits are computed in TF32: PyTorch's default.
+pub(super) fn estimated(
+    model: &Model,
+    (precision, requested): (Precision, bool),
+    pytorch: &PyTorch,
+    way: Way,
+) -> Result<Found, Failure> {
+    let (about, target) = (&pytorch.about, &pytorch.target);
+    let products = Arithmetic::of(precision).ok_or_else(|| {
+        Failure::new(format!("PyTorch was not measured in {precision}"))
+            .exit(Exit::Absent)
+            .hint("`--precision` of PyTorch: fp32, tf32, fp16 or bf16; `--as own` has others")
+    })?;
+    let by_default = products == Arithmetic::Fp32 && !requested;
+    let cudnn = if by_default { Arithmetic::Tf32 } else { products };
+    let graph = model.graph_in(precision);
+    let found = pytorch.estimate(&graph, Computed { products, cudnn }, way);
+    let mut by_step: Vec<Option<StepEstimate>> = vec![None; model.steps.len()];
+    let mut missing = Vec::new();
+    if let Some(found) = &found {
+        let places: BTreeMap<usize, usize> =
+            model.steps.iter().enumerate().map(|(place, step)| (step.layers[0], place)).collect();
+        for call in &found.calls {
+            let Some(&place) = places.get(&call.layer) else { continue };
+            let (bottleneck, regime) = match call.bound {
+                Bound::Launch => (Bottleneck::Launch, Regime::Launch),
+                Bound::Compute => (Bottleneck::Compute, Regime::Compute),
+                Bound::Memory => (Bottleneck::Memory("memory".to_owned()), Regime::Memory),
+            };
+            by_step[place] = Some(StepEstimate {
+                nanoseconds: call.nanoseconds,
+                low: call.low,
+                high: call.high,
+                bottleneck,
+                regime,
+                roofline_ns: call.roofline_ns,
+                launch_ns: 0.0,
+                flops: call.flops as f64,
+                bytes: call.bytes as f64,
+                basis: if target.moved.is_some() { Basis::Transferred } else { Basis::Table },
+            });
+        }
+        let kinds = found.missing.iter().map(|(kind, _)| format!("{} were never measured", kind.name()));
+        missing.extend(kinds);
+        missing.dedup();
+    }
+    let steps: Vec<StepEstimate> = by_step.iter().flatten().cloned().collect();
+    let sum: f64 = steps.iter().map(|step| step.nanoseconds).sum();
+    let regime = |of: Regime| -> f64 {
+        steps.iter().filter(|step| step.regime == of).map(|step| step.nanoseconds).sum()
+    };
+    let longest = Regime::ALL.into_iter().max_by(|a, b| regime(*a).total_cmp(&regime(*b)));
+    let estimate = found.as_ref().map(|found| Estimate {
+        nanoseconds: found.nanoseconds,
+        low: found.low,
+        high: found.high,
+        by_step: steps.clone(),
+        correction: found.nanoseconds / sum,
+        extrapolated: false,
+        from_floor: Vec::new(),
+        measured: false,
+        regime: if found.host_ns > found.gpu_ns { Regime::Launch } else { longest.unwrap_or(Regime::Launch) },
+        memory_bytes: None,
+        joules: None,
+    });
+    if estimate.is_none() {
+        missing.push("nothing of it was measured".to_owned());
+    }
+    let memory = [("memory_bytes".to_owned(), target.memory_bytes.to_string())];
+    let origin = Origin {
+        device: target.device.clone(),
+        kind: "cuda".to_owned(),
+        properties: BTreeMap::from(memory),
+        versions: BTreeMap::new(),
+    };
+    let from = if target.moved.is_some() { format!(" on {}", about.device) } else { String::new() };
+    let kernels = format!("times of {}{from} are interpolated", about.software);
+    let eager = found.filter(|_| way == Way::Eager);
+    Ok(Found {
+        answer: Answer { estimate, missing, by_step },
+        kernels: Kernels::SizesAlone(kernels),
+        origin,
+        series: Series { engine: about.software.clone(), threads: 0 },
+        precision,
+        mode: if way == Way::Graph { Mode::Graph } else { Mode::Stream },
+        rows: pytorch.rows().map(|(.., rows)| rows).sum(),
+        least_bytes: model.least_bytes(precision)?,
+        run_as: if way == Way::Graph { RunAs::Graph } else { RunAs::Eager },
+        convolutions_in_tf32: by_default && model.has_convolutions(),
+        parts: eager.map(|found| (found.gpu_ns, found.host_ns, about.host.clone())),
+    })
+}
