@@ -510,6 +510,21 @@ class GapFloor:
 
 
 @dataclass(frozen=True)
+class GapJoined:
+    """Recordings that were read as the ranks of one job, their clocks put together by UTC."""
+
+    recordings: int
+    #: Whether some time is in the GPU work of all.
+    at_same_time: bool
+    #: Whether all name a GPU of the first by its unique id.
+    one_machine: bool
+    #: In how many all their processes took part at the same time.
+    collectives: int
+    #: By how much their clocks differ at most, by these collectives; None without any.
+    clocks_within_ns: int | None
+
+
+@dataclass(frozen=True)
 class StepGap(_Answer):
     """The steps of a trace taken apart."""
 
@@ -520,6 +535,8 @@ class StepGap(_Answer):
     found_by: str
     step: str
     gpus: list[str]
+    #: Of exports of nsys in a directory: how they were read as one job.
+    joined: GapJoined | None
     #: Whether CUDA graphs are captured meanwhile.
     captures: bool
     #: How many steps are measured, on how many GPUs of processes.

@@ -14,7 +14,7 @@ use flopgap_timings::RangePattern;
 
 use crate::answer::print;
 use crate::failure;
-use crate::opening::{Opener, warn_all};
+use crate::opening::{Opener, ReadAs, warn_all};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -24,10 +24,12 @@ Examples:
   flopgap nsys gap fixtures/nsys/small_training_step.sqlite.zst -o step.html")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite` or traces of `torch.profiler`; those of all ranks of
-    /// one job, or a directory with them, are one. Of two, it is by which causes a step of the
-    /// second takes longer.
+    /// one job, or a directory with them, are one. Of two recordings, it is by which causes a step
+    /// of the second takes longer.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    read_as: ReadAs,
     /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps by their
     /// names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
@@ -89,7 +91,7 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
-    let jobs = opener.open_jobs(&arguments.traces)?;
+    let jobs = opener.open_jobs(&arguments.traces, arguments.read_as)?;
     let part = flopgap_answers::Part { ranges: arguments.range.clone(), ..flopgap_answers::Part::default() };
     let output = arguments.output();
     if arguments.is_page() {

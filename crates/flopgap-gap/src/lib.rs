@@ -6,6 +6,7 @@ mod difference;
 mod error;
 mod floor;
 mod host;
+mod joined;
 mod late;
 mod measured;
 mod partition;
@@ -25,6 +26,7 @@ pub use cause::{Cause, Limit, Part};
 pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
 pub use floor::{Bar, Floor, FloorPart, TypeFlops};
+pub use joined::Joined;
 pub use partition::{Detail, Share, Step};
 pub use peaks::{Peak, Peaks};
 pub use steps::{Clock, FoundBy};
@@ -66,6 +68,9 @@ pub struct Gap {
     pub step: String,
     /// What the GPUs are called.
     pub gpus: Vec<String>,
+    /// How recordings that know nothing of each other were read as one job; absent of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Joined>,
     /// Whether CUDA graphs are captured in the measured time: what is captured runs later.
     pub captures: bool,
     /// How many steps are measured: those that do not warm up, on each GPU.
@@ -171,6 +176,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     }
     let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();
     let captures = captures(&host, &measured.steps, &measured.between);
+    let places: Vec<Place> = timeline.lanes.iter().map(place).collect();
+    let joined = trace.joined().map(|joined| Joined::of(joined, late, &places));
     let facts = Facts { gpus: &gpu_names, captures, measured: &measured };
     let (limits, advice) = (facts.limits(), facts.advice());
     let Measured { total, folded, floors, .. } = measured;
@@ -182,6 +189,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         step: found.name,
         floor: floors.floor(&host.works, &gpu_names, &parts),
         gpus: gpu_names,
+        joined,
         captures,
         measured: total.steps,
         places: measured.places,

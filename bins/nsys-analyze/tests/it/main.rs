@@ -7,6 +7,7 @@ mod browser;
 mod capture;
 mod compressed;
 mod export;
+mod exports;
 mod gap;
 mod hostile;
 mod kineto;
@@ -183,6 +184,8 @@ fn exit_codes_of_bad_input() {
         "{}",
         report.stderr
     );
+    // A recording alone, which is not exported.
+    fs::remove_file(&path).unwrap();
     let a_folder = run(&["summary", folder.path().to_str().unwrap()]);
     assert_eq!(a_folder.code, 3);
     assert!(a_folder.stderr.contains("hint: `flopgap nsys batch` takes a directory"), "{}", a_folder.stderr);

@@ -6,6 +6,7 @@ use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
 use super::floor::floor;
+use super::joined::joined;
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -285,7 +286,7 @@ fn tail(found: &Gap) -> String {
 
 /// What the reader must know about the recording.
 pub(crate) fn caveats(found: &Gap) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut said: Vec<String> = joined(found).into_iter().collect();
     if found.pauses.count > 0 {
         let (count, all) = (found.pauses.count, time(found.pauses.ns as f64));
         let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
@@ -410,6 +411,7 @@ mod tests {
             found_by: FoundBy::Marked,
             step: "step".to_owned(),
             gpus: Vec::new(),
+            joined: None,
             captures: false,
             measured: 1,
             places: 1,
