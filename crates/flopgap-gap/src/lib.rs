@@ -35,7 +35,7 @@ use advice::Facts;
 use host::Host;
 use measured::Measured;
 use partition::Context;
-use steps::HostSteps;
+use steps::ByRanges;
 use timeline::{Lane, Timeline};
 
 /// The version of what serde writes of a [`Gap`].
@@ -157,10 +157,12 @@ pub struct Group {
 /// from being read.
 pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let mut host = Host::read(trace)?;
+    let by_ranges = ByRanges::read(trace, &options.steps, &host)?;
+    host.forget_ranges();
     let gpus = Gpus::read(trace)?;
     let timeline = Timeline::read(trace, &host, &gpus)?;
     host.forget_launches();
-    let found = HostSteps::read(trace, &options.steps, &host, &timeline.lanes)?;
+    let found = by_ranges.choose(&host, &timeline.lanes);
     let late = &timeline.arrivals;
     let by_kernel =
         late.iter().map(|own| ((own.place, own.start, own.end), (own.arrived, own.last))).collect();

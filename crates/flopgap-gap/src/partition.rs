@@ -172,15 +172,14 @@ impl Folded {
 
     /// The place of a range's folded name.
     fn of(&mut self, host: &Host, range: u32) -> u32 {
-        let Some(ranges) = host.ranges.as_ref().filter(|_| range != NONE) else { return NONE };
-        let name = ranges.ranges[range as usize].name;
+        let Some(name) = host.name_of_range(range) else { return NONE };
         if self.places.len() <= name.index() {
-            self.places.resize(ranges.names.iter().len(), None);
+            self.places.resize(host.range_names.iter().len(), None);
         }
         if let Some(place) = self.places[name.index()] {
             return place;
         }
-        let text = &*ranges.names.get(name).text;
+        let text = &*host.range_names.get(name).text;
         // Operators of one name are one, whatever they were called with.
         let folded = fold_range(Marker::parse(text).map_or(text, |marker| marker.name));
         let place = self.place((Some(folded), None));
