@@ -457,16 +457,21 @@ class GapPeak:
     #: The type of the factors: ``bf16``, ``tf32`` and so on.
     number: str
     flops: float
+    #: ``data-sheet`` or ``measured``.
+    by: str
 
 
 @dataclass(frozen=True)
 class GapPeaks:
-    """The data sheet of a GPU."""
+    """The peaks of a GPU, by its data sheet or as measured."""
 
     gpu: str
     flops: list[GapPeak]
-    #: Bytes per second of the device's memory.
+    #: Bytes per second of the device's memory, and where that is from.
     bytes: float
+    bytes_by: str
+    #: Nanoseconds of an empty launch; None on data sheets.
+    launch_ns: float | None
 
 
 @dataclass(frozen=True)
@@ -507,6 +512,15 @@ class GapFloor:
     mfu: float | None
     hfu: float | None
     parts: list[GapFloorPart]
+
+
+@dataclass(frozen=True)
+class GapLaunches:
+    """The calls that launched kernels of all measured steps, beside empty launches."""
+
+    count: int
+    each_ns: float
+    ns: float
 
 
 @dataclass(frozen=True)
@@ -551,6 +565,8 @@ class StepGap(_Answer):
     parts: list[GapPart]
     #: None where nothing is recorded of what operators were called with.
     floor: GapFloor | None
+    #: None without measured ceilings.
+    launches: GapLaunches | None
     #: Largest bound first.
     advice: list[GapAdvice]
     steps: list[GapStep]

@@ -38,6 +38,7 @@ fn part((ranges, warm_up, skip, keep, by_thread, pool): Look) -> PyResult<Part> 
         warm_up: WarmUp { names: patterns(warm_up)?, skip, keep },
         attribution: Attribution { by, ..Part::default().attribution },
         pool,
+        peaks: None,
     })
 }
 

@@ -15,7 +15,8 @@ use crate::peaks::Peaks;
 /// What the measured work needs at least, by the definitions of the operators that launched it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// The peaks of the GPU; absent where its data sheet is not known here, and of GPUs of several
+    /// The peaks of the GPU: those of [`Options::peaks`](crate::Options::peaks) where they are of
+    /// this GPU, or of its data sheet; absent where that is not known here, and of GPUs of several
     /// kinds.
     pub peaks: Option<Peaks>,
     /// FLOPs of products, convolutions and attention by the type of their factors, of all measured
@@ -160,13 +161,12 @@ impl Floors {
     pub(crate) fn floor(
         self,
         works: &[(usize, OperatorWork)],
-        gpus: &[String],
+        peaks: Option<Peaks>,
         parts: &[Share],
     ) -> Option<Floor> {
         if works.is_empty() {
             return None;
         }
-        let peaks = if let [gpu] = gpus { Peaks::of(gpu) } else { None };
         let mut flops: BTreeMap<NumberType, (u64, u64)> = BTreeMap::new();
         // What each operator needs, and what it does again, where that is known.
         let mut needs: Vec<Option<[f64; 2]>> = Vec::with_capacity(works.len());

@@ -5,7 +5,7 @@ use flopgap_kernels::NumberType;
 use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
-use super::floor::floor;
+use super::floor::{floor, launches};
 use super::joined::joined;
 use super::{lower_first, percent, time};
 
@@ -18,6 +18,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.extend(near(found));
     said.push(steps(found));
     said.extend(floor(found));
+    said.extend(launches(found));
     said.extend(caveats(found));
     said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
     said
@@ -412,6 +413,7 @@ mod tests {
             step: "step".to_owned(),
             gpus: Vec::new(),
             joined: None,
+            launches: None,
             captures: false,
             measured: 1,
             places: 1,

@@ -85,6 +85,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
     Gap {
         version: VERSION,
         joined: None,
+        launches: None,
         limit: Limit::Gpu,
         found_by: FoundBy::Marked,
         step: "step".to_owned(),
