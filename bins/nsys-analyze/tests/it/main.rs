@@ -5,6 +5,8 @@ mod answers;
 mod batch;
 mod browser;
 mod capture;
+#[cfg(feature = "ceilings")]
+mod ceilings;
 mod compressed;
 mod export;
 mod exports;
