@@ -497,6 +497,8 @@ class GapFloorPart:
     floor_ns: int
     #: What FLOPs that are done again need.
     repeated_ns: int
+    #: What padding of tiles and reductions of split-K take at least.
+    executed_ns: int
 
 
 @dataclass(frozen=True)

@@ -434,7 +434,7 @@ impl Context<'_> {
                 let measured = add(arrived, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
                 let owner = self.host.operator_of(range);
                 if owner != NONE && kind.rank() == 0 && measured > 0 {
-                    floors.ran(owner, cause, measured);
+                    floors.ran(owner, cause, kind.info.as_deref(), measured);
                 }
             }
             Found::Idle(idle) => {

@@ -70,8 +70,8 @@ pub(crate) fn waterfall(found: &Gap, name: &str, step_ns: Option<i64>) -> Result
         let of = |share: &Share, ns: fn(&FloorPart) -> i64| {
             floor.parts.iter().filter(|own| own.cause == share.cause).map(ns).sum::<i64>()
         };
-        let above = |own: &FloorPart| own.known_ns - own.floor_ns - own.repeated_ns;
-        falls.causes(part, Bar::AboveFloor.in_words(), color, |share| of(share, above))?;
+        falls.causes(part, Bar::AboveFloor.in_words(), color, |share| of(share, FloorPart::above_ns))?;
+        falls.causes(part, Bar::Executed.in_words(), color, |share| of(share, |own| own.executed_ns))?;
         falls.causes(part, Bar::Repeated.in_words(), color, |share| of(share, |own| own.repeated_ns))?;
         let first = falls.all.len();
         let unknown = |own: &FloorPart| own.ns - own.known_ns;

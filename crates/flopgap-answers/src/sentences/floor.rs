@@ -47,6 +47,10 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
     }
     let bars = found.waterfall();
     let share = |bar: Bar| found.share(bars.iter().filter(|own| own.0 == bar).map(|own| own.1).sum());
+    if share(Bar::Executed) >= LEAST {
+        let least = percent(share(Bar::Executed));
+        said.push(format!("Padding of tiles and reductions of split-K take at least {least} of the time."));
+    }
     let memory = match peaks.bytes_by {
         Source::DataSheet => String::new(),
         Source::Measured => {
