@@ -457,16 +457,21 @@ class GapPeak:
     #: The type of the factors: ``bf16``, ``tf32`` and so on.
     number: str
     flops: float
+    #: ``data-sheet`` or ``measured``.
+    by: str
 
 
 @dataclass(frozen=True)
 class GapPeaks:
-    """The data sheet of a GPU."""
+    """The peaks of a GPU, by its data sheet or as measured."""
 
     gpu: str
     flops: list[GapPeak]
-    #: Bytes per second of the device's memory.
+    #: Bytes per second of the device's memory, and where that is from.
     bytes: float
+    bytes_by: str
+    #: Nanoseconds of an empty launch; None on data sheets.
+    launch_ns: float | None
 
 
 @dataclass(frozen=True)
@@ -492,6 +497,8 @@ class GapFloorPart:
     floor_ns: int
     #: What FLOPs that are done again need.
     repeated_ns: int
+    #: What padding of tiles and reductions of split-K take at least.
+    executed_ns: int
 
 
 @dataclass(frozen=True)
@@ -510,6 +517,30 @@ class GapFloor:
 
 
 @dataclass(frozen=True)
+class GapLaunches:
+    """The calls that launched kernels of all measured steps, beside empty launches."""
+
+    count: int
+    each_ns: float
+    ns: float
+
+
+@dataclass(frozen=True)
+class GapJoined:
+    """Recordings that were read as the ranks of one job, their clocks put together by UTC."""
+
+    recordings: int
+    #: Whether some time is in the GPU work of all.
+    at_same_time: bool
+    #: Whether all name a GPU of the first by its unique id.
+    one_machine: bool
+    #: In how many all their processes took part at the same time.
+    collectives: int
+    #: By how much their clocks differ at most, by these collectives; None without any.
+    clocks_within_ns: int | None
+
+
+@dataclass(frozen=True)
 class StepGap(_Answer):
     """The steps of a trace taken apart."""
 
@@ -520,6 +551,8 @@ class StepGap(_Answer):
     found_by: str
     step: str
     gpus: list[str]
+    #: Of exports of nsys in a directory: how they were read as one job.
+    joined: GapJoined | None
     #: Whether CUDA graphs are captured meanwhile.
     captures: bool
     #: How many steps are measured, on how many GPUs of processes.
@@ -534,6 +567,8 @@ class StepGap(_Answer):
     parts: list[GapPart]
     #: None where nothing is recorded of what operators were called with.
     floor: GapFloor | None
+    #: None without measured ceilings.
+    launches: GapLaunches | None
     #: Largest bound first.
     advice: list[GapAdvice]
     steps: list[GapStep]

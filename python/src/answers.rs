@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flopgap_answers::open::{self, File, Opened};
+use flopgap_answers::open::{self, File, Opened, Reading};
 use flopgap_answers::page::{PageOptions, page};
 use flopgap_answers::{Error, Part, ask, sentences};
 use flopgap_kernels::Classifier;
@@ -38,6 +38,7 @@ fn part((ranges, warm_up, skip, keep, by_thread, pool): Look) -> PyResult<Part> 
         warm_up: WarmUp { names: patterns(warm_up)?, skip, keep },
         attribution: Attribution { by, ..Part::default().attribution },
         pool,
+        peaks: None,
     })
 }
 
@@ -179,7 +180,7 @@ pub(crate) fn summary(
     let page = py.detach(|| {
         let read = |path: &PathBuf| File::read(path).map_err(|error| refused(path, &error, "summaries"));
         let files = paths.iter().map(read).collect::<PyResult<Vec<File>>>()?;
-        let traces = open::together(files).map_err(|error| of_hint(&error))?;
+        let traces = open::together(files, Reading::AsRecorded).map_err(|error| of_hint(&error))?.traces;
         page(&traces, &options).map_err(|error| of_hint(&error))
     })?;
     let other = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());

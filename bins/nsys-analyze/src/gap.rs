@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use clap::builder::styling::{AnsiColor, Style};
-use flopgap_answers::ask;
 use flopgap_answers::page::{PageOptions, Sections, page};
 use flopgap_answers::screen::{self, Ink, Screen};
+use flopgap_answers::{Opened, Part, ask};
 use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
 use flopgap_timings::RangePattern;
 
 use crate::answer::print;
 use crate::failure;
-use crate::opening::{Opener, warn_all};
+use crate::opening::{Opener, ReadAs, warn_all};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -24,14 +24,21 @@ Examples:
   flopgap nsys gap fixtures/nsys/small_training_step.sqlite.zst -o step.html")]
 pub(crate) struct Arguments {
     /// Exports of `nsys export --type sqlite` or traces of `torch.profiler`; those of all ranks of
-    /// one job, or a directory with them, are one. Of two, it is by which causes a step of the
-    /// second takes longer.
+    /// one job, or a directory with them, are one. Of two recordings, it is by which causes a step
+    /// of the second takes longer.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    read_as: ReadAs,
     /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps by their
     /// names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
+    /// Ceilings of such a GPU, as `flopgap calibrate probe --output` writes them, for the floor of
+    /// a step [default: its data sheet].
+    #[cfg(feature = "ceilings")]
+    #[arg(long, value_name = "FILE")]
+    ceilings: Option<PathBuf>,
     /// Output format [default: by the ending of --output, otherwise table].
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
@@ -72,6 +79,19 @@ impl ValueEnum for Format {
 }
 
 impl Arguments {
+    /// What was measured on the GPU of the traces.
+    #[cfg(feature = "ceilings")]
+    fn peaks(&self, traces: &[Opened]) -> Result<Option<flopgap_gap::Peaks>, Failure> {
+        self.ceilings.as_deref().map(|path| crate::ceilings::read(path, traces)).transpose()
+    }
+
+    /// Without what reads ceilings, there are none.
+    #[cfg(not(feature = "ceilings"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with the feature")]
+    fn peaks(&self, _: &[Opened]) -> Result<Option<flopgap_gap::Peaks>, Failure> {
+        Ok(None)
+    }
+
     fn is_page(&self) -> bool {
         let is_html =
             |path: &PathBuf| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
@@ -89,8 +109,9 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
-    let jobs = opener.open_jobs(&arguments.traces)?;
-    let part = flopgap_answers::Part { ranges: arguments.range.clone(), ..flopgap_answers::Part::default() };
+    let jobs = opener.open_jobs(&arguments.traces, arguments.read_as)?;
+    let peaks = arguments.peaks(&jobs)?;
+    let part = Part { ranges: arguments.range.clone(), peaks, ..Part::default() };
     let output = arguments.output();
     if arguments.is_page() {
         let options = PageOptions { part, sections: Sections::First, ..PageOptions::default() };

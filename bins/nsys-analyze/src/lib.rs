@@ -5,6 +5,8 @@ mod attention;
 mod attribution;
 mod batch;
 mod capture;
+#[cfg(feature = "ceilings")]
+mod ceilings;
 mod compare;
 mod diff;
 mod export;

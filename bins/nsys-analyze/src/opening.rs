@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::ValueEnum;
-use flopgap_answers::open::{self, Directory, File};
+use flopgap_answers::open::{self, Directory, File, Reading, Together};
 use flopgap_answers::{Error, Opened};
 use flopgap_cli::{Console, Exit, Failure};
 use flopgap_nsys::Error as NsysError;
@@ -16,7 +16,7 @@ use flopgap_table::{Kind, Trace};
 use tempfile::TempDir;
 
 use crate::capture::find;
-use crate::{PROGRAM, failure};
+use crate::{PROGRAM, failure, of_nsys};
 
 /// Where the export of a recording goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,6 +25,25 @@ pub(crate) enum ExportTo {
     Temporary,
     /// The recording's folder, where it stays: `TRACE.sqlite` beside `TRACE.nsys-rep`.
     Beside,
+}
+
+/// Whether several traces are the ranks of one job.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct ReadAs {
+    /// Read several traces as the ranks of one job, or each as a recording of its own [default:
+    /// what traces of `torch.profiler` say; exports are ranks where their GPU work ran at the same
+    /// time].
+    #[arg(long, value_enum, value_name = "WHAT")]
+    read_as: Option<Separate>,
+}
+
+/// What several traces are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Separate {
+    /// The ranks of one job.
+    Ranks,
+    /// A recording of its own each.
+    Recordings,
 }
 
 /// Opens the traces of a run, and removes what it exported into temporary directories when it is
@@ -52,10 +71,21 @@ impl Opener {
         self.read(path)?.alone().map_err(|error| failure(&error))
     }
 
-    /// Opens some traces. Those of `torch.profiler` that are of several ranks of one job are one.
-    pub(crate) fn open_jobs(&self, paths: &[PathBuf]) -> Result<Vec<Opened>, Failure> {
+    /// Opens some traces. Those of several ranks of one job are one.
+    pub(crate) fn open_jobs(&self, paths: &[PathBuf], read_as: ReadAs) -> Result<Vec<Opened>, Failure> {
         let files: Result<Vec<File>, Failure> = paths.iter().map(|path| self.read(path)).collect();
-        open::together(files?).map_err(|error| failure(&error))
+        let reading = match read_as.read_as {
+            None => Reading::AsRecorded,
+            Some(Separate::Ranks) => Reading::Ranks,
+            Some(Separate::Recordings) => Reading::Apart,
+        };
+        let Together { traces, unknown } =
+            open::together(files?, reading).map_err(|error| failure(&error))?;
+        if let Some(reason) = unknown {
+            let assumed = "each is read as a recording of its own, and not as a rank of one job";
+            self.console.note(format_args!("ASSUMED: {assumed}: {reason}"));
+        }
+        Ok(traces)
     }
 
     /// Opens an export of nsys for what only such an export answers.
@@ -77,14 +107,14 @@ impl Opener {
         let opened = self.open(path)?;
         match opened.trace() {
             Trace::Nsys(trace) => Ok((trace.clone(), opened)),
-            Trace::Kineto(_) => Err(refused()),
+            Trace::Exports(_) | Trace::Kineto(_) => Err(refused()),
         }
     }
 
     fn read(&self, path: &Path) -> Result<File, Failure> {
         let start = Instant::now();
         let (file, what) = if path.is_dir() {
-            (self.directory(path).map(File::Trace)?, "directory of traces of torch.profiler, opened")
+            (self.directory(path).map(File::Trace)?, "directory of traces, opened")
         } else {
             match self.file(path)? {
                 file @ File::Rank(..) => (file, "trace of torch.profiler, read"),
@@ -99,7 +129,7 @@ impl Opener {
         Ok(file)
     }
 
-    /// The traces of `torch.profiler` in a folder as one job. What else is in it is named.
+    /// The traces in a folder as one job. What else is in it is named.
     fn directory(&self, path: &Path) -> Result<Opened, Failure> {
         let directory = Directory::read(path).map_err(|error| failure(&error))?;
         for (path, why) in &directory.others {
@@ -177,9 +207,11 @@ pub(crate) fn warn_all(trace: &Opened) {
 }
 
 fn show_problems(trace: &Opened) -> Result<(), Failure> {
-    let problems = trace.problems().map_err(|error| failure(&error))?;
-    let path = trace.nsys().map_or(trace.path(), flopgap_nsys::Trace::path);
-    flopgap_cli::warn_all(PROGRAM, problems.iter().map(|problem| format!("{}: {problem}", path.display())));
+    for export in trace.exports() {
+        let problems = export.problems().map_err(|error| of_nsys(&error))?;
+        let path = export.path().display();
+        flopgap_cli::warn_all(PROGRAM, problems.iter().map(|problem| format!("{path}: {problem}")));
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use flopgap_timings::{RangePattern, measured};
 use serde::Serialize;
 
 use crate::answer::print;
-use crate::opening::{Opener, warn_all};
+use crate::opening::{Opener, ReadAs, warn_all};
 use crate::scope::ScopeArguments;
 use crate::{PROGRAM, failure};
 
@@ -25,6 +25,8 @@ pub(crate) struct Arguments {
     /// several ranks of one job are answered together; a directory is a job.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    read_as: ReadAs,
     #[command(flatten)]
     measured: Measured,
     /// Only these ranges, such as `forward` or `step_*`, instead of those that are steps or passes
@@ -82,7 +84,7 @@ struct Data {
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let measured = arguments.measured.times(arguments.traces.len())?;
     let mut all = Answer { data: Data { traces: Vec::new() }, tables: Vec::new(), sentences: Vec::new() };
-    let jobs = opener.open_jobs(&arguments.traces)?;
+    let jobs = opener.open_jobs(&arguments.traces, arguments.read_as)?;
     let part = arguments.scope.part(&arguments.range);
     for (at, trace) in jobs.iter().enumerate() {
         let measured = measured.get(at).cloned().unwrap_or_default();

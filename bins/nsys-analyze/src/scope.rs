@@ -72,6 +72,7 @@ impl ScopeArguments {
             // would be wrong.
             attribution: Attribution { by: self.owner.attribute.into(), whole_graphs: true },
             pool: self.pool,
+            peaks: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use flopgap_report::table::TextOptions;
 use flopgap_timings::RangePattern;
 
 use crate::failure;
-use crate::opening::{Opener, warn_all};
+use crate::opening::{Opener, ReadAs, warn_all};
 use crate::passes::Measured;
 use crate::scope::ScopeArguments;
 
@@ -26,6 +26,8 @@ pub(crate) struct Arguments {
     /// are one recording.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    #[command(flatten)]
+    read_as: ReadAs,
     /// Write to this file instead of standard output, which is `-`.
     #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["txt", "md", "html", "json"]))]
     output: Option<PathBuf>,
@@ -137,6 +139,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     let measured = arguments.measured.times(arguments.traces.len())?;
     write(
         &arguments.traces,
+        arguments.read_as,
         measured,
         &arguments.view,
         arguments.output.as_deref().filter(|path| *path != Path::new("-")),
@@ -146,17 +149,18 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
 
 /// Prints the page of traces to standard output.
 pub(crate) fn print(traces: &[PathBuf], view: &View, opener: &Opener) -> Result<(), Failure> {
-    write(traces, Vec::new(), view, None, opener)
+    write(traces, ReadAs::default(), Vec::new(), view, None, opener)
 }
 
 fn write(
     traces: &[PathBuf],
+    read_as: ReadAs,
     measured: Vec<Vec<i64>>,
     view: &View,
     output: Option<&Path>,
     opener: &Opener,
 ) -> Result<(), Failure> {
-    let traces = opener.open_jobs(traces)?;
+    let traces = opener.open_jobs(traces, read_as)?;
     let page = page(&traces, &view.look.options(measured));
     for trace in &traces {
         warn_all(trace);

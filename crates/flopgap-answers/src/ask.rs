@@ -76,7 +76,8 @@ pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
 /// The answer of [`gap`] without its tables and sentences.
 pub(crate) fn taken_apart(trace: &Opened, part: &Part) -> Result<Gap, Error> {
     let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
-    Ok(flopgap_gap::gap(trace.recording(), &flopgap_gap::Options { steps })?)
+    let options = flopgap_gap::Options { steps, peaks: part.peaks.clone() };
+    Ok(flopgap_gap::gap(trace.recording(), &options)?)
 }
 
 /// By which causes a step of one trace takes longer than that of another; nothing where they do

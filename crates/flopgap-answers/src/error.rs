@@ -29,8 +29,8 @@ pub enum Error {
     /// A table or chart could not be made.
     #[error(transparent)]
     Report(#[from] flopgap_report::ReportError),
-    /// A directory holds no trace of `torch.profiler`.
-    #[error("{}: no trace of torch.profiler is in this directory", path.display())]
+    /// A directory holds neither traces of `torch.profiler` nor exports of Nsight Systems.
+    #[error("{}: no trace of torch.profiler and no export of Nsight Systems is in this directory", path.display())]
     NoTraces {
         /// The directory.
         path: PathBuf,
@@ -43,7 +43,7 @@ pub enum Error {
         /// How many traces it holds.
         traces: usize,
         /// How they differ.
-        reason: flopgap_kineto::Error,
+        reason: String,
     },
     /// Traces hold nothing of what a page shows.
     #[error("{}: none of what a summary answers is in the trace", listed(paths))]

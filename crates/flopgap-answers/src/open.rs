@@ -1,6 +1,7 @@
 //! Opens traces: exports of Nsight Systems and traces of `torch.profiler`, also compressed with
 //! gzip or Zstandard, and those of all ranks of a job as one recording. The content decides what a
-//! file is, not its name.
+//! file is, not its name. Traces of `torch.profiler` say of which rank of which job they are; those
+//! of Nsight Systems are of one job where they were recorded at the same time.
 //!
 //! ```
 //! use flopgap_answers::open;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use flopgap_kineto::Job;
-use flopgap_nsys::Problem;
+use flopgap_nsys::{Job as ExportsJob, Problem};
 use flopgap_table::{Kind, Source, Trace};
 use flopgap_trace::Recording;
 
@@ -32,8 +33,20 @@ use crate::error::Error;
 pub struct Opened {
     path: PathBuf,
     trace: Trace,
-    /// The file as tables; it also keeps what was unpacked.
-    source: Option<Source>,
+    /// The file as tables, or the files of several exports; they also keep what was unpacked.
+    sources: Vec<Source>,
+}
+
+/// Whether several traces of one profiler are the ranks of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Reading {
+    /// As they say themselves, or else if they were recorded at the same time.
+    #[default]
+    AsRecorded,
+    /// They are.
+    Ranks,
+    /// Each is a recording of its own.
+    Apart,
 }
 
 /// Opens a trace, or a directory with those of all ranks of a job.
@@ -44,13 +57,13 @@ pub fn open(path: impl AsRef<Path>) -> Result<Opened, Error> {
     File::read(path.as_ref())?.alone()
 }
 
-/// Opens some traces. Those of `torch.profiler` that are of several ranks of one job are one.
+/// Opens some traces. Those of several ranks of one job are one.
 ///
 /// # Errors
 /// As [`open()`].
 pub fn open_all(paths: &[impl AsRef<Path>]) -> Result<Vec<Opened>, Error> {
     let files: Result<Vec<File>, Error> = paths.iter().map(|path| File::read(path.as_ref())).collect();
-    together(files?)
+    Ok(together(files?, Reading::AsRecorded)?.traces)
 }
 
 /// A file that was read.
@@ -84,7 +97,7 @@ impl File {
         }
         // Its reader says what it is instead.
         let trace = Trace::Nsys(Arc::new(flopgap_nsys::Trace::open(path)?));
-        Ok(File::Trace(Opened { path: path.to_owned(), trace, source: None }))
+        Ok(File::Trace(Opened { path: path.to_owned(), trace, sources: Vec::new() }))
     }
 
     /// The trace of this file alone.
@@ -99,15 +112,27 @@ impl File {
     }
 }
 
-/// The traces of some files. Ranks of one job become one trace, in the place of the first.
+/// Traces of some files.
+#[derive(Debug)]
+pub struct Together {
+    /// The traces; one of the ranks of a job is in the place of the first.
+    pub traces: Vec<Opened>,
+    /// Why it is not known whether exports of Nsight Systems are of one job; each is then a
+    /// recording of its own.
+    pub unknown: Option<flopgap_nsys::Error>,
+}
+
+/// The traces of some files.
 ///
 /// # Errors
-/// As [`open()`].
-pub fn together(files: Vec<File>) -> Result<Vec<Opened>, Error> {
+/// As [`open()`]; with [`Reading::Ranks`], when they cannot be those of one job.
+pub fn together(files: Vec<File>, reading: Reading) -> Result<Together, Error> {
     let mut opened = Vec::new();
     let (mut places, mut ranks) = (Vec::new(), Vec::new());
+    let (mut exports, mut unknown) = (Vec::new(), None);
     for (at, file) in files.into_iter().enumerate() {
         match file {
+            File::Trace(trace) if trace.nsys().is_some() => exports.push((at, trace)),
             File::Trace(trace) => opened.push((at, trace)),
             File::Rank(path, trace) => {
                 places.push((at, path));
@@ -115,7 +140,12 @@ pub fn together(files: Vec<File>) -> Result<Vec<Opened>, Error> {
             }
         }
     }
-    if ranks.len() > 1 && Job::require_one(&ranks).is_ok() {
+    let are_ranks = match reading {
+        Reading::AsRecorded => ranks.len() > 1 && Job::require_one(&ranks).is_ok(),
+        Reading::Ranks => ranks.len() > 1,
+        Reading::Apart => false,
+    };
+    if are_ranks {
         let (at, path) = places.swap_remove(0);
         opened.push((at, Opened::of_ranks(path, ranks)?));
     } else {
@@ -123,18 +153,50 @@ pub fn together(files: Vec<File>) -> Result<Vec<Opened>, Error> {
             opened.push((at, Opened::of_ranks(path, vec![trace])?));
         }
     }
+    let job = if exports.len() > 1 {
+        let traces = exports.iter().filter_map(|(_, export)| export.export()).collect();
+        match reading {
+            Reading::AsRecorded => match ExportsJob::at_same_time(traces) {
+                Ok(job) => job,
+                Err(
+                    reason @ (flopgap_nsys::Error::NoStartTime { .. }
+                    | flopgap_nsys::Error::SameProcess { .. }),
+                ) => {
+                    unknown = Some(reason);
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            },
+            Reading::Ranks => Some(ExportsJob::of(traces)?),
+            Reading::Apart => None,
+        }
+    } else {
+        None
+    };
+    if let Some(job) = job {
+        let at = exports[0].0;
+        opened.push((at, Opened::of_exports(job, exports.into_iter().map(|(_, export)| export))));
+    } else {
+        opened.extend(exports);
+    }
     opened.sort_by_key(|(at, _)| *at);
-    Ok(opened.into_iter().map(|(_, trace)| trace).collect())
+    Ok(Together { traces: opened.into_iter().map(|(_, trace)| trace).collect(), unknown })
 }
 
 impl Opened {
     /// The trace of a source; nothing where it is none.
     pub fn of(source: Source) -> Option<Opened> {
-        Some(Opened { path: source.path().to_owned(), trace: source.trace()?, source: Some(source) })
+        Some(Opened { path: source.path().to_owned(), trace: source.trace()?, sources: vec![source] })
+    }
+
+    fn of_exports(job: ExportsJob, exports: impl Iterator<Item = Opened>) -> Opened {
+        let path = job.path().to_owned();
+        let sources = exports.flat_map(|export| export.sources).collect();
+        Opened { path, trace: Trace::Exports(Arc::new(job)), sources }
     }
 
     fn of_ranks(path: PathBuf, traces: Vec<flopgap_kineto::Trace>) -> Result<Opened, Error> {
-        Ok(Opened { path, trace: Trace::Kineto(Arc::new(Job::of(traces)?)), source: None })
+        Ok(Opened { path, trace: Trace::Kineto(Arc::new(Job::of(traces)?)), sources: Vec::new() })
     }
 
     /// The same trace under the name of the file that it was made from.
@@ -159,6 +221,7 @@ impl Opened {
             Trace::Kineto(job) if job.processes().len() > 1 => {
                 format!("{} ({} ranks)", self.name(), job.processes().len())
             }
+            Trace::Exports(job) => format!("{} ({} exports)", self.name(), job.traces().len()),
             _ => self.name(),
         }
     }
@@ -173,30 +236,48 @@ impl Opened {
         self.trace.recording()
     }
 
-    /// The export of Nsight Systems, if it is one.
+    /// The export of Nsight Systems, if it is one alone.
     pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
         self.trace.nsys()
     }
 
-    /// The file as tables, where it was opened as such: an export of Nsight Systems.
+    /// The exports of Nsight Systems that it consists of.
+    pub fn exports(&self) -> Vec<&flopgap_nsys::Trace> {
+        match &self.trace {
+            Trace::Nsys(trace) => vec![trace],
+            Trace::Exports(job) => job.traces().map(|trace| &**trace).collect(),
+            Trace::Kineto(_) => Vec::new(),
+        }
+    }
+
+    fn export(&self) -> Option<Arc<flopgap_nsys::Trace>> {
+        if let Trace::Nsys(trace) = &self.trace { Some(trace.clone()) } else { None }
+    }
+
+    /// The file as tables, where it was opened as such: an export of Nsight Systems alone.
     pub fn source(&self) -> Option<&Source> {
-        self.source.as_ref()
+        if let [source] = self.sources.as_slice() { Some(source) } else { None }
     }
 
     /// The problems that nsys itself reported about the recording.
     ///
     /// # Errors
-    /// When the export cannot be read.
+    /// When an export cannot be read.
     pub fn problems(&self) -> Result<Vec<Problem>, Error> {
-        Ok(self.nsys().map(flopgap_nsys::Trace::problems).transpose()?.unwrap_or_default())
+        let exports = self.exports();
+        let problems = exports.into_iter().map(flopgap_nsys::Trace::problems);
+        Ok(problems.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// What was odd in what was read so far, each with the name of its file.
     pub fn warnings(&self) -> Vec<String> {
         match &self.trace {
-            Trace::Nsys(trace) => {
-                let of = |warning| format!("{}: {warning}", trace.path().display());
-                trace.warnings().iter().map(of).collect()
+            Trace::Nsys(_) | Trace::Exports(_) => {
+                let of = |trace: &flopgap_nsys::Trace| {
+                    let path = trace.path().display().to_string();
+                    trace.warnings().into_iter().map(move |warning| format!("{path}: {warning}"))
+                };
+                self.exports().into_iter().flat_map(of).collect()
             }
             Trace::Kineto(job) => {
                 let processes = job.processes().iter().flat_map(|process| {
@@ -213,7 +294,8 @@ impl Opened {
 pub struct Directory {
     /// The directory.
     pub path: PathBuf,
-    /// The traces of `torch.profiler` in it.
+    /// The traces of `torch.profiler` in it, or where there are none, the exports of Nsight
+    /// Systems.
     pub traces: Vec<PathBuf>,
     /// What else is in it, and why it is not taken.
     pub others: Vec<(PathBuf, String)>,
@@ -230,14 +312,22 @@ impl Directory {
         let mut entries = entries.collect::<Result<Vec<PathBuf>, _>>().map_err(io)?;
         entries.sort();
         let mut directory = Directory { path: path.to_owned(), traces: Vec::new(), others: Vec::new() };
+        let mut exports = Vec::new();
         for path in entries {
             match Kind::of(&path) {
                 Ok(Kind::Kineto) => directory.traces.push(path),
+                Ok(Kind::Nsys) => exports.push(path),
                 _ if path.is_dir() => {
                     directory.others.push((path, "a directory, which is not searched".to_owned()));
                 }
                 found => directory.others.push((path, not_taken(found))),
             }
+        }
+        if directory.traces.is_empty() {
+            directory.traces = exports;
+        } else {
+            let beside = || "an export of Nsight Systems, beside traces of torch.profiler".to_owned();
+            directory.others.extend(exports.into_iter().map(|path| (path, beside())));
         }
         Ok(directory)
     }
@@ -251,11 +341,20 @@ impl Directory {
         if self.traces.is_empty() {
             return Err(Error::NoTraces { path });
         }
+        let not_one =
+            |reason: String| Error::NotOneJob { path: path.clone(), traces: self.traces.len(), reason };
+        if self.traces.iter().all(|path| matches!(Kind::of(path), Ok(Kind::Nsys))) {
+            let files: Result<Vec<File>, Error> = self.traces.iter().map(|path| File::read(path)).collect();
+            let Together { mut traces, unknown } = together(files?, Reading::AsRecorded)?;
+            return match (traces.pop().filter(|_| traces.is_empty()), unknown) {
+                (Some(opened), _) => Ok(Opened { path, ..opened }),
+                (None, Some(reason)) => Err(not_one(reason.to_string())),
+                (None, None) => Err(not_one("they were recorded at different times".to_owned())),
+            };
+        }
         match Job::open(&self.traces) {
-            Ok(job) => Ok(Opened { path, trace: Trace::Kineto(Arc::new(job)), source: None }),
-            Err(reason @ flopgap_kineto::Error::NotOneJob { .. }) => {
-                Err(Error::NotOneJob { path, traces: self.traces.len(), reason })
-            }
+            Ok(job) => Ok(Opened { path, trace: Trace::Kineto(Arc::new(job)), sources: Vec::new() }),
+            Err(reason @ flopgap_kineto::Error::NotOneJob { .. }) => Err(not_one(reason.to_string())),
             Err(error) => Err(error.into()),
         }
     }

@@ -1,6 +1,7 @@
 //! Which part of a trace is measured.
 
 use flopgap_flops::Attention;
+use flopgap_gap::Peaks;
 use flopgap_timings::compare::scopes;
 use flopgap_timings::{Error, RangePattern, Ranges, Scope, WarmUp, attention, passes};
 use flopgap_trace::{AttributeBy, Attribution, Recording};
@@ -30,6 +31,8 @@ pub struct Part {
     pub attribution: Attribution,
     /// Combine all processes and GPUs.
     pub pool: bool,
+    /// What was measured on the GPU: what steps are set beside instead of its data sheet.
+    pub peaks: Option<Peaks>,
 }
 
 impl Default for Part {
@@ -39,6 +42,7 @@ impl Default for Part {
             warm_up: WarmUp::default(),
             attribution: Attribution { by: AttributeBy::Process, whole_graphs: true },
             pool: false,
+            peaks: None,
         }
     }
 }
@@ -77,7 +81,7 @@ impl Part {
 
     /// The steps and passes, to be compared with times that were measured outside, in nanoseconds.
     pub fn passes(&self, measured: Vec<i64>) -> passes::Options {
-        let Part { ranges, warm_up, attribution, pool } = self.clone();
+        let Part { ranges, warm_up, attribution, pool, .. } = self.clone();
         passes::Options { ranges, warm_up, attribution, measured, no_instances: false, pool }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flopgap_flops::ElementType;
 use flopgap_flops::torch::{OperatorKind, OperatorWork};
-use flopgap_kernels::{KernelClass, KernelInfo, NumberType};
+use flopgap_kernels::{KernelClass, KernelInfo, Library, NumberType, Tile};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,8 @@ use crate::peaks::Peaks;
 /// What the measured work needs at least, by the definitions of the operators that launched it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// The peaks of the GPU; absent where its data sheet is not known here, and of GPUs of several
+    /// The peaks of the GPU: those of [`Options::peaks`](crate::Options::peaks) where they are of
+    /// this GPU, or of its data sheet; absent where that is not known here, and of GPUs of several
     /// kinds.
     pub peaks: Option<Peaks>,
     /// FLOPs of products, convolutions and attention by the type of their factors, of all measured
@@ -59,6 +60,17 @@ pub struct FloorPart {
     pub floor_ns: i64,
     /// What FLOPs that are done again need, likewise.
     pub repeated_ns: i64,
+    /// What kernels compute at least beyond that: the padding of tiles at the peak of their type,
+    /// as far as it takes longer than the bytes, and the reductions of split-K.
+    #[serde(default)]
+    pub executed_ns: i64,
+}
+
+impl FloorPart {
+    /// The time beyond what these kernels need, do again, and compute beyond their definitions.
+    pub const fn above_ns(&self) -> i64 {
+        self.known_ns - self.floor_ns - self.repeated_ns - self.executed_ns
+    }
 }
 
 /// A bar of the way from a measured step to what it needs.
@@ -69,6 +81,9 @@ pub enum Bar {
     Needed,
     /// What is done again.
     Repeated,
+    /// What kernels compute beyond definitions, where that is known: padding of tiles, reductions
+    /// of split-K.
+    Executed,
     /// Kernels beyond what they need.
     AboveFloor,
     /// Kernels whose need is not known.
@@ -85,6 +100,7 @@ impl Bar {
         match self {
             Bar::Needed => "needed at the GPU's peaks",
             Bar::Repeated => "done again instead of kept",
+            Bar::Executed => "padding and split-K",
             Bar::AboveFloor => "above the floor",
             Bar::FloorUnknown => "floor unknown",
             Bar::Exposed => "exposed",
@@ -99,12 +115,14 @@ pub(crate) fn waterfall(parts: &[Share], floor: Option<&Floor>) -> Vec<(Bar, i64
     let known = floor.filter(|floor| floor.peaks.is_some()).map_or(&[][..], |floor| &floor.parts);
     let sum = |ns: fn(&FloorPart) -> i64| known.iter().map(ns).sum::<i64>();
     let (needed, repeated) = (sum(|part| part.floor_ns), sum(|part| part.repeated_ns));
-    let above = sum(|part| part.known_ns) - needed - repeated;
+    let executed = sum(|part| part.executed_ns);
+    let (known, above) = (sum(|part| part.known_ns), sum(FloorPart::above_ns));
     let bars = [
         (Bar::Needed, needed),
         (Bar::Repeated, repeated),
+        (Bar::Executed, executed),
         (Bar::AboveFloor, above),
-        (Bar::FloorUnknown, of(Part::Busy) - needed - repeated - above),
+        (Bar::FloorUnknown, of(Part::Busy) - known),
         (Bar::Exposed, of(Part::Exposed)),
         (Bar::Idle, of(Part::Idle)),
     ];
@@ -121,14 +139,27 @@ struct Owner {
     number: Option<NumberType>,
     /// Bytes of an element of its lists of tensors, by the names of its kernels.
     element_bytes: Option<u64>,
+    tiles: Tiles,
+}
+
+/// The tiles in which the kernels of an operator multiply, by their names.
+#[derive(Clone, Copy, Debug, Default)]
+enum Tiles {
+    /// None multiplies.
+    #[default]
+    None,
+    /// All in one.
+    One(Tile),
+    /// In several, or a name does not say it.
+    Unknown,
 }
 
 /// Collects what ran by operator.
 #[derive(Debug)]
 pub(crate) struct Floors {
     owners: Vec<Owner>,
-    /// The time that counts, by operator and cause.
-    ns: FxHashMap<(u32, Cause), i64>,
+    /// The time that counts, by operator and cause, and whether it is a reduction of split-K.
+    ns: FxHashMap<(u32, Cause, bool), i64>,
 }
 
 impl Floors {
@@ -146,30 +177,37 @@ impl Floors {
             // The fastest: no floor is too high.
             owner.number = owner.number.max(Some(number));
         }
+        if let Some(kernel) = kernel.filter(|kernel| kernel.class == KernelClass::Matmul) {
+            owner.tiles = match (owner.tiles, tile(kernel)) {
+                (Tiles::None, Some(tile)) => Tiles::One(tile),
+                (Tiles::One(known), Some(tile)) if known == tile => Tiles::One(tile),
+                _ => Tiles::Unknown,
+            };
+        }
         if let Some(bytes) = kernel.and_then(element_bytes) {
             owner.element_bytes = Some(owner.element_bytes.map_or(bytes, |known| known.min(bytes)));
         }
     }
 
     /// A kernel of an operator takes time that counts.
-    pub(crate) fn ran(&mut self, owner: u32, cause: Cause, ns: i64) {
-        *self.ns.entry((owner, cause)).or_default() += ns;
+    pub(crate) fn ran(&mut self, owner: u32, cause: Cause, kernel: Option<&KernelInfo>, ns: i64) {
+        let is_reduction = kernel.is_some_and(|kernel| kernel.class == KernelClass::SplitKReduce);
+        *self.ns.entry((owner, cause, is_reduction)).or_default() += ns;
     }
 
     /// The floor of all that ran; none where nothing is known of any operator.
     pub(crate) fn floor(
         self,
         works: &[(usize, OperatorWork)],
-        gpus: &[String],
+        peaks: Option<Peaks>,
         parts: &[Share],
     ) -> Option<Floor> {
         if works.is_empty() {
             return None;
         }
-        let peaks = if let [gpu] = gpus { Peaks::of(gpu) } else { None };
         let mut flops: BTreeMap<NumberType, (u64, u64)> = BTreeMap::new();
-        // What each operator needs, and what it does again, where that is known.
-        let mut needs: Vec<Option<[f64; 2]>> = Vec::with_capacity(works.len());
+        // What each operator needs, what it does again, and its padding, where that is known.
+        let mut needs: Vec<Option<[f64; 3]>> = Vec::with_capacity(works.len());
         for ((_, work), owner) in works.iter().zip(&self.owners) {
             let number = match work.element {
                 Some(element) => Some(number(element, owner.number, peaks.as_ref())),
@@ -189,13 +227,20 @@ impl Floors {
                     each.map(|each| work.bytes.saturating_add(elements.saturating_mul(each)))
                 }
             };
-            needs.push(bytes.map(|bytes| need(work, bytes, number, owner.is_repeated, peaks.as_ref())));
+            needs.push(bytes.map(|bytes| need(work, bytes, number, owner, peaks.as_ref())));
         }
         let mut by_owner: BTreeMap<u32, Vec<(Cause, i64)>> = BTreeMap::new();
-        for ((owner, cause), ns) in self.ns {
-            by_owner.entry(owner).or_default().push((cause, ns));
+        let mut known: BTreeMap<Cause, [i64; 4]> = BTreeMap::new();
+        for ((owner, cause, is_reduction), ns) in self.ns {
+            if !is_reduction {
+                by_owner.entry(owner).or_default().push((cause, ns));
+            } else if needs[owner as usize].is_some() {
+                // No definition has it.
+                let sums = known.entry(cause).or_default();
+                sums[0] += ns;
+                sums[3] += ns;
+            }
         }
-        let mut known: BTreeMap<Cause, [i64; 3]> = BTreeMap::new();
         for (owner, mut causes) in by_owner {
             let Some(mut left) = needs[owner as usize] else { continue };
             // What an operator needs is that of its main kernels first.
@@ -222,8 +267,9 @@ impl Floors {
             .iter()
             .filter(|part| part.part == Part::Busy)
             .map(|part| {
-                let [known_ns, floor_ns, repeated_ns] = known.get(&part.cause).copied().unwrap_or_default();
-                FloorPart { cause: part.cause, ns: part.ns, known_ns, floor_ns, repeated_ns }
+                let known = known.get(&part.cause).copied().unwrap_or_default();
+                let [known_ns, floor_ns, repeated_ns, executed_ns] = known;
+                FloorPart { cause: part.cause, ns: part.ns, known_ns, floor_ns, repeated_ns, executed_ns }
             })
             .collect();
         let multiplying = floor_parts.iter().filter(|part| multiplies_by_class(part.cause));
@@ -243,20 +289,42 @@ impl Floors {
     }
 }
 
-/// The nanoseconds that an operator needs, and those of what it does again.
+/// The nanoseconds that an operator needs, those of what it does again, and those of its padding.
 fn need(
     work: &OperatorWork,
     bytes: u64,
     number: Option<NumberType>,
-    is_repeated: bool,
+    owner: &Owner,
     peaks: Option<&Peaks>,
-) -> [f64; 2] {
-    let Some(peaks) = peaks else { return [0.0; 2] };
+) -> [f64; 3] {
+    let Some(peaks) = peaks else { return [0.0; 3] };
     let peak = number.and_then(|number| peaks.peak(number));
     let computing = |flops: u64| peak.map_or(0.0, |peak| flops as f64 / peak * 1e9);
-    let own = computing(work.flops).max(bytes as f64 / peaks.bytes * 1e9);
+    let moving = bytes as f64 / peaks.bytes * 1e9;
+    let own = computing(work.flops).max(moving);
     let again = computing(work.repeated_flops);
-    if is_repeated { [0.0, own + again] } else { [own, again] }
+    let padded = match (owner.tiles, work.result) {
+        (Tiles::One(tile), Some(result)) => (computing(work.flops) * padding(tile, result)).max(moving),
+        _ => own,
+    };
+    if owner.is_repeated { [0.0, own + again, padded - own] } else { [own, again, padded - own] }
+}
+
+/// How many times as much whole tiles have at least as a result of these rows and columns. Which of
+/// the two a tile's first extent is along depends on the layout: the less counts.
+fn padding(tile: Tile, [rows, columns]: [u32; 2]) -> f64 {
+    let along = |size: u32, tile: u32| {
+        let tiles = u64::from(size).div_ceil(u64::from(tile.max(1)));
+        (tiles * u64::from(tile)) as f64 / f64::from(size.max(1))
+    };
+    let one = along(rows, tile.m) * along(columns, tile.n);
+    one.min(along(rows, tile.n) * along(columns, tile.m)).max(1.0)
+}
+
+/// The tile of a product, where a block of the kernel's library computes it whole also at an edge
+/// of the result.
+fn tile(kernel: &KernelInfo) -> Option<Tile> {
+    kernel.tile.filter(|_| matches!(kernel.library, Library::Cublas | Library::Cutlass))
 }
 
 /// Bytes of an element of the lists of tensors that a kernel works on, by its name.
@@ -326,6 +394,48 @@ mod tests {
     use flopgap_kernels::classify;
 
     use super::*;
+
+    /// Against counting the elements of all tiles that have any of the result.
+    #[test]
+    fn padding_is_what_whole_tiles_have_more() {
+        let counted = |tile: [u32; 2], result: [u32; 2]| {
+            let along = |size: u32, tile: u32| (0..size).step_by(tile as usize).map(|_| tile).sum::<u32>();
+            f64::from(along(result[0], tile[0]) * along(result[1], tile[1]))
+                / f64::from(result[0] * result[1])
+        };
+        for (m, n) in [(128, 64), (256, 128), (64, 48), (320, 128)] {
+            for result in [[128, 64], [1, 1], [129, 65], [1000, 1000], [64, 320], [511, 2049]] {
+                let least = counted([m, n], result).min(counted([n, m], result));
+                let found = padding(Tile { m, n, k: None }, result);
+                assert!((found - least).abs() < 1e-12, "{m}x{n} {result:?}: {found} {least}");
+            }
+        }
+    }
+
+    /// Products of 512 x 512 x 512 on an H200 by the counters of `fixtures/ncu/h200_gemms_raw.csv`:
+    /// blocks of a cluster have tiles beyond the result, so that more is counted than whole tiles
+    /// have.
+    #[test]
+    fn no_more_padding_than_counters_say() {
+        for (name, counted) in [
+            ("nvjet_sm90_tst_64x48_64x15_2x4_h_bz_NNT", 301_989_888.0),
+            (
+                "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x64_32x6_nn_align4>(T1::Params)",
+                268_435_456.0,
+            ),
+            (
+                "sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize32x64x32_stage3_warpsize2x2x1_tensor16x8x16_execute_kernel__5x_cublas",
+                268_435_456.0,
+            ),
+        ] {
+            let tile = tile(&classify(name)).unwrap();
+            let least = 2.0 * 512.0_f64.powi(3) * padding(tile, [512, 512]);
+            assert!(least <= counted, "{name}: {least} {counted}");
+            assert!(least > 0.9 * counted, "{name}: {least} {counted}");
+        }
+        let other = "triton_mm_128x64x32_kernel";
+        assert_eq!(tile(&classify(other)), None);
+    }
 
     #[test]
     fn elements_of_lists_are_as_names_of_kernels_say() {

@@ -6,8 +6,8 @@ use flopgap_files::Hint as _;
 use flopgap_flops::torch::{Marker, OperatorWork};
 use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
-    CorrelationId, Correlations, Frame, Name, Names, Overhead, ProcessId, RangeStyle, Ranges, ReadError,
-    Recording, ThreadId,
+    CorrelationId, Correlations, Frame, Name, Names, Overhead, ProcessId, RangeNames, RangeStyle, Ranges,
+    ReadError, Recording, ThreadId,
 };
 use rustc_hash::FxHashMap;
 
@@ -81,7 +81,11 @@ pub(crate) struct Host {
     places: FxHashMap<ThreadId, u16>,
     /// Of each thread.
     processes: Vec<ProcessId>,
+    /// Until they are forgotten.
     pub(crate) ranges: Option<Arc<Ranges>>,
+    /// What each range is called, and what their names are.
+    names_of_ranges: Vec<Name>,
+    pub(crate) range_names: RangeNames,
     meanings: Vec<Meaning>,
     /// Of each range, the outermost operator around it, or else the innermost range.
     responsible: Vec<u32>,
@@ -97,6 +101,7 @@ pub(crate) struct Host {
     longest_overhead: i64,
     recomputes: bool,
     has_calls: bool,
+    has_ranges: bool,
 }
 
 /// A call while it is collected.
@@ -270,6 +275,7 @@ impl Host {
             marks.shrink_to_fit();
         }
         self.recomputes = self.meanings.iter().any(|own| own.is_recomputed);
+        self.has_ranges = true;
         self.ranges = Some(ranges);
         self.call_ranges = self.ranges_of_calls();
     }
@@ -307,7 +313,23 @@ impl Host {
 
     /// Whether anything of the host is recorded.
     pub(crate) fn is_recorded(&self) -> bool {
-        self.has_calls || self.ranges.is_some()
+        self.has_calls || self.has_ranges
+    }
+
+    /// Forgets when ranges began and ended, and keeps their names: marks say which is the innermost
+    /// at any time, and ranges are what takes most memory.
+    pub(crate) fn forget_ranges(&mut self) {
+        let Some(ranges) = self.ranges.take() else { return };
+        self.names_of_ranges = ranges.ranges.iter().map(|range| range.name).collect();
+        self.range_names = match Arc::try_unwrap(ranges) {
+            Ok(ranges) => ranges.names,
+            Err(kept) => kept.names.clone(),
+        };
+    }
+
+    /// What a range is called, once ranges are forgotten.
+    pub(crate) fn name_of_range(&self, range: u32) -> Option<Name> {
+        self.names_of_ranges.get(range as usize).copied()
     }
 
     /// Forgets which call launched what: all work is read, and there may be millions of calls.

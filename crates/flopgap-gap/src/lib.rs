@@ -6,6 +6,7 @@ mod difference;
 mod error;
 mod floor;
 mod host;
+mod joined;
 mod late;
 mod measured;
 mod partition;
@@ -25,15 +26,16 @@ pub use cause::{Cause, Limit, Part};
 pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
 pub use floor::{Bar, Floor, FloorPart, TypeFlops};
+pub use joined::Joined;
 pub use partition::{Detail, Share, Step};
-pub use peaks::{Peak, Peaks};
+pub use peaks::{Peak, Peaks, Source};
 pub use steps::{Clock, FoundBy};
 
 use advice::Facts;
 use host::Host;
 use measured::Measured;
 use partition::Context;
-use steps::HostSteps;
+use steps::ByRanges;
 use timeline::{Lane, Timeline};
 
 /// The version of what serde writes of a [`Gap`].
@@ -44,12 +46,15 @@ pub const VERSION: u32 = 1;
 pub struct Options {
     /// The ranges that are steps.
     pub steps: Ranges,
+    /// What was measured on a GPU ([`Peaks::measured`]), for the floor of traces whose GPUs are all
+    /// called as it is.
+    pub peaks: Option<Peaks>,
 }
 
 impl Default for Options {
     /// What a trace marks as its steps, or else what can be found.
     fn default() -> Options {
-        Options { steps: Ranges::Steps }
+        Options { steps: Ranges::Steps, peaks: None }
     }
 }
 
@@ -66,6 +71,9 @@ pub struct Gap {
     pub step: String,
     /// What the GPUs are called.
     pub gpus: Vec<String>,
+    /// How recordings that know nothing of each other were read as one job; absent of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Joined>,
     /// Whether CUDA graphs are captured in the measured time: what is captured runs later.
     pub captures: bool,
     /// How many steps are measured: those that do not warm up, on each GPU.
@@ -87,6 +95,10 @@ pub struct Gap {
     /// with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// What as many launches take as the steps have; absent where the time of a launch was not
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<Launches>,
     /// What to change, largest bound first.
     pub advice: Vec<Advice>,
     /// Each step on each GPU.
@@ -115,6 +127,23 @@ impl Gap {
     /// A sum over all measured steps, as that of one.
     pub fn each(&self, sum: i64) -> f64 {
         sum as f64 / self.measured.max(1) as f64
+    }
+}
+
+/// The launches of kernels of all measured steps beside empty ones.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launches {
+    /// How many calls launched kernels that begin in measured time; those of graphs are left out.
+    pub count: u64,
+    /// The time of an empty launch on a stream as it was measured, in nanoseconds.
+    pub each_ns: f64,
+    /// What as many empty launches take, in nanoseconds.
+    pub ns: f64,
+}
+
+impl Launches {
+    fn of((count, each_ns): (u64, f64)) -> Launches {
+        Launches { count, each_ns, ns: count as f64 * each_ns }
     }
 }
 
@@ -152,25 +181,36 @@ pub struct Group {
 /// from being read.
 pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let mut host = Host::read(trace)?;
+    let by_ranges = ByRanges::read(trace, &options.steps, &host)?;
+    host.forget_ranges();
     let gpus = Gpus::read(trace)?;
     let timeline = Timeline::read(trace, &host, &gpus)?;
     host.forget_launches();
-    let found = HostSteps::read(trace, &options.steps, &host, &timeline.lanes)?;
+    let found = by_ranges.choose(&host, &timeline.lanes);
     let late = &timeline.arrivals;
     let by_kernel =
         late.iter().map(|own| ((own.place, own.start, own.end), (own.arrived, own.last))).collect();
     let place = |lane: &Lane| gpus.place(lane.process, lane.device);
     let lanes = timeline.lanes.iter().map(|lane| (place(lane), lane)).collect();
     let context = Context { timeline: &timeline, host: &host, arrivals: &by_kernel, lanes: &lanes };
+    let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();
+    let peaks = match gpu_names.as_slice() {
+        [gpu] => options.peaks.clone().filter(|peaks| peaks.gpu == *gpu).or_else(|| Peaks::of(gpu)),
+        _ => None,
+    };
+    let launch_ns = peaks.as_ref().and_then(|peaks| peaks.launch_ns);
     let mut measured = Measured::new(&context);
+    measured.patterns.launches = launch_ns.map(|_| 0);
     for lane in &timeline.lanes {
         measured.add(lane, place(lane), &found);
     }
     if measured.total.wall_ns == 0 {
         return Err(Error::NoWork { path: trace.path().to_owned(), ranges: found.name });
     }
-    let gpu_names: Vec<String> = trace.gpu_names()?.into_iter().filter(|name| !name.is_empty()).collect();
     let captures = captures(&host, &measured.steps, &measured.between);
+    let places: Vec<Place> = timeline.lanes.iter().map(place).collect();
+    let joined = trace.joined().map(|joined| Joined::of(joined, late, &places));
+    let launches = measured.patterns.launches.zip(launch_ns).map(Launches::of);
     let facts = Facts { gpus: &gpu_names, captures, measured: &measured };
     let (limits, advice) = (facts.limits(), facts.advice());
     let Measured { total, folded, floors, .. } = measured;
@@ -180,8 +220,10 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         limit: advice::limit(&limits),
         found_by: found.found,
         step: found.name,
-        floor: floors.floor(&host.works, &gpu_names, &parts),
+        floor: floors.floor(&host.works, peaks, &parts),
+        launches,
         gpus: gpu_names,
+        joined,
         captures,
         measured: total.steps,
         places: measured.places,

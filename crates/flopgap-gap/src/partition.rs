@@ -172,15 +172,14 @@ impl Folded {
 
     /// The place of a range's folded name.
     fn of(&mut self, host: &Host, range: u32) -> u32 {
-        let Some(ranges) = host.ranges.as_ref().filter(|_| range != NONE) else { return NONE };
-        let name = ranges.ranges[range as usize].name;
+        let Some(name) = host.name_of_range(range) else { return NONE };
         if self.places.len() <= name.index() {
-            self.places.resize(ranges.names.iter().len(), None);
+            self.places.resize(host.range_names.iter().len(), None);
         }
         if let Some(place) = self.places[name.index()] {
             return place;
         }
-        let text = &*ranges.names.get(name).text;
+        let text = &*host.range_names.get(name).text;
         // Operators of one name are one, whatever they were called with.
         let folded = fold_range(Marker::parse(text).map_or(text, |marker| marker.name));
         let place = self.place((Some(folded), None));
@@ -435,7 +434,7 @@ impl Context<'_> {
                 let measured = add(arrived, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
                 let owner = self.host.operator_of(range);
                 if owner != NONE && kind.rank() == 0 && measured > 0 {
-                    floors.ran(owner, cause, measured);
+                    floors.ran(owner, cause, kind.info.as_deref(), measured);
                 }
             }
             Found::Idle(idle) => {

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
-use crate::host::Host;
+use crate::host::{Host, NONE};
 use crate::late::DEPENDENT_NS;
 use crate::timeline::{Lane, Op, Timeline};
 
@@ -25,6 +25,8 @@ pub(crate) struct Patterns {
     /// How many kernels and copies were launched, and the kernels among them that communicate, with
     /// the sum of their durations.
     pub(crate) launched: u64,
+    /// How many calls launched kernels one by one, where that is asked for.
+    pub(crate) launches: Option<u64>,
     pub(crate) collectives: (i64, i64),
     /// The durations of copies to GPUs, and from them.
     pub(crate) copied_ns: [i64; 2],
@@ -51,6 +53,9 @@ impl Patterns {
         let mut inside: Vec<u32> = inside.map(|(at, _)| at).collect();
         let op = |at: &u32| &lane.operations[*at as usize];
         self.launched += inside.len() as u64;
+        if let Some(launches) = &mut self.launches {
+            *launches += count_launches(timeline, host, inside.iter().map(op));
+        }
         for op in inside.iter().map(op) {
             let ns = op.end - op.start;
             match timeline.kind(op).cause {
@@ -162,6 +167,18 @@ impl Patterns {
             at = end.max(at + 1);
         }
     }
+}
+
+/// How many calls launched kernels, without those that launch graphs.
+fn count_launches<'a>(timeline: &Timeline, host: &Host, inside: impl Iterator<Item = &'a Op>) -> u64 {
+    let is_graph = host.calls_named(|name| name.contains("Graph"));
+    let is_single = |call: u32| call != NONE && !is_graph[host.calls[call as usize].name.index()];
+    let kernels = inside.filter(|op| timeline.kind(op).info.is_some());
+    let mut calls: Vec<u32> = kernels.map(|op| op.call).filter(|call| is_single(*call)).collect();
+    // The work of one call, such as a cooperative launch on several GPUs, is one launch.
+    calls.sort_unstable();
+    calls.dedup();
+    calls.len() as u64
 }
 
 /// Adds an operation to a sum and to that of its kind.

@@ -1,9 +1,10 @@
-//! What a GPU can do at most, by its data sheet.
+//! What a GPU can do at most, by its data sheet or as measured.
 
 use flopgap_kernels::NumberType;
 use serde::{Deserialize, Serialize};
 
-/// The peaks of a GPU by its maker's data sheet: dense products, sums of 32 bits, boost clock.
+/// The peaks of a GPU: by its maker's data sheet (dense products, sums of 32 bits, boost clock), or
+/// as they were measured on one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Peaks {
     /// What the recording calls the GPU.
@@ -12,6 +13,23 @@ pub struct Peaks {
     pub flops: Vec<Peak>,
     /// Bytes per second of the device's memory.
     pub bytes: f64,
+    /// Where the bandwidth is from.
+    #[serde(default)]
+    pub bytes_by: Source,
+    /// The time of an empty launch on a stream, in nanoseconds; absent on data sheets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_ns: Option<f64>,
+}
+
+/// Where a peak is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The data sheet of the GPU.
+    #[default]
+    DataSheet,
+    /// A measurement on such a GPU.
+    Measured,
 }
 
 /// The peak of a type.
@@ -21,6 +39,9 @@ pub struct Peak {
     pub number: NumberType,
     /// FLOPs per second.
     pub flops: f64,
+    /// Where it is from.
+    #[serde(default)]
+    pub by: Source,
 }
 
 /// One data sheet: TFLOP/s, and GB/s. 0 where the GPU lacks a type.
@@ -105,13 +126,55 @@ impl Peaks {
             (NumberType::Int8, sheet.int8),
         ];
         let flops = flops.into_iter().filter(|(_, peak)| *peak > 0.0);
-        let flops = flops.map(|(number, peak)| Peak { number, flops: (peak * 10.0).round() * 1e11 });
-        Some(Peaks { gpu: gpu.to_owned(), flops: flops.collect(), bytes: sheet.memory * 1e9 })
+        let by = Source::DataSheet;
+        let flops = flops.map(|(number, peak)| Peak { number, flops: (peak * 10.0).round() * 1e11, by });
+        Some(Peaks {
+            gpu: gpu.to_owned(),
+            flops: flops.collect(),
+            bytes: sheet.memory * 1e9,
+            bytes_by: by,
+            launch_ns: None,
+        })
+    }
+
+    /// What was measured on a GPU that the driver calls so: FLOPs per second by the type of the
+    /// factors, bytes per second of its memory, nanoseconds of an empty launch. Of types that were
+    /// not measured, its data sheet counts, where that is known.
+    ///
+    /// ```
+    /// use flopgap_gap::{Peaks, Source};
+    /// use flopgap_kernels::NumberType;
+    ///
+    /// let measured = [(NumberType::Bf16, 894e12)];
+    /// let peaks = Peaks::measured("NVIDIA H200", measured, 4.6e12, Some(2100.0));
+    /// assert_eq!(peaks.peak(NumberType::Bf16), Some(894e12));
+    /// let fp8 = peaks.flops.iter().find(|peak| peak.number == NumberType::Fp8).unwrap();
+    /// assert_eq!(fp8.by, Source::DataSheet);
+    /// ```
+    pub fn measured(
+        gpu: &str,
+        flops: impl IntoIterator<Item = (NumberType, f64)>,
+        bytes: f64,
+        launch_ns: Option<f64>,
+    ) -> Peaks {
+        let by = Source::Measured;
+        let mut all: Vec<Peak> =
+            flops.into_iter().map(|(number, flops)| Peak { number, flops, by }).collect();
+        let sheet = Peaks::of(gpu).map(|sheet| sheet.flops).unwrap_or_default();
+        let is_measured = |other: &Peak| all.iter().any(|own| own.number == other.number);
+        let others: Vec<Peak> = sheet.into_iter().filter(|other| !is_measured(other)).collect();
+        all.extend(others);
+        Peaks { gpu: gpu.to_owned(), flops: all, bytes, bytes_by: by, launch_ns }
     }
 
     /// FLOPs per second with a type.
     pub fn peak(&self, number: NumberType) -> Option<f64> {
-        self.flops.iter().find(|peak| peak.number == number).map(|peak| peak.flops)
+        self.of_type(number).map(|peak| peak.flops)
+    }
+
+    /// The peak of a type, and where it is from.
+    pub fn of_type(&self, number: NumberType) -> Option<&Peak> {
+        self.flops.iter().find(|peak| peak.number == number)
     }
 }
 

@@ -70,31 +70,40 @@ pub(crate) struct HostSteps {
     pub(crate) steps: Vec<HostStep>,
 }
 
-impl HostSteps {
-    pub(crate) fn read(
-        trace: &dyn Recording,
-        which: &Which,
-        host: &Host,
-        lanes: &[Lane],
-    ) -> Result<HostSteps, Error> {
-        let with_work = |found: HostSteps| found.with_work(host, lanes);
-        if let Some(marked) = marked(trace, which, host)? {
-            // What a user asks for is taken apart, whatever it holds.
-            if *which != Which::Steps {
-                return Ok(marked);
-            }
-            if let Some(marked) = with_work(marked) {
-                return Ok(marked);
-            }
+/// What may be the steps by the ranges of the host, best first: known before any work is.
+#[derive(Debug)]
+pub(crate) struct ByRanges {
+    /// The first is what a user asks for.
+    is_asked_for: bool,
+    all: Vec<HostSteps>,
+}
+
+impl ByRanges {
+    pub(crate) fn read(trace: &dyn Recording, which: &Which, host: &Host) -> Result<ByRanges, Error> {
+        let mut all: Vec<HostSteps> = marked(trace, which, host)?.into_iter().collect();
+        let is_asked_for = *which != Which::Steps && !all.is_empty();
+        if !is_asked_for {
+            all.extend(loaded(host));
+            all.extend(optimized(host));
         }
-        Ok(loaded(host)
-            .and_then(with_work)
-            .or_else(|| optimized(host).and_then(with_work))
-            .or_else(|| replayed(host, lanes))
-            .or_else(|| repeated(lanes))
-            .unwrap_or(HostSteps { found: FoundBy::None, name: "recording".to_owned(), steps: Vec::new() }))
+        Ok(ByRanges { is_asked_for, all })
     }
 
+    /// The steps.
+    pub(crate) fn choose(self, host: &Host, lanes: &[Lane]) -> HostSteps {
+        let mut all = self.all.into_iter();
+        // What a user asks for is taken apart, whatever it holds.
+        let by_ranges =
+            if self.is_asked_for { all.next() } else { all.find_map(|found| found.with_work(host, lanes)) };
+        by_ranges.or_else(|| replayed(host, lanes)).or_else(|| repeated(lanes)).unwrap_or_else(|| HostSteps {
+            found: FoundBy::None,
+            name: "recording".to_owned(),
+            steps: Vec::new(),
+        })
+    }
+}
+
+impl HostSteps {
     /// The steps, where any that is measured launches work. Where only those that warm up do, those
     /// are measured.
     fn with_work(mut self, host: &Host, lanes: &[Lane]) -> Option<HostSteps> {

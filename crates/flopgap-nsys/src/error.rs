@@ -153,6 +153,31 @@ pub enum Error {
         #[source]
         source: InvalidTime,
     },
+    /// The export does not say when its recording began, so that its clock cannot be put together
+    /// with that of another.
+    #[error("{}: does not say when its recording began", path.display())]
+    NoStartTime {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Two exports have GPU work of processes of one number, by which ranks are distinguished.
+    #[error("{} and {} are both of {}", path.display(), other.display(), process(*pid))]
+    SameProcess {
+        /// The file.
+        path: PathBuf,
+        /// The other file.
+        other: PathBuf,
+        /// The process id; absent where neither export says it.
+        pid: Option<i64>,
+    },
+    /// More exports than can be one job.
+    #[error("{}: more than {most} exports", path.display())]
+    TooMany {
+        /// The first that is too many.
+        path: PathBuf,
+        /// How many may be one job.
+        most: usize,
+    },
     /// A page of the database is not what its format allows.
     #[error("{}: damaged: page {page} of the table {table} {damage}", path.display())]
     Damaged {
@@ -177,6 +202,11 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+/// How a process is named.
+fn process(pid: Option<i64>) -> String {
+    pid.map_or("a process without a number".to_owned(), |pid| format!("process {pid}"))
 }
 
 impl Error {
@@ -205,7 +235,10 @@ impl Hint for Error {
             | Error::Output { .. }
             | Error::NoRange { .. }
             | Error::NoInstance { .. }
-            | Error::Filter { .. } => return None,
+            | Error::Filter { .. }
+            | Error::NoStartTime { .. }
+            | Error::SameProcess { .. }
+            | Error::TooMany { .. } => return None,
             Error::NotExported { .. } => {
                 "export it first: `nsys export --type sqlite --output TRACE.sqlite TRACE.nsys-rep`"
             }

@@ -5,17 +5,29 @@ use std::sync::Arc;
 use flopgap_trace::{Interval, LaunchCalls, Nesting, Owners};
 
 use crate::tables::host::{TimedCall, timed_calls};
-use crate::{AttributeBy, Attribution, Error, Launched, Trace};
+use crate::{AttributeBy, Attribution, CorrelationId, Error, Launched, ThreadId, Trace};
+
+/// Calls `add` with every call of a trace that has a thread and a number, and whether it is one
+/// that was recorded before without its backtrace.
+pub(crate) fn add_calls(
+    trace: &Trace,
+    add: &mut dyn FnMut(ThreadId, Interval, CorrelationId, bool),
+) -> Result<(), Error> {
+    for call in timed_calls(trace)? {
+        let TimedCall { start, end, id } = call?;
+        let (Some(thread), Some(correlation)) = (id.thread, id.correlation) else { continue };
+        add(thread, Interval { start, end }, correlation, id.has_backtrace);
+    }
+    Ok(())
+}
 
 /// Places every call of a trace. A call that was recorded twice, once with its backtrace, is one
 /// call: nsys counts its kernels twice.
 pub(crate) fn nesting(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result<Nesting, Error> {
     let mut calls = LaunchCalls::default();
-    for call in timed_calls(trace)? {
-        let TimedCall { start, end, id } = call?;
-        let (Some(thread), Some(correlation)) = (id.thread, id.correlation) else { continue };
-        calls.add(thread, Interval { start, end }, correlation, id.has_backtrace);
-    }
+    add_calls(trace, &mut |thread, interval, correlation, is_second| {
+        calls.add(thread, interval, correlation, is_second);
+    })?;
     Ok(Nesting::of(calls, owners, by))
 }
 

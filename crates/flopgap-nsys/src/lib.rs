@@ -8,6 +8,7 @@ mod filter;
 mod gpu_work;
 mod hierarchy;
 mod in_time;
+mod job;
 mod kernel_name;
 mod launched;
 mod launches;
@@ -39,6 +40,7 @@ pub use flopgap_trace::{
     ProcessId, Range as NvtxRange, RangeId, RangeName, RangeNames, RangeStyle, Ranges as NvtxRanges,
     StreamId, StringId, Summary, ThreadId, Unlaunched, WorkSum, fold_name,
 };
+pub use job::Job;
 pub use kernel_name::KernelName;
 pub use problems::Problem;
 pub use report::{

@@ -132,7 +132,7 @@ impl Trace {
         Ok(own)
     }
 
-    fn visit_operations(
+    pub(crate) fn visit_operations(
         &self,
         whole_graphs: bool,
         visit: &mut dyn FnMut(&Operation<'_>),
@@ -186,7 +186,7 @@ impl Trace {
         .map(drop)
     }
 
-    fn visit_calls(
+    pub(crate) fn visit_calls(
         &self,
         wanted: &dyn Fn(&str) -> bool,
         visit: &mut dyn FnMut(&ApiCall<'_>),

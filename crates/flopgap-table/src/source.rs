@@ -62,6 +62,8 @@ enum Content {
 pub enum Trace {
     /// An export of Nsight Systems.
     Nsys(Arc<flopgap_nsys::Trace>),
+    /// Exports of the ranks of a job.
+    Exports(Arc<flopgap_nsys::Job>),
     /// A trace of `torch.profiler`, or those of all ranks of a job.
     Kineto(Arc<flopgap_kineto::Job>),
 }
@@ -71,15 +73,16 @@ impl Trace {
     pub fn recording(&self) -> &dyn Recording {
         match self {
             Trace::Nsys(trace) => &**trace,
+            Trace::Exports(job) => &**job,
             Trace::Kineto(job) => &**job,
         }
     }
 
-    /// The export of Nsight Systems, if it is one.
+    /// The export of Nsight Systems, if it is one alone.
     pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
         match self {
             Trace::Nsys(trace) => Some(trace),
-            Trace::Kineto(_) => None,
+            Trace::Exports(_) | Trace::Kineto(_) => None,
         }
     }
 }

@@ -134,6 +134,12 @@ pub trait Recording: Send + Sync {
         Vec::new()
     }
 
+    /// How several recordings were put together that know nothing of each other; absent where there
+    /// is one, or where they say of which ranks of which job they are.
+    fn joined(&self) -> Option<Joined> {
+        None
+    }
+
     /// How many ranks the job has, recorded or not, where the recording says it.
     fn world_size(&self) -> Option<u64> {
         None
@@ -159,6 +165,17 @@ pub struct ApiCall<'a> {
     pub name: &'a str,
     /// Ties it to the GPU work that it launched, within its process.
     pub correlation: Option<CorrelationId>,
+}
+
+/// Recordings that were put together by when each began in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// How many.
+    pub recordings: u64,
+    /// Whether some time is in the GPU work of all of them.
+    pub at_same_time: bool,
+    /// Whether they are of one machine, and so by one clock, as far as is known.
+    pub one_machine: bool,
 }
 
 /// Time that a profiler took for its own work: to request and flush buffers, to instrument.

@@ -5,8 +5,11 @@ mod answers;
 mod batch;
 mod browser;
 mod capture;
+#[cfg(feature = "ceilings")]
+mod ceilings;
 mod compressed;
 mod export;
+mod exports;
 mod gap;
 mod hostile;
 mod kineto;
@@ -183,6 +186,8 @@ fn exit_codes_of_bad_input() {
         "{}",
         report.stderr
     );
+    // A recording alone, which is not exported.
+    fs::remove_file(&path).unwrap();
     let a_folder = run(&["summary", folder.path().to_str().unwrap()]);
     assert_eq!(a_folder.code, 3);
     assert!(a_folder.stderr.contains("hint: `flopgap nsys batch` takes a directory"), "{}", a_folder.stderr);

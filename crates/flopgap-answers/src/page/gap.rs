@@ -8,7 +8,7 @@ use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::error::Error;
-use crate::sentences::floor::floor;
+use crate::sentences::floor::{floor, launches};
 use crate::sentences::gap::{advice, before_advice, caveats, near, steps, verdict};
 use crate::sentences::{percent, shown, time};
 use crate::tables::ms;
@@ -37,7 +37,7 @@ pub(crate) fn is_whole(found: &Gap) -> bool {
 pub(crate) fn blocks(found: &Gap, falls: bool) -> Result<Vec<Block>, Error> {
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     let mut blocks = vec![Block::Text(verdict.join(" ")), Block::Text(steps(found))];
-    blocks.extend(floor(found).map(Block::Text));
+    blocks.extend(floor(found).into_iter().chain(launches(found)).map(Block::Text));
     if falls {
         blocks.extend(waterfall(found, "", None)?.map(Block::Waterfall));
     }
@@ -70,8 +70,8 @@ pub(crate) fn waterfall(found: &Gap, name: &str, step_ns: Option<i64>) -> Result
         let of = |share: &Share, ns: fn(&FloorPart) -> i64| {
             floor.parts.iter().filter(|own| own.cause == share.cause).map(ns).sum::<i64>()
         };
-        let above = |own: &FloorPart| own.known_ns - own.floor_ns - own.repeated_ns;
-        falls.causes(part, Bar::AboveFloor.in_words(), color, |share| of(share, above))?;
+        falls.causes(part, Bar::AboveFloor.in_words(), color, |share| of(share, FloorPart::above_ns))?;
+        falls.causes(part, Bar::Executed.in_words(), color, |share| of(share, |own| own.executed_ns))?;
         falls.causes(part, Bar::Repeated.in_words(), color, |share| of(share, |own| own.repeated_ns))?;
         let first = falls.all.len();
         let unknown = |own: &FloorPart| own.ns - own.known_ns;

@@ -1,19 +1,18 @@
 //! Memory operations, and calls of the runtime and driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use flopgap_kineto::Job;
 use flopgap_nsys::{ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_table::Trace;
 use flopgap_timings::Times;
-use flopgap_trace::{Recording as _, Summary, WorkKind};
+use flopgap_trace::{CorrelationId, Recording, Summary, ThreadId, Values, WorkKind};
 
 use super::trace::TracePage;
 use super::{PageOptions, recorded};
-use crate::error::Error;
+use crate::error::{Error, present};
 use crate::open::Opened;
 use crate::tables;
 
@@ -32,7 +31,8 @@ pub(crate) fn section(page: &mut TracePage, opened: &Opened) -> Result<(), Error
                 }
             }
         }
-        Trace::Kineto(job) => tables.extend(operations(job)?),
+        Trace::Exports(job) => tables.extend(operations(&**job)?),
+        Trace::Kineto(job) => tables.extend(operations(&**job)?),
     }
     if tables.is_empty() {
         page.skip("memory operations", "no copies and no sets were recorded");
@@ -42,9 +42,8 @@ pub(crate) fn section(page: &mut TracePage, opened: &Opened) -> Result<(), Error
     tables.into_iter().try_for_each(|table| page.table(table))
 }
 
-/// The copies and sets of a trace of `torch.profiler` by what it calls them; nothing where there
-/// are none.
-fn operations(job: &Job) -> Result<Option<Result<Table, ReportError>>, Error> {
+/// The copies and sets of a job by what its profiler calls them; nothing where there are none.
+fn operations(job: &dyn Recording) -> Result<Option<Result<Table, ReportError>>, Error> {
     let mut sums: BTreeMap<String, (Vec<i64>, Option<i64>)> = BTreeMap::new();
     let read = job.each_operation(false, &mut |operation| {
         if matches!(operation.work.kind, WorkKind::Copy | WorkKind::Set) {
@@ -66,6 +65,28 @@ fn operations(job: &Job) -> Result<Option<Result<Table, ReportError>>, Error> {
         }
         Ok(table)
     }))
+}
+
+/// How long calls of the runtime and driver took by name, largest total first. A call that was
+/// recorded twice, once with its backtrace, is one call.
+pub(crate) fn call_times(trace: &dyn Recording) -> Result<Vec<(Arc<str>, Summary)>, Error> {
+    let mut times: BTreeMap<Arc<str>, Values> = BTreeMap::new();
+    let mut known: HashSet<(ThreadId, Option<CorrelationId>, i64)> = HashSet::new();
+    let read = trace.each_call(&|_| true, &mut |call| {
+        if known.insert((call.thread, call.correlation, call.start)) {
+            let ns = call.end.saturating_sub(call.start);
+            if let Some(own) = times.get_mut(call.name) {
+                own.add(ns);
+            } else {
+                times.entry(call.name.into()).or_default().add(ns);
+            }
+        }
+    });
+    present(read)?;
+    let summed = times.into_iter().filter_map(|(name, times)| Some((name, times.summary()?)));
+    let mut summed: Vec<(Arc<str>, Summary)> = summed.collect();
+    summed.sort_by_key(|(_, times)| std::cmp::Reverse(times.total));
+    Ok(summed)
 }
 
 /// Calls of the CUDA APIs.

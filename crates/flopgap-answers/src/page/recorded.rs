@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flopgap_kineto::{Device, Job};
-use flopgap_nsys::{Report, ReportKind, ReportOptions, ReportTable, Trace as Export, Value};
+use flopgap_nsys::{
+    Job as ExportsJob, Report, ReportKind, ReportOptions, ReportTable, Trace as Export, Value,
+};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::group_thousands;
 use flopgap_table::Trace;
@@ -19,12 +21,15 @@ use crate::sentences::time;
 pub(crate) fn machine(page: &mut TracePage, opened: &Opened) -> Result<Recorded, Error> {
     let recording = match opened.trace() {
         Trace::Nsys(trace) => Recorded::of_export(trace)?,
+        Trace::Exports(job) => Recorded::of_exports(job)?,
         Trace::Kineto(job) => Recorded::of_job(job),
     };
     let duration = opened.recording().span()?;
     let duration = duration.and_then(|(start, stop)| stop.checked_sub(start));
     let tool = match opened.trace() {
-        Trace::Nsys(_) => recording.product.as_ref().map(|version| format!("exported by nsys {version}")),
+        Trace::Nsys(_) | Trace::Exports(_) => {
+            recording.product.as_ref().map(|version| format!("exported by nsys {version}"))
+        }
         Trace::Kineto(job) => {
             job.processes().first().map(|process| format!("recorded by {}", process.profiler.name()))
         }
@@ -124,6 +129,16 @@ impl Recorded {
             began: session.utc.map(|utc| utc.to_string()),
             command,
         })
+    }
+
+    /// What the exports of a job say; of what differs, that of the first.
+    fn of_exports(job: &ExportsJob) -> Result<Recorded, Error> {
+        let parts = job.traces().map(|trace| Recorded::of_export(trace));
+        let parts: Vec<Recorded> = parts.collect::<Result<_, Error>>()?;
+        let files = parts.iter().map(|part| part.files.as_str()).collect::<Vec<_>>().join(", ");
+        let gpus: BTreeSet<(i64, String)> = parts.iter().flat_map(|part| part.gpus.clone()).collect();
+        let first = parts.into_iter().next().unwrap_or_default();
+        Ok(Recorded { files, gpus: gpus.into_iter().collect(), ..first })
     }
 
     /// Of the GPUs of a machine, those that the job used.

@@ -17,7 +17,7 @@ use flopgap_timings::shares::{Shares, Work, shares};
 use flopgap_timings::{PassKind, RangePattern, Ranges, Scope};
 use flopgap_trace::Recording;
 
-use super::memory::Calls;
+use super::memory::{Calls, call_times};
 use super::trace::TracePage;
 use super::work::color;
 use super::{PageOptions, Sections, busy, memory, ranks, recorded, timeline, work};
@@ -56,7 +56,7 @@ pub(crate) fn all(
         Ok(activity) => activity,
         Err(error) if error.is_absence() => {
             let why = match opened.trace() {
-                Trace::Nsys(_) => {
+                Trace::Nsys(_) | Trace::Exports(_) => {
                     "; nothing of a GPU was recorded: a profile on WSL2 holds none, and neither does one without `-t cuda`"
                 }
                 Trace::Kineto(_) => "",
@@ -71,6 +71,7 @@ pub(crate) fn all(
     };
     let calls = match opened.trace() {
         Trace::Nsys(trace) => Calls::Report(recorded::report(trace, ReportKind::CudaApiSum)?),
+        Trace::Exports(_) => Calls::Times(call_times(trace)?),
         Trace::Kineto(job) => Calls::Times(job.call_times()),
     };
     let occupancy = if activity.is_empty() {

@@ -1,6 +1,6 @@
 //! What the work of a step needs at least, and how much of its time that is.
 
-use flopgap_gap::{Bar, Floor, Gap, Peaks, TypeFlops};
+use flopgap_gap::{Bar, Floor, Gap, Peak, Peaks, Source, TypeFlops};
 use flopgap_report::numbers;
 
 use super::{list, percent, time};
@@ -32,7 +32,7 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
     };
     let least = if floor.covered < COVERED && mfu >= LEAST { "at least " } else { "" };
     let mut said = vec![format!(
-        "MFU is {least}{}: a step's {flops} take {} at the peak of {} ({}, data sheet).",
+        "MFU is {least}{}: a step's {flops} take {} at the peak of {} ({}).",
         utilization(mfu),
         time(mfu * found.step_ns as f64),
         peaks.gpu,
@@ -47,8 +47,18 @@ pub(crate) fn floor(found: &Gap) -> Option<String> {
     }
     let bars = found.waterfall();
     let share = |bar: Bar| found.share(bars.iter().filter(|own| own.0 == bar).map(|own| own.1).sum());
+    if share(Bar::Executed) >= LEAST {
+        let least = percent(share(Bar::Executed));
+        said.push(format!("Padding of tiles and reductions of split-K take at least {least} of the time."));
+    }
+    let memory = match peaks.bytes_by {
+        Source::DataSheet => String::new(),
+        Source::Measured => {
+            format!(", by a memory of {}, measured,", numbers::si_with_unit(peaks.bytes, "B/s"))
+        }
+    };
     said.push(format!(
-        "Kernels above their floor take {} of the time, and kernels whose floor is unknown {}.",
+        "Kernels above their floor{memory} take {} of the time, and kernels whose floor is unknown {}.",
         percent(share(Bar::AboveFloor)),
         percent(share(Bar::FloorUnknown))
     ));
@@ -60,20 +70,44 @@ fn utilization(share: f64) -> String {
     if share < LEAST { "below 0.1%".to_owned() } else { percent(share) }
 }
 
-/// The peaks of the types that are multiplied, those with the most FLOPs first.
-pub(crate) fn peaks_of(peaks: &Peaks, floor: &Floor) -> String {
+/// The peaks of the types that are multiplied, those with the most FLOPs first, and where they are
+/// from.
+fn peaks_of(peaks: &Peaks, floor: &Floor) -> String {
     let mut types: Vec<&TypeFlops> = floor.flops.iter().collect();
     types.sort_by_key(|own| std::cmp::Reverse(own.model));
-    let peak = |own: &&TypeFlops| {
-        let peak = numbers::si_with_unit(peaks.peak(own.number)?, "FLOP/s");
-        Some(format!("{} {peak}", own.number))
+    let own: Vec<&Peak> = types.iter().filter_map(|own| peaks.of_type(own.number)).collect();
+    let of = |by: Source, source: &str| {
+        let own = own.iter().filter(|peak| peak.by == by);
+        let own = own.map(|peak| format!("{} {}", peak.number, numbers::si_with_unit(peak.flops, "FLOP/s")));
+        let own = list(&own.collect::<Vec<_>>());
+        (!own.is_empty()).then(|| format!("{own}, {source}"))
     };
-    list(&types.iter().filter_map(peak).collect::<Vec<_>>())
+    let said = [of(Source::Measured, "measured"), of(Source::DataSheet, "data sheet")];
+    said.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What as many launches take as a step has; nothing where that was not measured.
+pub(crate) fn launches(found: &Gap) -> Option<String> {
+    let launches = found.launches.as_ref().filter(|launches| launches.count > 0)?;
+    let steps = found.measured.max(1) as f64;
+    let count = launches.count as f64 / steps;
+    // A mean of steps that differ is no whole number.
+    let count = if launches.count % found.measured.max(1) == 0 {
+        numbers::group_thousands(launches.count / found.measured.max(1))
+    } else {
+        format!("{count:.1}")
+    };
+    Some(format!(
+        "A step launches kernels by {count} calls; as many empty launches take {} ({} each, measured).",
+        time(launches.ns / steps),
+        time(launches.each_ns)
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use flopgap_gap::Gap;
+    use flopgap_kernels::NumberType;
 
     use super::*;
     use crate::{Part, ask, open};
@@ -95,6 +129,32 @@ mod tests {
         // 403 ns of 4.841 ms.
         let said = floor(&found("advice/launch-training.before.json.gz")).unwrap();
         assert!(said.starts_with("MFU is below 0.1%: "), "{said}");
+    }
+
+    /// A third of the FP32 peak of the data sheet, and no FP8 in it.
+    #[test]
+    fn what_was_measured_is_said_to_be() {
+        let path =
+            format!("{}/../../fixtures/advice/fp32-products.before.json.gz", env!("CARGO_MANIFEST_DIR"));
+        let measured = [(NumberType::Fp32, 22.3e12)];
+        let peaks = Some(Peaks::measured("NVIDIA H100 80GB HBM3", measured, 2.5e12, Some(2500.0)));
+        let part = Part { peaks, ..Part::default() };
+        let gap = ask::gap(&open::open(path).unwrap(), &part).unwrap().data;
+        let said = floor(&gap).unwrap();
+        assert!(said.contains("(fp32 22.3 TFLOP/s, measured)"), "{said}");
+        assert!(
+            said.contains(" Kernels above their floor, by a memory of 2.50 TB/s, measured, take "),
+            "{said}"
+        );
+        let of = gap.launches.as_ref().unwrap();
+        let (count, ns) = (of.count / gap.measured, of.ns / gap.measured as f64);
+        assert_eq!(
+            launches(&gap).unwrap(),
+            format!(
+                "A step launches kernels by {count} calls; as many empty launches take {} (2.5 µs each, measured).",
+                time(ns)
+            )
+        );
     }
 
     #[test]

@@ -5,7 +5,8 @@ use flopgap_kernels::NumberType;
 use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
-use super::floor::floor;
+use super::floor::{floor, launches};
+use super::joined::joined;
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -17,6 +18,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.extend(near(found));
     said.push(steps(found));
     said.extend(floor(found));
+    said.extend(launches(found));
     said.extend(caveats(found));
     said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
     said
@@ -285,7 +287,7 @@ fn tail(found: &Gap) -> String {
 
 /// What the reader must know about the recording.
 pub(crate) fn caveats(found: &Gap) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut said: Vec<String> = joined(found).into_iter().collect();
     if found.pauses.count > 0 {
         let (count, all) = (found.pauses.count, time(found.pauses.ns as f64));
         let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
@@ -410,6 +412,8 @@ mod tests {
             found_by: FoundBy::Marked,
             step: "step".to_owned(),
             gpus: Vec::new(),
+            joined: None,
+            launches: None,
             captures: false,
             measured: 1,
             places: 1,

@@ -20,6 +20,7 @@ mod diff;
 pub(crate) mod difference;
 pub(crate) mod floor;
 pub(crate) mod gap;
+mod joined;
 mod kernels;
 pub(crate) mod page;
 mod passes;

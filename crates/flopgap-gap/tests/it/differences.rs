@@ -84,6 +84,8 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
     let total: i64 = parts.iter().map(|part| part.ns).sum();
     Gap {
         version: VERSION,
+        joined: None,
+        launches: None,
         limit: Limit::Gpu,
         found_by: FoundBy::Marked,
         step: "step".to_owned(),

@@ -81,7 +81,8 @@ fn steps_without_work_are_not_measured_alone() {
         assert_eq!((found.found_by, found.measured), (FoundBy::None, 1));
     }
     // What a user asks for is not replaced by something else.
-    let named = Options { steps: Ranges::Named(vec!["ProfilerStep#*".parse().unwrap()]) };
+    let steps = Ranges::Named(vec!["ProfilerStep#*".parse().unwrap()]);
+    let named = Options { steps, ..Options::default() };
     let error = marked(3, &[10, 110, 210], 2, &named).unwrap_err();
     assert_eq!(error.to_string(), "t.json: the ranges named `ProfilerStep#*` launch no GPU work");
 }

@@ -124,3 +124,64 @@ fn products_of_unknown_types_have_the_floor_of_their_kernels() {
     assert!((own.floor_ns as f64 - 229_376.0 * 2.0 / 3.35e3).abs() < 1.0, "{own:?}");
     assert!((floor.covered - 1.0).abs() < 1e-9);
 }
+
+/// An operator with a product of 4,100 rows and columns in tiles of 128 x 64 and a reduction of
+/// split-K, and one whose bytes take longer than even its padded FLOPs: by hand.
+#[test]
+fn padding_and_split_k_are_a_part_of_their_own() {
+    let mm = |at: u32, sizes: &str| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":{at},"dur":50,"args":{{"Input Dims":{sizes},"Input type":["c10::BFloat16","c10::BFloat16"]}}}},"#
+        )
+    };
+    let launch = |at: u32, correlation: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{at},"dur":5,"args":{{"correlation":{correlation}}}}},"#
+        )
+    };
+    let kernel = |name: &str, at: u32, dur: u32, correlation: u32| {
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{at},"dur":{dur},"args":{{"correlation":{correlation},"device":0,"stream":7}}}},"#
+        )
+    };
+    let gemm = "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_nn";
+    let events = [
+        mm(10, "[[4100,4096],[4096,4100]]"),
+        launch(20, 1),
+        launch(30, 2),
+        mm(100, "[[130,4096],[4096,100]]"),
+        launch(110, 3),
+        kernel(gemm, 200, 300, 1),
+        kernel("void cublasLt::splitKreduce_kernel<32, 16, int, float>(int)", 500, 7, 2),
+        kernel(gemm, 507, 20, 3),
+    ];
+    let json = format!(
+        r#"{{"deviceProperties":[{{"id":0,"name":"NVIDIA H100 80GB HBM3"}}],"traceEvents":[{}{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":1000}}]}}"#,
+        events.concat()
+    );
+    let trace = flopgap_kineto::Trace::options().read(json.as_bytes(), "t.json").unwrap();
+    let found = gap(&flopgap_kineto::Job::of(vec![trace]).unwrap(), &Options::default()).unwrap();
+    let floor = found.floor.as_ref().unwrap();
+    let sum = |ns: fn(&flopgap_gap::FloorPart) -> i64| floor.parts.iter().map(ns).sum::<i64>();
+    // 4,100 columns take 65 tiles of 64, or 33 of 128, which is more.
+    let flops = 2.0 * 4096.0 * (4224.0 * 4160.0 - 4100.0 * 4100.0);
+    let padded = flops / 989.4e12 * 1e9;
+    assert!((sum(|part| part.executed_ns) as f64 - padded - 7000.0).abs() < 2.0, "{floor:?}");
+    assert_eq!(sum(|part| part.known_ns), 327_000);
+    let bars = found.waterfall();
+    assert_eq!(bars.iter().map(|(_, ns)| ns).sum::<i64>(), found.total_ns());
+    let executed = bars.iter().find(|(bar, _)| *bar == Bar::Executed).unwrap().1;
+    assert_eq!(executed, sum(|part| part.executed_ns));
+}
+
+/// 50,257 columns are 393 tiles of 128, 47 elements more; the third product of a step sums over
+/// them. What makes this program slow is no padding: kernels for rows that are not aligned.
+#[test]
+fn an_odd_vocabulary_has_little_padding() {
+    let found = found("advice/odd-vocabulary.before.json.gz");
+    let floor = found.floor.as_ref().unwrap();
+    let executed: i64 = floor.parts.iter().map(|part| part.executed_ns).sum();
+    let each = 2.0 * 8192.0 * 2048.0 * 47.0 / 989.4e12 * 1e9;
+    let expected = 2.0 * each * found.measured as f64;
+    assert!((executed as f64 - expected).abs() < 8.0, "{executed} {expected}");
+}
