@@ -19,10 +19,11 @@ What a function makes the GPU execute is counted where it runs:
 313532612608
 """
 
-from . import answers, errors, found
+from . import answers, errors, estimates, found
 from ._flopgap import Field, Schema, Source, Table, __version__, read
 from .answers import compare, diff, gap, kernels, passes, summary
 from .counter import Counter, count, counting, presets, region
+from .estimates import Estimate, estimate
 from .errors import AbsentError, CountError, FlopgapError, InputError, InputNotFoundError
 from .overhead import Gap
 from .peaks import Peaks, peaks_of
@@ -35,6 +36,7 @@ __all__ = [
     "Counter",
     "Counts",
     "Field",
+    "Estimate",
     "FlopgapError",
     "Gap",
     "InputError",
@@ -51,6 +53,8 @@ __all__ = [
     "counting",
     "diff",
     "errors",
+    "estimate",
+    "estimates",
     "found",
     "gap",
     "kernels",

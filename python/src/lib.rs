@@ -7,6 +7,7 @@ mod columns;
 mod commands;
 mod counting;
 mod errors;
+mod estimate;
 mod read;
 mod table;
 
@@ -26,6 +27,8 @@ mod _flopgap {
     use super::commands::command;
     #[pymodule_export]
     use super::counting::{Gpu, Session, cupti_path, kernel_info, presets_of_chip};
+    #[pymodule_export]
+    use super::estimate::estimate;
     #[pymodule_export]
     use super::read::{Source, read};
     #[pymodule_export]

@@ -1,5 +1,7 @@
 //! A model as layers.
 
+use std::borrow::Cow;
+
 use flopgap_flops::{ElementType, FlopError, Work};
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +131,24 @@ impl Graph {
             }
         }
         false
+    }
+
+    /// The same graph with all its floats of 16 and 32 bits in another type; itself, where most of
+    /// it is computed in that type anyway.
+    ///
+    /// # Errors
+    /// As [`arithmetic`](Self::arithmetic).
+    pub fn with_floats(&self, element: ElementType) -> Result<Cow<'_, Self>, GraphError> {
+        if self.arithmetic()?.is_none_or(|own| own == element) {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut graph = self.clone();
+        for tensor in &mut graph.tensors {
+            if matches!(tensor.element, Some(ElementType::Fp32 | ElementType::Fp16 | ElementType::Bf16)) {
+                (tensor.element, tensor.element_bytes) = (Some(element), element.bytes());
+            }
+        }
+        Ok(Cow::Owned(graph))
     }
 
     fn sum_of_parameters(

@@ -9,12 +9,13 @@ use flopgap_flops::Precision;
 use flopgap_graph::Mode;
 use flopgap_roofline::machines::Bound;
 use flopgap_roofline::predict::{Basis, Bottleneck, Estimate, Regime, StepEstimate};
-use flopgap_roofline::pytorch::{Arithmetic, Computed, PyTorch, Way};
+use flopgap_roofline::pytorch::{Computed, PyTorch, Way};
 
 use super::answer::Answer;
 use super::kernels::Kernels;
 use super::model::Model;
 use super::{Found, RunAs};
+use crate::load::of_graph;
 
 /// Estimates a model whose steps are its layers. Unless a precision is requested, convolutions of
 /// 32 bits are computed in TF32: PyTorch's default.
@@ -25,15 +26,13 @@ pub(super) fn estimated(
     way: Way,
 ) -> Result<Found, Failure> {
     let (about, target) = (&pytorch.about, &pytorch.target);
-    let products = Arithmetic::of(precision).ok_or_else(|| {
+    let computed = Computed::of(precision, requested.then_some(precision)).ok_or_else(|| {
         Failure::new(format!("PyTorch was not measured in {precision}"))
             .exit(Exit::Absent)
             .hint("`--precision` of PyTorch: fp32, tf32, fp16 or bf16; `--as own` has others")
     })?;
-    let by_default = products == Arithmetic::Fp32 && !requested;
-    let cudnn = if by_default { Arithmetic::Tf32 } else { products };
-    let graph = model.graph_in(precision);
-    let found = pytorch.estimate(&graph, Computed { products, cudnn }, way);
+    let graph = model.graph().with_floats(precision.element()).map_err(|error| of_graph(&error))?;
+    let found = pytorch.estimate(&graph, computed, way);
     let mut by_step: Vec<Option<StepEstimate>> = vec![None; model.steps.len()];
     let mut missing = Vec::new();
     if let Some(found) = &found {
@@ -105,7 +104,7 @@ pub(super) fn estimated(
         rows: pytorch.rows().map(|(.., rows)| rows).sum(),
         least_bytes: model.least_bytes(precision)?,
         run_as: if way == Way::Graph { RunAs::Graph } else { RunAs::Eager },
-        convolutions_in_tf32: by_default && model.has_convolutions(),
+        convolutions_in_tf32: computed.cudnn != computed.products && model.has_convolutions(),
         parts: eager.map(|found| (found.gpu_ns, found.host_ns, about.host.clone())),
     })
 }

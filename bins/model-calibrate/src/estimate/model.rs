@@ -1,6 +1,5 @@
 //! The model to estimate.
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::{Exit, Failure};
@@ -55,19 +54,8 @@ impl Model {
         Self { steps, layers, ..self }
     }
 
-    /// Its graph with all floats in a precision, where that is not the model's own.
-    pub(super) fn graph_in(&self, precision: Precision) -> Cow<'_, Graph> {
-        let element = precision.element();
-        if self.own.is_none_or(|own| own == element) {
-            return Cow::Borrowed(&self.graph);
-        }
-        let mut graph = self.graph.clone();
-        for tensor in &mut graph.tensors {
-            if matches!(tensor.element, Some(ElementType::Fp32 | ElementType::Fp16 | ElementType::Bf16)) {
-                (tensor.element, tensor.element_bytes) = (Some(element), element.bytes());
-            }
-        }
-        Cow::Owned(graph)
+    pub(super) fn graph(&self) -> &Graph {
+        &self.graph
     }
 
     /// Whether anything in it is a convolution.

@@ -136,6 +136,16 @@ pub struct Computed {
     pub cudnn: Arithmetic,
 }
 
+impl Computed {
+    /// What a precision means to PyTorch. Without one that is requested, convolutions of a model in
+    /// fp32 are in TF32: its default. `None` of precisions that were not measured.
+    pub fn of(own: Precision, requested: Option<Precision>) -> Option<Self> {
+        let products = Arithmetic::of(requested.unwrap_or(own))?;
+        let by_default = products == Arithmetic::Fp32 && requested.is_none();
+        Some(Self { products, cudnn: if by_default { Arithmetic::Tf32 } else { products } })
+    }
+}
+
 impl Call {
     /// The call of a layer. `None` of views, which launch nothing, and of operators without a
     /// formula.

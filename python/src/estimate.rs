@@ -1,0 +1,136 @@
+//! What PyTorch takes for a model on a GPU, as JSON, of which `flopgap/estimates.py` makes objects.
+
+use std::path::PathBuf;
+
+use flopgap_flops::{ElementType, Precision};
+use flopgap_graph::{Graph, Shapes, read};
+use flopgap_roofline::pytorch::{self, Computed, PyTorch, Way};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::Serialize;
+
+use crate::errors::{AbsentError, InputError, of_hint};
+
+#[derive(Serialize)]
+struct Estimate<'a> {
+    model: &'a str,
+    device: &'a str,
+    software: &'a str,
+    run_as: &'a str,
+    precision: &'a str,
+    /// `None` where a kind of calls was never measured.
+    time_ms: Option<f64>,
+    low_ms: Option<f64>,
+    high_ms: Option<f64>,
+    gpu_ms: Option<f64>,
+    host_ms: Option<f64>,
+    flops: u64,
+    missing: Vec<String>,
+    unknown: Vec<String>,
+    calls: Vec<Call<'a>>,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    name: &'a str,
+    module: &'a str,
+    operator: &'a str,
+    time_us: f64,
+    low_us: f64,
+    high_us: f64,
+    flops: u64,
+    bytes: u64,
+    bottleneck: &'a str,
+}
+
+/// Estimates a `.pt2` archive on a machine, `eager` or as a `graph`, in a precision or its own.
+#[pyfunction]
+pub(crate) fn estimate(
+    py: Python<'_>,
+    path: PathBuf,
+    machine: &str,
+    run_as: &str,
+    precision: Option<&str>,
+) -> PyResult<String> {
+    let way = match run_as {
+        "eager" => Way::Eager,
+        "graph" => Way::Graph,
+        other => return Err(PyValueError::new_err(format!("run_as is 'eager' or 'graph', not '{other}'"))),
+    };
+    let requested = precision.map(str::parse::<Precision>).transpose();
+    let requested = requested.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let known = pytorch::named(machine).ok_or_else(|| {
+        let hint = format!("machines: {}", pytorch::NAMES.join(", "));
+        AbsentError::new_err((format!("PyTorch was not measured on {machine}"), Some(hint)))
+    })?;
+    py.detach(|| {
+        let graph = read(&path, &Shapes::default()).map_err(|error| of_hint(&error))?;
+        if !graph.layers.iter().any(|layer| layer.operator.starts_with("aten.")) {
+            let message = format!("{}: PyTorch is estimated from what torch.export wrote", path.display());
+            return Err(InputError::new_err((message, None::<String>)));
+        }
+        estimated(&graph, known, (way, run_as), requested)
+    })
+}
+
+fn estimated(
+    graph: &Graph,
+    known: &PyTorch,
+    (way, run_as): (Way, &str),
+    requested: Option<Precision>,
+) -> PyResult<String> {
+    let own = graph.arithmetic().map_err(|error| of_hint(&error))?.unwrap_or(ElementType::Fp32);
+    let own = match own {
+        // Of both precisions that are stored in 32 bits.
+        ElementType::Fp32 => Some(Precision::Fp32),
+        own => Precision::ALL.into_iter().find(|precision| precision.element() == own),
+    };
+    let precision = requested.or(own);
+    let computed = precision.and_then(|precision| Computed::of(precision, requested));
+    let (Some(precision), Some(computed)) = (precision, computed) else {
+        let hint = "precision: fp32, tf32, fp16 or bf16";
+        let message = "PyTorch was not measured in this precision".to_owned();
+        return Err(AbsentError::new_err((message, Some(hint.to_owned()))));
+    };
+    let graph = graph.with_floats(precision.element()).map_err(|error| of_hint(&error))?;
+    let found = known.estimate(&graph, computed, way);
+    let mut missing: Vec<String> = Vec::new();
+    for (kind, _) in found.iter().flat_map(|found| &found.missing) {
+        missing.push(kind.name().to_owned());
+    }
+    missing.dedup();
+    let whole = found.as_ref().filter(|_| missing.is_empty());
+    let ms = |of: fn(&pytorch::Estimate) -> f64| whole.map(|whole| of(whole) / 1e6);
+    let calls = found.iter().flat_map(|found| &found.calls).map(|call| {
+        let layer = &graph.layers[call.layer];
+        Call {
+            name: &layer.name,
+            module: &layer.module,
+            operator: &layer.operator,
+            time_us: call.nanoseconds / 1e3,
+            low_us: call.low / 1e3,
+            high_us: call.high / 1e3,
+            flops: call.flops,
+            bytes: call.bytes,
+            bottleneck: call.bound.name(),
+        }
+    });
+    let calls: Vec<Call<'_>> = calls.collect();
+    let estimate = Estimate {
+        model: &graph.name,
+        device: &known.target.device,
+        software: &known.about.software,
+        run_as,
+        precision: precision.name(),
+        time_ms: ms(|whole| whole.nanoseconds),
+        low_ms: ms(|whole| whole.low),
+        high_ms: ms(|whole| whole.high),
+        gpu_ms: ms(|whole| whole.gpu_ns),
+        host_ms: ms(|whole| whole.host_ns).filter(|_| way == Way::Eager),
+        flops: graph.work().map_err(|error| of_hint(&error))?.flops,
+        missing,
+        unknown: graph.unknown().map(|layer| format!("{} `{}`", layer.operator, layer.name)).collect(),
+        calls,
+    };
+    serde_json::to_string(&estimate).map_err(|error| PyValueError::new_err(error.to_string()))
+}
