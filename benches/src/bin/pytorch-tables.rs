@@ -301,7 +301,23 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a>>; 2], ByKi
     (by_way, by_kind)
 }
 
-fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: ByKind) {
+/// Whole models by their measured kernels: what the costs beside them leave.
+fn print_sums(judged: &[Judged<'_>], costs: &Costs) {
+    let error = |one: &Judged<'_>| {
+        let [kernels, count] = one.run.kernels();
+        ((kernels + costs.node * count + costs.replay) / one.nanoseconds - 1.0).abs()
+    };
+    let errors: Vec<f64> = judged.iter().map(error).collect();
+    let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    let [median, p90] = [0.5, 0.9].map(|at| percent(quantile(errors.clone(), at)));
+    println!(
+        "| graph, by its measured kernels | {} | {} | {median} | {p90} | - |",
+        errors.len(),
+        percent(mean)
+    );
+}
+
+fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: ByKind, costs: &Costs) {
     println!("| model as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|");
     for (name, judged) in ["graph", "eager"].iter().zip(by_way) {
         print_whole(name, &judged.iter().collect::<Vec<_>>());
@@ -312,6 +328,7 @@ fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: ByKind) {
     }
     let on_gpu: Vec<_> = by_way[1].iter().filter(|one| one.estimate.gpu_ns > one.estimate.host_ns).collect();
     print_whole("eager, where the GPU decides", &on_gpu);
+    print_sums(&by_way[0], costs);
     println!(
         "\n| calls | arithmetic | calls judged | MAPE, % | median | p90 |\n|---|---|---:|---:|---:|---:|"
     );
@@ -367,7 +384,7 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
         graph: UNKNOWN,
     };
     let (by_way, by_kind) = judge(&runs, &about);
-    print(&by_way, by_kind);
+    print(&by_way, by_kind, &about.costs);
     let [graph, eager] = by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
     let about = About { graph, eager, ..about };
     eprintln!("{:?}, {:?}, {:?}", about.costs, about.graph.tails, about.eager.tails);

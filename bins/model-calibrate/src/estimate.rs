@@ -193,8 +193,9 @@ impl Arguments {
     /// engine.
     fn framework(&self, model: &model::Model) -> Result<Option<(&'static PyTorch, Way)>, Failure> {
         let known = self.machine.name().and_then(pytorch::named);
-        let is_own =
-            self.mode.is_some() || self.engine.is_some() || self.threads.is_some() || self.sizes_alone;
+        let of_engine =
+            [self.mode.is_some(), self.engine.is_some(), self.threads.is_some(), self.sizes_alone];
+        let is_own = of_engine.contains(&true) || self.machine.has_ceilings();
         let way = match self.run_as {
             Some(RunAs::Own) => return Ok(None),
             Some(way) => way,
@@ -204,9 +205,11 @@ impl Arguments {
         let way = if way == RunAs::Graph { Way::Graph } else { Way::Eager };
         if is_own {
             let hint = "omit them, or pass `--as own`";
-            return Err(Failure::new("--mode, --engine, --threads and --sizes-alone are for --as own")
-                .exit(Exit::Usage)
-                .hint(hint));
+            return Err(Failure::new(
+                "--mode, --engine, --threads, --sizes-alone and --ceilings are for --as own",
+            )
+            .exit(Exit::Usage)
+            .hint(hint));
         }
         if !model.is_pytorch {
             return Err(Failure::new(format!(

@@ -73,6 +73,10 @@ impl MachineOptions {
         self.machine.as_deref().filter(|_| self.calibration.is_none())
     }
 
+    pub(super) fn has_ceilings(&self) -> bool {
+        self.ceilings.is_some()
+    }
+
     pub(super) fn target(&self) -> Target {
         match self.name() {
             Some(name) if name.eq_ignore_ascii_case("all") => Target::All,

@@ -393,7 +393,7 @@ fn pytorch_runs_a_model_as_it_is_asked() {
         (
             &["--machine", "h100", "--as", "graph", "--mode", "graph"],
             2,
-            "--mode, --engine, --threads and --sizes-alone are for --as own\n  hint: omit them, or pass `--as own`",
+            "--mode, --engine, --threads, --sizes-alone and --ceilings are for --as own\n  hint: omit them, or pass `--as own`",
         ),
         (
             &["--machine", "h100", "--as", "graph", "--precision", "int8"],
