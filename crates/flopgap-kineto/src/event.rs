@@ -261,6 +261,10 @@ pub(crate) struct Launched<'a> {
     pub(crate) group_name: Scalar<'a>,
     pub(crate) group_ranks: Scalar<'a>,
     pub(crate) collective: Scalar<'a>,
+    /// Elements that this rank gives to a collective and gets from it, and their type.
+    pub(crate) given: Scalar<'a>,
+    pub(crate) gotten: Scalar<'a>,
+    pub(crate) element: Scalar<'a>,
     pub(crate) grid: Option<Vec<u64>>,
     pub(crate) block: Option<Vec<u64>>,
 }
@@ -281,6 +285,9 @@ impl<'a> Launched<'a> {
                 b"graph node id" => launched.graph_node = cursor.scalar()?,
                 b"Process Group Name" => launched.group_name = cursor.scalar()?,
                 b"Collective name" => launched.collective = cursor.scalar()?,
+                b"In msg nelems" => launched.given = cursor.scalar()?,
+                b"Out msg nelems" => launched.gotten = cursor.scalar()?,
+                b"dtype" => launched.element = cursor.scalar()?,
                 b"Process Group Ranks" => launched.group_ranks = cursor.scalar()?,
                 b"grid" => launched.grid = shape(cursor)?,
                 b"block" => launched.block = shape(cursor)?,
@@ -290,6 +297,25 @@ impl<'a> Launched<'a> {
         })?;
         Ok(launched)
     }
+
+    /// Bytes of a collective: of what all ranks give or of what each gets, whichever is whole.
+    pub(crate) fn message(&self) -> Option<u64> {
+        let Scalar::Text(element) = self.element else { return None };
+        let elements = self.given.count()?.max(self.gotten.count()?);
+        elements.checked_mul(element_bytes(&element.text())?)
+    }
+}
+
+/// Bytes of an element, by the name of its type in PyTorch.
+fn element_bytes(name: &str) -> Option<u64> {
+    Some(match name {
+        "Byte" | "Char" | "Bool" => 1,
+        "Half" | "BFloat16" | "Short" => 2,
+        "Float" | "Int" => 4,
+        "Double" | "Long" => 8,
+        _ if name.starts_with("Float8_") => 1,
+        _ => return None,
+    })
 }
 
 /// Reads the elements of a list; any other value is passed over.

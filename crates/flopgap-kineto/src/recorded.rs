@@ -238,7 +238,7 @@ impl Recorded {
             block,
             registers: launched.registers.count(),
             shared_bytes: launched.shared_memory.count(),
-            bytes: launched.bytes.count(),
+            bytes: launched.bytes.count().or_else(|| launched.message()),
             group,
         };
         self.gpu_work.push(work);

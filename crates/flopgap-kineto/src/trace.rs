@@ -87,7 +87,7 @@ pub struct GpuWork {
     pub registers: Option<u64>,
     /// Shared memory of a block, in bytes; of a kernel.
     pub shared_bytes: Option<u64>,
-    /// Bytes copied or set.
+    /// Bytes copied or set; of a collective kernel, those of its message.
     pub bytes: Option<u64>,
     /// The group of ranks that it communicates in; of a collective kernel.
     pub group: Option<Arc<RankGroup>>,

@@ -21,6 +21,42 @@ pub struct Collectives {
     pub undivided: Vec<Undivided>,
     /// The places that took part in those that were divided.
     pub places: Vec<PlaceCollectives>,
+    /// Those that were divided by what they do, ranks and size, where that is recorded: the one with
+    /// the most transfer first.
+    pub messages: Vec<Messages>,
+}
+
+/// Collectives of one size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Messages {
+    /// What they do, as the framework calls it: `allreduce`.
+    pub collective: String,
+    /// Ranks.
+    pub ranks: u64,
+    /// Bytes of what all ranks give together or of what each gets, whichever is whole.
+    pub bytes: u64,
+    /// How many.
+    pub collectives: u64,
+    /// From when the last rank had arrived until the last was done, the sum over them.
+    pub transfer_ns: i128,
+}
+
+impl Messages {
+    /// Bytes per second of the message: what NCCL's tests call algorithm bandwidth.
+    pub fn algorithm_bandwidth(&self) -> Option<f64> {
+        let seconds = self.transfer_ns as f64 / 1e9;
+        (seconds > 0.0).then(|| self.bytes as f64 * self.collectives as f64 / seconds)
+    }
+
+    /// Bytes per second that each GPU sends at least, by the least that a collective can send:
+    /// `2 (n - 1) / n` of the message in an all-reduce, `(n - 1) / n` in others (NCCL's
+    /// `doc/PERFORMANCE.md`).
+    pub fn bus_bandwidth(&self) -> Option<f64> {
+        let ranks = self.ranks as f64;
+        let twice = plain(&self.collective).contains("allreduce");
+        let share = if twice { 2.0 } else { 1.0 } * (ranks - 1.0) / ranks;
+        self.algorithm_bandwidth().map(|bandwidth| bandwidth * share)
+    }
 }
 
 /// The collectives of one place.
@@ -93,6 +129,8 @@ impl Collectives {
 struct Call {
     start: i64,
     end: i64,
+    /// The size of its message.
+    bytes: Option<u64>,
 }
 
 /// Which collectives are matched with each other: group and name of the kernel.
@@ -101,6 +139,11 @@ type Key = (Option<RankGroup>, String);
 /// Kernels that communicate, while they are collected.
 #[derive(Debug, Default)]
 pub struct Calls(BTreeMap<Key, BTreeMap<Place, Vec<Call>>>);
+
+/// A name in lowercase letters and digits alone.
+fn plain(name: &str) -> String {
+    name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase() as char).collect()
+}
 
 /// Whether a collective needs something of every rank on every rank, so that none is done before
 /// all have arrived; by the name of its kernel, or what the framework calls it.
@@ -116,8 +159,7 @@ fn is_of_all(name: &str) -> bool {
         "twoshotallreduce",
         "oneshotallreduce",
     ];
-    let plain = name.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase() as char);
-    let plain: String = plain.collect();
+    let plain = plain(name);
     OF_ALL.iter().any(|known| plain.contains(known))
 }
 
@@ -126,7 +168,8 @@ impl Calls {
     pub fn add(&mut self, place: Place, operation: &Operation<'_>) {
         let key = (operation.group.cloned(), operation.name.to_owned());
         let (start, end) = (operation.work.start, operation.work.end);
-        self.0.entry(key).or_default().entry(place).or_default().push(Call { start, end });
+        let bytes = operation.bytes.and_then(|bytes| u64::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+        self.0.entry(key).or_default().entry(place).or_default().push(Call { start, end, bytes });
     }
 
     /// Divides the time of all, given the places that did GPU work and how many ranks there are.
@@ -154,7 +197,7 @@ impl Calls {
             } else if calls.values().map(Vec::len).collect::<BTreeSet<_>>().len() > 1 {
                 sums.leave(Why::Unmatched, calls.values().flatten());
             } else {
-                sums.divide_all(&calls);
+                sums.divide_all(&calls, collective);
             }
         }
         sums
@@ -186,6 +229,8 @@ struct Sums {
     undivided: BTreeMap<Why, (u64, i128)>,
     places: BTreeMap<Place, PlaceCollectives>,
     arrivals: Vec<Arrival>,
+    /// Collectives and their transfer, by what they do, ranks and bytes.
+    messages: BTreeMap<(String, u64, u64), (u64, i128)>,
 }
 
 fn duration(call: &Call) -> i128 {
@@ -202,7 +247,7 @@ impl Sums {
     }
 
     /// Divides the collectives of one kind, of which all places made as many.
-    fn divide_all(&mut self, calls: &BTreeMap<Place, Vec<Call>>) {
+    fn divide_all(&mut self, calls: &BTreeMap<Place, Vec<Call>>, collective: &str) {
         let count = calls.values().next().map_or(0, Vec::len);
         let nth = |at: usize| calls.iter().map(move |(place, own)| (*place, own[at]));
         let together = |at: &usize| {
@@ -216,19 +261,28 @@ impl Sums {
             return;
         }
         for at in 0..count {
-            self.divide(&nth(at).collect::<Vec<_>>());
+            self.divide(&nth(at).collect::<Vec<_>>(), collective);
         }
     }
 
     /// Divides one collective.
-    fn divide(&mut self, calls: &[(Place, Call)]) {
+    fn divide(&mut self, calls: &[(Place, Call)], collective: &str) {
         let mut starts: Vec<i64> = calls.iter().map(|(_, call)| call.start).collect();
         starts.sort_unstable_by_key(|start| std::cmp::Reverse(*start));
         let [arrived, before, ..] = starts[..] else { return };
         let Some((last, _)) = calls.iter().max_by_key(|(_, call)| call.start) else { return };
         self.divided += 1;
+        let bytes: BTreeSet<Option<u64>> = calls.iter().map(|(_, call)| call.bytes).collect();
+        let done = calls.iter().map(|(_, call)| call.end).max().unwrap_or(arrived);
+        // Ranks that give unlike amounts have no message of one size.
+        if let (Some(Some(bytes)), 1, false) = (bytes.first(), bytes.len(), collective.is_empty()) {
+            let key = (collective.to_owned(), calls.len() as u64, *bytes);
+            let (count, transfer) = self.messages.entry(key).or_default();
+            *count += 1;
+            *transfer += i128::from(done) - i128::from(arrived);
+        }
         for (place, call) in calls {
-            let Call { start, end } = *call;
+            let Call { start, end, .. } = *call;
             self.arrivals.push(Arrival { place: *place, start, end, arrived, last: *last });
             let own = self.places.entry(*place).or_insert(PlaceCollectives {
                 place: *place,
@@ -252,10 +306,20 @@ impl Sums {
     fn finish(self) -> Collectives {
         let undivided =
             self.undivided.into_iter().map(|(why, (kernels, total_ns))| Undivided { why, kernels, total_ns });
+        let one = |((collective, ranks, bytes), (collectives, transfer_ns))| Messages {
+            collective,
+            ranks,
+            bytes,
+            collectives,
+            transfer_ns,
+        };
+        let mut messages: Vec<Messages> = self.messages.into_iter().map(one).collect();
+        messages.sort_by_key(|own| std::cmp::Reverse(own.transfer_ns));
         Collectives {
             divided: self.divided,
             undivided: undivided.collect(),
             places: self.places.into_values().collect(),
+            messages,
         }
     }
 }
@@ -277,7 +341,7 @@ mod tests {
         let mut calls = Calls::default();
         let own = calls.0.entry((None, name.to_owned())).or_default();
         for (rank, times) in (0..).zip(of) {
-            let list = times.iter().map(|(start, end)| Call { start: *start, end: *end });
+            let list = times.iter().map(|(start, end)| Call { start: *start, end: *end, bytes: None });
             own.insert(place(rank), list.collect());
         }
         let ran: Vec<Place> = (0..).zip(of).map(|(rank, _)| place(rank)).collect();
@@ -316,6 +380,32 @@ mod tests {
         }
     }
 
+    /// 1 kB in 2 µs after the last of four ranks arrived is 500 MB/s, of which an all-reduce sends one
+    /// and a half, and a gather three quarters.
+    #[test]
+    fn bandwidths_are_those_of_nccl() {
+        let found = |collective: &str, bytes: [u64; 4]| {
+            let mut calls = Calls::default();
+            let group =
+                RankGroup { name: "0".into(), ranks: vec![0, 1, 2, 3], collective: collective.into() };
+            let own = calls.0.entry((Some(group), "ncclDevKernel_Generic_1".to_owned())).or_default();
+            for (rank, bytes) in (0..).zip(bytes) {
+                let start = 100 * i64::try_from(rank).unwrap();
+                own.insert(place(rank), vec![Call { start, end: 2300, bytes: Some(bytes) }]);
+            }
+            calls.split(&[0, 1, 2, 3].map(place), Some(4)).messages
+        };
+        for (collective, share) in [("allreduce", 1.5), ("_allgather_base", 0.75), ("reduce_scatter", 0.75)] {
+            let [own] = &found(collective, [1000; 4])[..] else { panic!("{collective}") };
+            assert_eq!((own.collective.as_str(), own.ranks, own.collectives), (collective, 4, 1));
+            assert_eq!((own.bytes, own.transfer_ns), (1000, 2000));
+            assert!((own.algorithm_bandwidth().unwrap() / 5e8 - 1.0).abs() < 1e-12);
+            assert!((own.bus_bandwidth().unwrap() / (share * 5e8) - 1.0).abs() < 1e-12);
+        }
+        assert_eq!(found("all_to_allv", [1000, 1000, 1000, 999]), []);
+        assert_eq!(found("", [1000; 4]), []);
+    }
+
     /// A kernel that does anything: what the framework calls it decides.
     #[test]
     fn frameworks_say_what_a_kernel_does() {
@@ -326,7 +416,7 @@ mod tests {
             let group = RankGroup { name: "0".into(), ranks: vec![0, 1], collective: collective.into() };
             let own = calls.0.entry((Some(group), "ncclDevKernel_Generic_1".to_owned())).or_default();
             for rank in [0, 1] {
-                own.insert(place(rank), vec![Call { start: 0, end: 10 }]);
+                own.insert(place(rank), vec![Call { start: 0, end: 10, bytes: None }]);
             }
             let found = calls.split(&[place(0), place(1)], Some(2));
             assert_eq!((found.divided, found.undivided.is_empty()), (divided, divided == 1), "{collective}");
@@ -341,7 +431,7 @@ mod tests {
             let group = RankGroup { name: "tp".into(), ranks: ranks.to_vec(), collective: "".into() };
             let own = calls.0.entry((Some(group), ALL_REDUCE.to_owned())).or_default();
             for (rank, (start, end)) in ranks.into_iter().zip(times) {
-                own.insert(place(rank), vec![Call { start, end }]);
+                own.insert(place(rank), vec![Call { start, end, bytes: None }]);
             }
         }
         let ran: Vec<Place> = (0..4).map(place).collect();

@@ -267,7 +267,8 @@ pub struct Operation<'a> {
     pub name_id: i64,
     /// The demangled name of a kernel, `[CUDA graph N]` for a graph, the direction of a copy.
     pub name: &'a str,
-    /// How much was copied or set.
+    /// How much was copied or set; of a collective kernel, the size of its message: what all ranks
+    /// give together, or what each gets, whichever is whole.
     pub bytes: Option<i64>,
     /// The group of ranks of a collective; absent where it is not recorded.
     pub group: Option<&'a RankGroup>,

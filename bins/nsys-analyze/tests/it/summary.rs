@@ -260,3 +260,30 @@ fn bad_input_is_named() {
     assert_eq!(timeit.code, 1);
     assert!(timeit.stderr.contains("no-such-file"), "{}", timeit.stderr);
 }
+
+/// The sums of 24 matched kernels, computed from the events of both ranks in Python.
+#[test]
+fn collectives_have_their_bandwidths() {
+    let ranks = [0, 1].map(|rank| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/advice");
+        format!("{folder}/late-reduction.before.rank{rank}.json.gz")
+    });
+    let page = json(&[&ranks[0], &ranks[1]]);
+    let answers = page["sections"][0]["text"].as_array().unwrap();
+    let sentence = "24 allreduce of 33.6 MB between 2 ranks take 3.261 ms after the last rank arrived: 247 GB/s of the \
+        message, 247 GB/s on the bus.";
+    assert!(answers.iter().any(|answer| answer == sentence), "{answers:?}");
+    let rows = rows(section(&page, "Communication and the time of each rank"), "Collectives by size");
+    let row = |bytes: u64| rows.iter().find(|row| row["bytes"] == bytes).unwrap();
+    for (bytes, calls, microseconds) in [(33_554_432, 24, 3261.329), (524_288, 3, 30.722)] {
+        let row = row(bytes);
+        assert_eq!((&row["collective"], &row["ranks"]), (&Value::from("allreduce"), &Value::from(2)));
+        assert_eq!(row["collectives"], calls);
+        let transfer = row["transfer_ms"].as_f64().unwrap() * 1e3;
+        assert!((transfer - microseconds).abs() < 0.1, "{transfer}");
+        // Two ranks send the message once each.
+        assert_eq!(row["algorithm_bandwidth"], row["bus_bandwidth"]);
+        let bandwidth = bytes as f64 * f64::from(calls) / microseconds / 1e3;
+        assert!((row["bus_bandwidth"].as_f64().unwrap() - bandwidth).abs() < 0.1, "{row}");
+    }
+}

@@ -33,12 +33,44 @@ pub(crate) fn section(
     page.answers.extend(sentences::communication(&found));
     page.heading("Communication and the time of each rank");
     page.table(table(&found))?;
+    if !found.collectives.messages.is_empty() {
+        page.table(messages(&found))?;
+    }
     page.text(
         "Of everything recorded, the time in which such kernels ran: communication is kernels of NCCL and their like, \
          waiting for other GPUs included; exposed is the part of it beside which no other kernel ran. Waiting is the time in collectives until the last rank \
-         arrived, transfer the rest of them; both add up the durations of kernels.",
+         arrived, transfer the rest of them; both add up the durations of kernels. Bandwidths are those of NCCL's tests: the message over the time \
+         from the last arrival to the last end, and what each GPU sends of it at least.",
     );
     Ok(())
+}
+
+fn messages(found: &Communication) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "Collectives by size",
+        [
+            Column::text("collective", "collective"),
+            Column::number("ranks", "ranks"),
+            Column::number("bytes", "message").unit("B").rank(0),
+            Column::number("collectives", "calls"),
+            Column::number("transfer_ms", "transfer").unit("ms").rank(0),
+            Column::number("algorithm_bandwidth", "algorithm").unit("GB/s").rank(1),
+            Column::number("bus_bandwidth", "bus").unit("GB/s").rank(0),
+        ],
+    )?;
+    let gigabytes = |rate: Option<f64>| Cell::optional(rate, |rate| Cell::float(rate / 1e9, 1));
+    for own in &found.collectives.messages {
+        table.push([
+            Cell::text(own.collective.clone()),
+            Cell::from(own.ranks),
+            Cell::from(own.bytes),
+            Cell::from(own.collectives),
+            ms(own.transfer_ns as f64),
+            gigabytes(own.algorithm_bandwidth()),
+            gigabytes(own.bus_bandwidth()),
+        ])?;
+    }
+    Ok(table)
 }
 
 fn table(found: &Communication) -> Result<Table, ReportError> {

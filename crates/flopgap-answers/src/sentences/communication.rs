@@ -1,6 +1,7 @@
 //! What communication says.
 
 use flopgap_timings::collectives::{Collectives, PlaceCollectives, Why};
+use flopgap_report::numbers;
 use flopgap_timings::communication::Communication;
 
 use super::{percent, spread, time, upper_first};
@@ -25,6 +26,7 @@ pub fn communication(found: &Communication) -> Vec<String> {
         percent(share)
     ));
     said.extend(late(&found.collectives));
+    said.extend(messages(&found.collectives));
     said.extend(undivided(&found.collectives));
     said
 }
@@ -56,6 +58,24 @@ fn late(found: &Collectives) -> Option<String> {
     let least = found.places.iter().min_by_key(|own| own.waiting_ns).filter(|own| own.place != waits.place);
     let least = least.map(|own| format!("; on {} {}", own.place, divided(own))).unwrap_or_default();
     Some(format!("{late} On {} {}{least}.", waits.place, divided(waits)))
+}
+
+/// How fast the messages are that take most of the transfer.
+fn messages(found: &Collectives) -> Option<String> {
+    let own = found.messages.first()?;
+    let [algorithm, bus] = [own.algorithm_bandwidth()?, own.bus_bandwidth()?];
+    let count = if own.collectives == 1 { "one".to_owned() } else { own.collectives.to_string() };
+    let verb = if own.collectives == 1 { "takes" } else { "take" };
+    Some(format!(
+        "{} {} of {} between {} ranks {verb} {} after the last rank arrived: {} of the message, {} on the bus.",
+        upper_first(&count),
+        own.collective,
+        numbers::si_with_unit(own.bytes as f64, "B"),
+        own.ranks,
+        time(own.transfer_ns as f64),
+        numbers::si_with_unit(algorithm, "B/s"),
+        numbers::si_with_unit(bus, "B/s")
+    ))
 }
 
 /// What cannot be divided into waiting and transfer, and why.
