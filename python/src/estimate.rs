@@ -94,11 +94,7 @@ fn estimated(
     };
     let graph = graph.with_floats(precision.element()).map_err(|error| of_hint(&error))?;
     let found = known.estimate(&graph, computed, way);
-    let mut missing: Vec<String> = Vec::new();
-    for (kind, _) in found.iter().flat_map(|found| &found.missing) {
-        missing.push(kind.name().to_owned());
-    }
-    missing.dedup();
+    let missing: Vec<String> = found.iter().flat_map(|found| found.missing.iter().cloned()).collect();
     let whole = found.as_ref().filter(|_| missing.is_empty());
     let ms = |of: fn(&pytorch::Estimate) -> f64| whole.map(|whole| of(whole) / 1e6);
     let calls = found.iter().flat_map(|found| &found.calls).map(|call| {

@@ -58,9 +58,7 @@ pub(super) fn estimated(
                 basis: if target.moved.is_some() { Basis::Transferred } else { Basis::Table },
             });
         }
-        let kinds = found.missing.iter().map(|(kind, _)| format!("{} were never measured", kind.name()));
-        missing.extend(kinds);
-        missing.dedup();
+        missing.extend(found.missing.iter().map(|what| format!("{what} were never measured")));
     }
     let steps: Vec<StepEstimate> = by_step.iter().flatten().cloned().collect();
     let sum: f64 = steps.iter().map(|step| step.nanoseconds).sum();

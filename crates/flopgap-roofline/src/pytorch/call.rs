@@ -110,7 +110,8 @@ impl Kind {
     pub(super) const fn sizes(self) -> usize {
         match self {
             Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 14,
-            Self::Recurrent | Self::Norm => 4,
+            Self::Recurrent => 6,
+            Self::Norm => 4,
             _ => 7,
         }
     }
@@ -204,7 +205,8 @@ impl Call {
                 (found.kind, stored(computed.products), Cow::Borrowed(""), found.sizes)
             }
             Op::Recurrent(layer) => {
-                let sizes = vec![layer.batch, layer.length, layer.hidden, layer.inputs];
+                let own = [layer.batch, layer.length, layer.hidden, layer.inputs];
+                let sizes = [&own[..], &[layer.cell.gates(), layer.directions]].concat();
                 (Kind::Recurrent, stored(computed.cudnn), Cow::Borrowed(""), sizes)
             }
             Op::Norm(norm) => {
@@ -232,6 +234,33 @@ impl Call {
         };
         debug_assert_eq!(sizes.len(), kind.sizes(), "{kind:?}");
         Some(Self { kind, arithmetic, operator, sizes, flops, bytes: moved })
+    }
+
+    /// What it is as far as only measured calls are like it: the dimensions of a convolution and
+    /// whether it is transposed; the gates of a recurrent layer and its directions.
+    pub(super) fn form(&self) -> [u64; 2] {
+        match (self.kind, self.sizes.as_slice()) {
+            (Kind::Convolution | Kind::GroupedConvolution | Kind::DepthwiseConvolution, sizes) => {
+                [9, 10].map(|place| sizes.get(place).copied().unwrap_or(0))
+            }
+            (Kind::Recurrent, &[.., gates, directions]) => [gates, directions],
+            _ => [0; 2],
+        }
+    }
+
+    /// What it is, as one says that it was never measured.
+    pub(super) fn what(&self) -> String {
+        match (self.kind, self.form()) {
+            (_, [0, _]) => self.kind.name().to_owned(),
+            (Kind::Recurrent, [gates, directions]) => {
+                let both = if directions > 1 { "bidirectional " } else { "" };
+                format!("{both}recurrent layers with {gates} gates")
+            }
+            (_, [rank, transposed]) => {
+                let transposed = if transposed == 0 { "" } else { "transposed " };
+                format!("{transposed}{} of {rank}-D images", self.kind.name())
+            }
+        }
     }
 
     pub(super) fn key(&self) -> Key {

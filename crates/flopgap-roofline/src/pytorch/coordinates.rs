@@ -54,7 +54,7 @@ const DEPTHWISE: &[Scale] = &[
 ];
 const ATTENTION: &[Scale] =
     &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(3.0)];
-const RECURRENT: &[Scale] = &[scale(6.0); 4];
+const RECURRENT: &[Scale] = &[scale(6.0), scale(6.0), scale(6.0), scale(6.0), scale(2.0)];
 const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0)];
 const ELEMENTS: &[Scale] =
     &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0)];
@@ -128,7 +128,9 @@ impl Call {
                 flag(added),
                 last_wave(heads as f64 * tiles(queries, 128), units),
             ],
-            (Kind::Recurrent, sizes) => sizes.iter().map(|size| log(*size)).collect(),
+            (Kind::Recurrent, &[ref sizes @ .., gates, _]) => {
+                sizes.iter().map(|size| log(*size)).chain([flag(gates)]).collect()
+            }
             (Kind::Norm, &[rows, columns, reordered, gaps]) => {
                 vec![log(rows), log(columns), name, log(self.bytes), flag(reordered), flag(gaps)]
             }

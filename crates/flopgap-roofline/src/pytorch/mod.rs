@@ -185,8 +185,8 @@ pub struct Estimate {
     pub host_ns: f64,
     /// Each call.
     pub calls: Vec<CallEstimate>,
-    /// Kinds of calls of which nothing was measured: they are in no sum.
-    pub missing: BTreeSet<(Kind, Arithmetic)>,
+    /// What of it was never measured, such as `recurrent layers`: it is in no sum.
+    pub missing: BTreeSet<String>,
 }
 
 impl PyTorch {
@@ -236,7 +236,7 @@ impl PyTorch {
     pub fn call(&self, layer: usize, call: &Call) -> Option<CallEstimate> {
         /// How far the 5th and 95th percentile of a normal distribution lie from its middle.
         const REACH: f64 = 1.645;
-        let table = self.tables.get(&call.key())?;
+        let table = self.tables.get(&call.key()).filter(|table| table.forms.contains(&call.form()))?;
         let found = table.at(&self.point(call))?;
         let floor = floor_ns(call, &self.target.peaks);
         let at = |logarithm: f64| floor * logarithm.exp();
@@ -261,14 +261,14 @@ impl PyTorch {
         let mut calls = Vec::new();
         let mut missing = BTreeSet::new();
         let mut known: BTreeMap<Call, Option<CallEstimate>> = BTreeMap::new();
-        for (layer, what) in graph.layers.iter().enumerate() {
-            let Some(call) = Call::of(graph, what, computed) else { continue };
-            let key = call.key();
+        for (layer, of) in graph.layers.iter().enumerate() {
+            let Some(call) = Call::of(graph, of, computed) else { continue };
+            let what = call.what();
             let found = known.entry(call).or_insert_with_key(|call| self.call(layer, call));
             match found {
                 Some(found) => calls.push(CallEstimate { layer, ..found.clone() }),
                 None => {
-                    missing.insert(key);
+                    missing.insert(what);
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Measured calls of one kind, interpolated.
 
+use std::collections::BTreeSet;
+
 use super::Row;
 use crate::kriging::{Field, Scale};
 
@@ -16,6 +18,8 @@ pub(super) struct Table {
     /// The standard deviation of the logarithms.
     pub(super) spread: f64,
     sums: [f64; 2],
+    /// The forms of its calls.
+    pub(super) forms: BTreeSet<[u64; 2]>,
 }
 
 /// What lies between the measured calls.
@@ -27,7 +31,8 @@ pub(super) struct Between {
 
 impl Table {
     pub(super) fn new(scales: &'static [Scale]) -> Self {
-        Self { times: Field::new(scales), points: Vec::new(), scales, spread: 0.0, sums: [0.0; 2] }
+        let times = Field::new(scales);
+        Self { times, points: Vec::new(), scales, spread: 0.0, sums: [0.0; 2], forms: BTreeSet::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -36,6 +41,7 @@ impl Table {
 
     /// Adds a call by its rows.
     pub(super) fn push(&mut self, point: &[f64], rows: &[&Row], floor: f64) {
+        self.forms.extend(rows.iter().map(|row| row.call.form()));
         let mut times: Vec<f64> = rows.iter().map(|row| row.nanoseconds).collect();
         times.sort_by(f64::total_cmp);
         let value = (times[times.len() / 2] / floor).ln();

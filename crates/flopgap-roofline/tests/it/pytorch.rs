@@ -121,7 +121,23 @@ fn what_was_never_measured_is_not_estimated() {
     let product = Call { kind: Kind::Product, sizes: vec![1, 64, 64, 64, 0, 1, 0], ..call("", 64, 64) };
     assert_eq!(pytorch.call(0, &product), None);
     let found = pytorch.estimate(&model("resnet18.pt2"), FP32, Way::Graph).unwrap();
-    assert!(found.missing.contains(&(Kind::Convolution, Arithmetic::Fp32)));
+    assert!(found.missing.contains("convolutions of 2-D images"), "{:?}", found.missing);
+}
+
+/// Convolutions of images were measured; of a signal, none was.
+#[test]
+fn dimensions_of_convolutions_are_told_apart() {
+    let pytorch = named("h100").unwrap();
+    let mut sizes = vec![8, 56 * 56, 56 * 56, 9, 64, 64, 1, 1, 1, 2, 0, 0, 0, 0];
+    let convolution = |sizes: &[u64]| Call {
+        kind: Kind::Convolution,
+        sizes: sizes.to_vec(),
+        flops: 1 << 30,
+        ..call("", 1 << 20, 1 << 20)
+    };
+    assert!(pytorch.call(0, &convolution(&sizes)).is_some());
+    sizes[9] = 1;
+    assert_eq!(pytorch.call(0, &convolution(&sizes)), None);
 }
 
 #[test]
