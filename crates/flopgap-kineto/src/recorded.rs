@@ -216,6 +216,7 @@ impl Recorded {
         let Some((start, duration)) = self.times(event) else { return };
         let launched = self.arguments(Launched::read(event));
         let group = self.group(&launched);
+        let bytes = launched.bytes.count().or_else(|| launched.message());
         let extents = [launched.grid, launched.block].map(|sizes| sizes.filter(|sizes| !sizes.is_empty()));
         let shape = |sizes: &Vec<u64>| Dim3::checked(<[u64; 3]>::try_from(&sizes[..]).ok()?);
         let [grid, block] = extents.each_ref().map(|sizes| sizes.as_ref().and_then(shape));
@@ -238,7 +239,7 @@ impl Recorded {
             block,
             registers: launched.registers.count(),
             shared_bytes: launched.shared_memory.count(),
-            bytes: launched.bytes.count().or_else(|| launched.message()),
+            bytes,
             group,
         };
         self.gpu_work.push(work);

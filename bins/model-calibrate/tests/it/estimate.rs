@@ -346,7 +346,7 @@ fn pytorch_runs_a_model_as_it_is_asked() {
         assert!((number(&graph, "time_ms") - number(&eager, "gpu_ms")).abs() < 1e-9);
         assert!(number(&graph, "time_low_ms") < number(&graph, "time_ms"));
         assert!(number(&graph, "time_ms") < number(&graph, "time_high_ms"));
-        // Nothing is fused: 20 convolutions, 20 norms, 17 activations, 8 sums, 2 pools, the last layer.
+        // Nothing is fused: 20 convolutions and norms, 17 activations, 8 sums, 2 pools, a product.
         assert_eq!(graph["layers"].as_array().unwrap().len(), 68);
         // By default, convolutions are on tensor cores, and only the last layer is not.
         let time = |precision| {

@@ -1,7 +1,7 @@
 //! What communication says.
 
-use flopgap_timings::collectives::{Collectives, PlaceCollectives, Why};
 use flopgap_report::numbers;
+use flopgap_timings::collectives::{Collectives, PlaceCollectives, Why};
 use flopgap_timings::communication::Communication;
 
 use super::{percent, spread, time, upper_first};

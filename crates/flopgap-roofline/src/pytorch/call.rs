@@ -1,4 +1,4 @@
-//! The calls of operators that PyTorch makes for a model, and where each lies between measured ones.
+//! The calls of operators that PyTorch makes for a model, by which they are looked up.
 
 use std::borrow::Cow;
 

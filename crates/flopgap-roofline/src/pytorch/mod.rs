@@ -61,7 +61,7 @@ pub struct Costs {
     pub node: f64,
     /// Of a replay.
     pub replay: f64,
-    /// Of the host for an operator that computes; views cost too little to be told apart.
+    /// Of the host for an operator that computes; views cost too little to be measured.
     pub operator: f64,
     /// Of the host for a module.
     pub module: f64,
@@ -140,7 +140,7 @@ pub struct PyTorch {
     pub about: About,
     /// The GPU that times are for.
     pub target: Target,
-    /// Numbers of the operators by which calls are told apart.
+    /// Numbers that stand for the operators.
     names: BTreeMap<String, f64>,
     tables: BTreeMap<(Kind, Arithmetic), Table>,
 }
