@@ -21,8 +21,8 @@ pub struct Collectives {
     pub undivided: Vec<Undivided>,
     /// The places that took part in those that were divided.
     pub places: Vec<PlaceCollectives>,
-    /// Those that were divided by what they do, ranks and size, where that is recorded: the one with
-    /// the most transfer first.
+    /// Those that were divided by what they do, ranks and size, where that is recorded: the ones
+    /// with the most transfer first.
     pub messages: Vec<Messages>,
 }
 
@@ -380,8 +380,8 @@ mod tests {
         }
     }
 
-    /// 1 kB in 2 µs after the last of four ranks arrived is 500 MB/s, of which an all-reduce sends one
-    /// and a half, and a gather three quarters.
+    /// 1 kB in 2 µs after the last of four ranks arrived is 500 MB/s, of which an all-reduce sends
+    /// one and a half, and a gather three quarters.
     #[test]
     fn bandwidths_are_those_of_nccl() {
         let found = |collective: &str, bytes: [u64; 4]| {
