@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use flopgap_calibration::accuracy;
 use flopgap_graph::{Graph, Op, Shapes, read};
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, Computed, Costs, Errors, Estimate, Kind, Peaks, PyTorch, Row, Way, launches,
-    to_text,
+    About, Arithmetic, Call, CallEstimate, Computed, Costs, Errors, Estimate, Kind, Peaks, PyTorch, Reach,
+    Row, UNJUDGED, Way, launches, to_text,
 };
 use serde::Deserialize;
 
@@ -262,8 +262,8 @@ fn rows(runs: &[Measured], left_out: Option<&str>) -> Vec<Row> {
     kept.flat_map(|run| &run.calls).map(|(_, row)| row).filter(|row| row.kernels > 0.0).cloned().collect()
 }
 
-/// Errors of calls by kind.
-type ByKind = BTreeMap<(Kind, Arithmetic), Vec<f64>>;
+/// Errors of calls by kind, and how many deviations they are.
+type ByKind = BTreeMap<(Kind, Arithmetic), Vec<(f64, f64)>>;
 
 /// Every run as a graph and in eager mode, estimated from other architectures.
 fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a>>; 2], ByKind) {
@@ -276,12 +276,15 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a>>; 2], ByKi
             for (way, judged) in [Way::Graph, Way::Eager].into_iter().zip(&mut by_way) {
                 let Some(estimate) = others.estimate(&run.graph, run.computed, way) else { continue };
                 if way == Way::Graph {
-                    let known: BTreeMap<usize, f64> =
-                        estimate.calls.iter().map(|call| (call.layer, call.nanoseconds)).collect();
+                    let known: BTreeMap<usize, &CallEstimate> =
+                        estimate.calls.iter().map(|call| (call.layer, call)).collect();
                     for (layer, row) in run.calls.iter().filter(|(_, row)| row.kernels > 0.0) {
-                        if let Some(time) = known.get(layer) {
+                        if let Some(call) = known.get(layer) {
+                            let error = (call.nanoseconds / row.nanoseconds - 1.0).abs();
+                            let off = (row.nanoseconds / call.nanoseconds).ln().abs();
+                            let score = off / (call.high / call.nanoseconds).ln();
                             let errors = by_kind.entry((row.call.kind, row.call.arithmetic)).or_default();
-                            errors.push((time / row.nanoseconds - 1.0).abs());
+                            errors.push((error, score));
                         }
                     }
                 }
@@ -317,7 +320,17 @@ fn print_sums(judged: &[Judged<'_>], costs: &Costs) {
     );
 }
 
-fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: ByKind, costs: &Costs) {
+/// The widths of intervals that nine tenths of the calls are in. Those that scores are taken of are
+/// as wide as a table that nobody judged has.
+fn reaches(by_kind: &ByKind) -> Vec<Reach> {
+    let tables = by_kind.iter().map(|((kind, arithmetic), judged)| {
+        let scores = judged.iter().map(|(_, score)| *score).collect();
+        Reach { kind: *kind, arithmetic: *arithmetic, reach: UNJUDGED * quantile(scores, 0.9) }
+    });
+    tables.collect()
+}
+
+fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: &ByKind, costs: &Costs) {
     println!("| model as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|");
     for (name, judged) in ["graph", "eager"].iter().zip(by_way) {
         print_whole(name, &judged.iter().collect::<Vec<_>>());
@@ -332,7 +345,8 @@ fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: ByKind, costs: &Costs) {
     println!(
         "\n| calls | arithmetic | calls judged | MAPE, % | median | p90 |\n|---|---|---:|---:|---:|---:|"
     );
-    for ((kind, arithmetic), errors) in by_kind {
+    for ((kind, arithmetic), judged) in by_kind {
+        let errors: Vec<f64> = judged.iter().map(|(error, _)| *error).collect();
         let mean = errors.iter().sum::<f64>() / errors.len() as f64;
         println!(
             "| {} | {} | {} | {} | {} | {} |",
@@ -382,11 +396,13 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
         models: runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len(),
         eager: UNKNOWN,
         graph: UNKNOWN,
+        reaches: Vec::new(),
     };
     let (by_way, by_kind) = judge(&runs, &about);
-    print(&by_way, by_kind, &about.costs);
+    print(&by_way, &by_kind, &about.costs);
     let [graph, eager] = by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
-    let about = About { graph, eager, ..about };
+    let reaches = reaches(&by_kind);
+    let about = About { graph, eager, reaches, ..about };
     eprintln!("{:?}, {:?}, {:?}", about.costs, about.graph.tails, about.eager.tails);
     if let Some(output) = output {
         // A call that was measured several times has one row: its median.

@@ -105,6 +105,20 @@ pub struct About {
     pub eager: Errors,
     /// See `eager`.
     pub graph: Errors,
+    /// How wide intervals of calls are, by table.
+    pub reaches: Vec<Reach>,
+}
+
+/// How wide the intervals of a table are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reach {
+    /// The table.
+    pub kind: Kind,
+    /// See `kind`.
+    pub arithmetic: Arithmetic,
+    /// Standard deviations of an estimate within which nine tenths of the calls of architectures
+    /// that were left out are.
+    pub reach: f64,
 }
 
 /// The GPU that times are for.
@@ -120,6 +134,10 @@ pub struct Target {
     /// the peaks suggests.
     pub moved: Option<[f64; 2]>,
 }
+
+/// How wide intervals are of a table whose calls no other architecture has, so that nobody judged
+/// it: as [`Reach::reach`].
+pub const UNJUDGED: f64 = 3.0;
 
 /// A measured call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -234,13 +252,13 @@ impl PyTorch {
 
     /// The time of a call; `None` where nothing of its kind was measured.
     pub fn call(&self, layer: usize, call: &Call) -> Option<CallEstimate> {
-        /// How far the 5th and 95th percentile of a normal distribution lie from its middle.
-        const REACH: f64 = 1.645;
         let table = self.tables.get(&call.key()).filter(|table| table.forms.contains(&call.form()))?;
         let found = table.at(&self.point(call))?;
         let floor = floor_ns(call, &self.target.peaks);
         let at = |logarithm: f64| floor * logarithm.exp();
-        let wide = REACH * table.spread * found.deviation;
+        let is_own = |own: &&Reach| (own.kind, own.arithmetic) == call.key();
+        let reach = self.about.reaches.iter().find(is_own).map_or(UNJUDGED, |own| own.reach);
+        let wide = reach * table.spread * found.deviation;
         let [compute, bytes, start] = call.floor(&self.target.peaks);
         Some(CallEstimate {
             layer,
