@@ -10,6 +10,7 @@ True
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import tempfile
@@ -85,8 +86,7 @@ def estimate(
         if inputs:
             raise TypeError("inputs are for a module; a .pt2 archive has the sizes of its own")
         return _of(_flopgap.estimate(os.fspath(model), machine, run_as, precision))
-    import torch
-
+    torch: Any = importlib.import_module("torch")
     with torch.no_grad():
         program = torch.export.export(model, inputs)
     with tempfile.TemporaryDirectory() as folder:

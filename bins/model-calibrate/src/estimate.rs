@@ -19,7 +19,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::machines::{Machine, NAMES, REFERENCE, named};
 use flopgap_roofline::predict::FitSettings;
-use flopgap_roofline::pytorch::{self, PyTorch, Way};
+use flopgap_roofline::pytorch::{self, Computed, PyTorch, Way};
 
 use self::answer::{Answer, Asked};
 use self::cache::Cache;
@@ -125,11 +125,11 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     }
     arguments.language.refuse()?;
     let model = console.timed("model: read", || arguments.model.model())?;
-    let (model, framework) = match arguments.framework(&model)? {
+    let precision = model.precision(arguments.precision.map(PrecisionArg::precision).transpose()?)?;
+    let (model, framework) = match arguments.framework(&model, precision)? {
         Some(framework) => (model.by_layer(), Some(framework)),
         None => (model, None),
     };
-    let precision = model.precision(arguments.precision.map(PrecisionArg::precision).transpose()?)?;
     let written = &arguments.output;
     let one = |machine: &MachineOptions, moved: Option<&Machine>| {
         let graph = moved.is_some() || matches!(arguments.machine.target(), Target::All);
@@ -191,7 +191,11 @@ struct Found {
 impl Arguments {
     /// The framework that is estimated and how it runs the model; `None` of the calibration's
     /// engine.
-    fn framework(&self, model: &model::Model) -> Result<Option<(&'static PyTorch, Way)>, Failure> {
+    fn framework(
+        &self,
+        model: &model::Model,
+        precision: Precision,
+    ) -> Result<Option<(&'static PyTorch, Way)>, Failure> {
         let known = self.machine.name().and_then(pytorch::named);
         let of_engine =
             [self.mode.is_some(), self.engine.is_some(), self.threads.is_some(), self.sizes_alone];
@@ -200,6 +204,7 @@ impl Arguments {
             Some(RunAs::Own) => return Ok(None),
             Some(way) => way,
             None if is_own || known.is_none() || !model.is_pytorch => return Ok(None),
+            None if Computed::of(precision, None).is_none() => return Ok(None),
             None => RunAs::Eager,
         };
         let way = if way == RunAs::Graph { Way::Graph } else { Way::Eager };

@@ -371,6 +371,8 @@ fn pytorch_runs_a_model_as_it_is_asked() {
     assert!(own["gpu_ms"].is_null());
     // What asks for a mode of the engine asks for the engine.
     assert_eq!(json(&["--machine", "h200", "--mode", "graph"])["as"], "own");
+    // Nor was PyTorch measured in 8 bits.
+    assert_eq!(json(&["--machine", "h200", "--precision", "int8"])["as"], "own");
     // ONNX is not PyTorch's, unless it is asked for.
     let onnx = fixture("resnet18.onnx").display().to_string();
     let text = done(dir.path(), &["estimate", &onnx, "--machine", "h200"]).out;
