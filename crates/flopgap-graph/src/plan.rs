@@ -102,8 +102,8 @@ pub fn plan(graph: &Graph) -> Result<Vec<PlannedStep>, GraphError> {
 ///
 /// let graph = Workload::Resnet(ResnetSpec { depth: 18, batch: 1, image: 224 }).graph()?;
 /// let steps = each_layer(&graph);
-/// assert_eq!(steps[0].step.label(), "conv 1x3x224x224 64 of 7x7 stride 2x2");
-/// assert_eq!(steps[1].step.op.name(), "norm");
+/// assert_eq!(steps[0].step.label(), "conv 1x3x224x224 64 of 7x7 stride 2x2 +bias");
+/// assert_eq!(steps[1].step.label(), "relu 802816");
 /// # Ok::<(), flopgap_graph::GraphError>(())
 /// ```
 pub fn each_layer(graph: &Graph) -> Vec<PlannedStep> {
