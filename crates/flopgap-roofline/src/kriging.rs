@@ -22,11 +22,6 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The distance of two coordinates, in reaches.
-    pub(crate) fn apart(self, a: f64, b: f64) -> f64 {
-        self.distance(a, b) / self.reach
-    }
-
     fn distance(self, a: f64, b: f64) -> f64 {
         if self.names { f64::from(u8::from((a - b).abs() > 0.5)) } else { (a - b).abs() }
     }
@@ -47,6 +42,8 @@ pub(crate) struct Guess {
     pub(crate) value: f64,
     /// Relative standard deviation, in units of that of the field.
     pub(crate) deviation: f64,
+    /// The place of the nearest point, in the order in which they were added.
+    pub(crate) nearest: usize,
 }
 
 impl Field {
@@ -80,12 +77,11 @@ impl Field {
             near.truncate(NEIGHBORS);
         }
         let count = near.len();
-        if count == 0 {
-            return None;
-        }
+        // Of several as near, the first.
+        let (_, nearest) = near.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
         let alike = |a: &[f64], b: &[f64]| -> f64 {
             let pairs = a.iter().zip(b).zip(self.scales);
-            (-pairs.map(|((a, b), scale)| scale.apart(*a, *b)).sum::<f64>()).exp()
+            (-pairs.map(|((a, b), scale)| scale.distance(*a, *b) / scale.reach).sum::<f64>()).exp()
         };
         let mut matrix = vec![0.0; count * count];
         for (row, &(_, a)) in near.iter().enumerate() {
@@ -104,7 +100,7 @@ impl Field {
         let value = weights.iter().zip(&near).map(|(weight, &(_, index))| weight * self.values[index]).sum();
         let explained: f64 = weights.iter().zip(&toward).map(|(weight, toward)| weight * toward).sum();
         let variance = 1.0 - explained + excess;
-        Some(Guess { value, deviation: (variance + NUGGET).max(NUGGET).sqrt() })
+        Some(Guess { value, deviation: (variance + NUGGET).max(NUGGET).sqrt(), nearest })
     }
 }
 
@@ -156,6 +152,7 @@ mod tests {
         assert!((inside.value - 4.75).abs() < 0.2, "{inside:?}");
         let on = field.at(&[3.0, 2.0]).unwrap();
         assert!((on.value - 4.0).abs() < 0.05, "{on:?}");
+        assert_eq!(on.nearest, 8 * 2 + 3);
         let beyond = field.at(&[20.0, 2.0]).unwrap();
         assert!(on.deviation < inside.deviation && inside.deviation < 0.5 * beyond.deviation);
     }

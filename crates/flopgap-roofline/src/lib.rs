@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod file;
+mod floor;
 mod kriging;
 pub mod machines;
 pub mod predict;

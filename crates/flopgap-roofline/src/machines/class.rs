@@ -5,6 +5,7 @@ use flopgap_graph::language::{Attend, Experts, Format, Kernel, Operation, Routin
 use serde::{Deserialize, Serialize};
 
 use super::Peaks;
+use crate::floor::{Floor, last_wave};
 use crate::kriging::Scale;
 
 /// Kernels of one kind and number format: a table of measurements.
@@ -52,12 +53,6 @@ const ATTENTION: &[Scale] = &[
 const EXPERTS: &[Scale] = &[scale(8.0, 4.0); 7];
 /// Bytes, GPUs, bytes of an element.
 const COLLECTIVE: &[Scale] = &[scale(8.0, 2.0), scale(8.0, 4.0), scale(8.0, 4.0)];
-
-/// The idle part of the last wave of blocks, in powers of two; 0 where all blocks are in one.
-fn last_wave(blocks: f64, units: f64) -> f64 {
-    let waves = blocks / units;
-    if waves > 1.0 { (waves.ceil() / waves).log2() } else { 0.0 }
-}
 
 impl Class {
     /// The class of a kernel; `None` of those that no table has.
@@ -239,17 +234,6 @@ pub(super) fn coordinates(kernel: &Kernel, units: f64) -> Vec<f64> {
     }
 }
 
-/// What the time of a kernel is compared with before it is interpolated.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Floor {
-    /// Seconds of its arithmetic at the peak.
-    pub(super) compute: f64,
-    /// Seconds of its bytes.
-    pub(super) bytes: f64,
-    /// Seconds of everything else.
-    pub(super) start: f64,
-}
-
 impl Floor {
     pub(super) fn of(kernel: &Kernel, class: Class, peaks: &Peaks) -> Self {
         let peak = class.peak(peaks).unwrap_or(peaks.bf16);
@@ -260,9 +244,5 @@ impl Floor {
             Class::Collective(_) => (peaks.link_bytes_per_second, COLLECTIVE_START),
         };
         Self { compute: kernel.flops() as f64 / peak, bytes: kernel.bytes() as f64 / rate, start }
-    }
-
-    pub(super) fn seconds(self) -> f64 {
-        self.compute.max(self.bytes) + self.start
     }
 }

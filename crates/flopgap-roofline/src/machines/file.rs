@@ -9,9 +9,10 @@ use flopgap_files::Hint;
 use flopgap_files::unpack::{Compression, Meter};
 use serde::{Deserialize, Serialize};
 
-use super::class::{Class, Floor, sizes};
+use super::class::{Class, sizes};
 use super::table::{Judged, Row, Table, Tails, field, value};
 use super::{Machine, Peaks, Transfer};
+use crate::floor::Floor;
 
 /// The first bytes: name and version of the format.
 const MAGIC: &[u8] = b"flopgap-machine 1\n";

@@ -23,13 +23,13 @@ use flopgap_graph::language::Kernel;
 use serde::{Deserialize, Serialize};
 
 pub use self::class::Class;
-use self::class::Floor;
 pub use self::file::MachineError;
 pub(crate) use self::file::unpacked;
 pub use self::pass::{PartEstimate, PassEstimate, sum};
 use self::table::Table;
 pub use self::table::{Judged, Row};
 pub use self::transfer::{Bound, Transfer};
+use crate::floor::Floor;
 
 /// The machine that kinds without a table are transferred from.
 pub const REFERENCE: &str = "h200";

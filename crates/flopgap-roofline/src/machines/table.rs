@@ -7,7 +7,8 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Peaks;
-use super::class::{Class, Floor, coordinates, sizes};
+use super::class::{Class, coordinates, sizes};
+use crate::floor::Floor;
 use crate::kriging::{Field, Guess};
 
 /// A measured kernel.

@@ -6,9 +6,10 @@ use flopgap_graph::language::Kernel;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::class::{Class, Floor};
+use super::class::Class;
 use super::table::{part, quantile};
 use super::{Basis, KernelEstimate, Machine, REFERENCE, named};
+use crate::floor::Floor;
 
 /// What bounds a kernel at the peaks of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -43,7 +44,7 @@ impl Bound {
         }
     }
 
-    pub(super) fn of(floor: Floor) -> Self {
+    pub(crate) fn of(floor: Floor) -> Self {
         Self::of_times(floor.start, floor.compute, floor.bytes)
     }
 }

@@ -1,6 +1,7 @@
 //! The calls of operators that PyTorch makes for a model, by which they are looked up.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use flopgap_flops::{ElementType, Precision};
 use flopgap_graph::op::{Conv, NormFunction};
@@ -8,6 +9,7 @@ use flopgap_graph::{Graph, Layer, Layout, Op, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::Peaks;
+use crate::floor::Floor;
 
 /// How products are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -157,14 +159,13 @@ impl Call {
         };
         let (inputs, outputs) = (tensors(&layer.inputs)?, tensors(&layer.outputs)?);
         let output = *outputs.first()?;
-        let bytes = |of: &[&Tensor]| {
-            let mut names: Vec<(&str, u64)> =
-                of.iter().map(|tensor| (tensor.name.as_str(), tensor.bytes().unwrap_or(u64::MAX))).collect();
-            names.sort_unstable();
-            names.dedup();
-            names.into_iter().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(bytes))
+        // A tensor that is read twice is read once from memory.
+        let bytes = |indexes: &[usize]| {
+            let indexes: BTreeSet<usize> = indexes.iter().copied().collect();
+            let bytes = indexes.iter().map(|&index| graph.tensors[index].bytes().unwrap_or(u64::MAX));
+            bytes.fold(0, u64::saturating_add)
         };
-        let (read, written) = (bytes(&inputs), bytes(&outputs));
+        let (read, written) = (bytes(&layer.inputs), bytes(&layer.outputs));
         let width = output.element_bytes;
         let layouts: Vec<Layout> = inputs.iter().map(|tensor| tensor.layout()).collect();
         let reordered = u64::from(layouts.contains(&Layout::Reordered));
@@ -197,11 +198,9 @@ impl Call {
             Op::Attention(_) => {
                 let found = attention(&inputs, width)?;
                 flops = found.flops;
-                moved = if found.kind == Kind::MathAttention {
-                    found.scores.saturating_add(moved.saturating_mul(3))
-                } else {
-                    moved
-                };
+                if found.kind == Kind::MathAttention {
+                    moved = found.scores.saturating_add(moved.saturating_mul(3));
+                }
                 (found.kind, stored(computed.products), Cow::Borrowed(""), found.sizes)
             }
             Op::Recurrent(layer) => {
@@ -267,8 +266,7 @@ impl Call {
         (self.kind, self.arithmetic)
     }
 
-    /// Seconds of its arithmetic at the peak, of its bytes, and of starting it.
-    pub(super) fn floor(&self, peaks: &Peaks) -> [f64; 3] {
+    pub(super) fn floor(&self, peaks: &Peaks) -> Floor {
         let peak = match self.arithmetic {
             Arithmetic::Tf32 if self.kind != Kind::GroupedConvolution => peaks.tf32,
             Arithmetic::Half => peaks.half,
@@ -281,7 +279,7 @@ impl Call {
         let steps = if self.kind == Kind::Recurrent { self.sizes[1] as f64 * 3e-6 } else { 0.0 };
         let bytes =
             if self.kind == Kind::Recurrent { 0.0 } else { self.bytes as f64 / peaks.bytes_per_second };
-        [compute, bytes, self.kind.start() + steps]
+        Floor { compute, bytes, start: self.kind.start() + steps }
     }
 }
 

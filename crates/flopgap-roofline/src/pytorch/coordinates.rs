@@ -1,6 +1,7 @@
 //! Where calls lie between measured ones.
 
 use super::call::{Call, Kind};
+use crate::floor::last_wave;
 use crate::kriging::Scale;
 
 const fn scale(reach: f64) -> Scale {
@@ -83,12 +84,6 @@ fn flag(size: u64) -> f64 {
 
 fn tiles(size: u64, tile: u64) -> f64 {
     size.div_ceil(tile) as f64
-}
-
-/// The idle part of the last wave of blocks, in powers of two; 0 where all blocks are in one.
-fn last_wave(blocks: f64, units: f64) -> f64 {
-    let waves = blocks / units;
-    if waves > 1.0 { (waves.ceil() / waves).log2() } else { 0.0 }
 }
 
 impl Call {

@@ -226,7 +226,7 @@ impl PyTorch {
         }
         for (call, rows) in by_call {
             let point = pytorch.point(call);
-            let floor = floor_ns(call, &pytorch.about.peaks);
+            let floor = 1e9 * call.floor(&pytorch.about.peaks).seconds();
             let table = pytorch.tables.entry(call.key());
             table.or_insert_with(|| Table::new(call.kind.scales())).push(&point, &rows, floor);
         }
@@ -254,20 +254,19 @@ impl PyTorch {
     pub fn call(&self, layer: usize, call: &Call) -> Option<CallEstimate> {
         let table = self.tables.get(&call.key()).filter(|table| table.forms.contains(&call.form()))?;
         let found = table.at(&self.point(call))?;
-        let floor = floor_ns(call, &self.target.peaks);
-        let at = |logarithm: f64| floor * logarithm.exp();
+        let floor = call.floor(&self.target.peaks);
+        let at = |logarithm: f64| 1e9 * floor.seconds() * logarithm.exp();
         let is_own = |own: &&Reach| (own.kind, own.arithmetic) == call.key();
         let reach = self.about.reaches.iter().find(is_own).map_or(UNJUDGED, |own| own.reach);
-        let wide = reach * table.spread * found.deviation;
-        let [compute, bytes, start] = call.floor(&self.target.peaks);
+        let wide = reach * table.spread() * found.deviation;
         Some(CallEstimate {
             layer,
             nanoseconds: at(found.value),
             low: at(found.value - wide),
             high: at(found.value + wide),
             kernels: found.kernels,
-            bound: Bound::of_times(start, compute, bytes),
-            roofline_ns: compute.max(bytes) * 1e9,
+            bound: Bound::of(floor),
+            roofline_ns: floor.compute.max(floor.bytes) * 1e9,
             flops: call.flops,
             bytes: call.bytes,
             deviation: found.deviation,
@@ -327,11 +326,6 @@ pub fn launches(graph: &Graph) -> [f64; 2] {
     let operators = graph.layers.iter().filter(|layer| !matches!(layer.op, Some(Op::View)));
     let modules: BTreeSet<&str> = graph.layers.iter().map(|layer| layer.module.as_str()).collect();
     [operators.count(), modules.len()].map(|count| count as f64)
-}
-
-fn floor_ns(call: &Call, peaks: &Peaks) -> f64 {
-    let [compute, bytes, start] = call.floor(peaks);
-    (compute.max(bytes) + start) * 1e9
 }
 
 /// The names of the GPUs whose calls are known: measured on the first, and moved to the others by

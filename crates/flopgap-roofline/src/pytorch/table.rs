@@ -13,10 +13,9 @@ const FEWEST: usize = 4;
 pub(super) struct Table {
     /// Logarithms of times over floors.
     times: Field,
-    points: Vec<(Vec<f64>, f64)>,
-    scales: &'static [Scale],
-    /// The standard deviation of the logarithms.
-    pub(super) spread: f64,
+    /// How many kernels each call has.
+    kernels: Vec<f64>,
+    /// Sums of the logarithms and of their squares.
     sums: [f64; 2],
     /// The forms of its calls.
     pub(super) forms: BTreeSet<[u64; 2]>,
@@ -32,11 +31,11 @@ pub(super) struct Between {
 impl Table {
     pub(super) fn new(scales: &'static [Scale]) -> Self {
         let times = Field::new(scales);
-        Self { times, points: Vec::new(), scales, spread: 0.0, sums: [0.0; 2], forms: BTreeSet::new() }
+        Self { times, kernels: Vec::new(), sums: [0.0; 2], forms: BTreeSet::new() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.points.len()
+        self.times.len()
     }
 
     /// Adds a call by its rows.
@@ -45,25 +44,20 @@ impl Table {
         let mut times: Vec<f64> = rows.iter().map(|row| row.nanoseconds).collect();
         times.sort_by(f64::total_cmp);
         let value = (times[times.len() / 2] / floor).ln();
-        let kernels = rows.iter().map(|row| row.kernels).sum::<f64>() / rows.len() as f64;
         self.times.push(point, value);
-        self.points.push((point.to_vec(), kernels));
+        self.kernels.push(rows.iter().map(|row| row.kernels).sum::<f64>() / rows.len() as f64);
         self.sums = [self.sums[0] + value, self.sums[1] + value * value];
-        let count = self.points.len() as f64;
-        let mean = self.sums[0] / count;
-        self.spread = (self.sums[1] / count - mean * mean).max(0.0).sqrt();
+    }
+
+    /// The standard deviation of the logarithms.
+    pub(super) fn spread(&self) -> f64 {
+        let [mean, squares] = self.sums.map(|sum| sum / self.len() as f64);
+        (squares - mean * mean).max(0.0).sqrt()
     }
 
     pub(super) fn at(&self, point: &[f64]) -> Option<Between> {
-        if self.points.len() < FEWEST {
-            return None;
-        }
-        let guess = self.times.at(point)?;
-        let distance = |(of, _): &&(Vec<f64>, f64)| -> f64 {
-            of.iter().zip(point).zip(self.scales).map(|((a, b), scale)| scale.apart(*a, *b)).sum()
-        };
-        let nearest = self.points.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        let kernels = nearest.map_or(1.0, |(_, kernels)| *kernels);
+        let guess = self.times.at(point).filter(|_| self.len() >= FEWEST)?;
+        let kernels = self.kernels[guess.nearest];
         Some(Between { value: guess.value, deviation: guess.deviation, kernels })
     }
 }
