@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flopgap_flops::{ElementType, Precision};
+use flopgap_flops::Precision;
 use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{self, Computed, PyTorch, Way};
 use pyo3::exceptions::PyValueError;
@@ -65,7 +65,7 @@ pub(crate) fn estimate(
     })?;
     py.detach(|| {
         let graph = read(&path, &Shapes::default()).map_err(|error| of_hint(&error))?;
-        if !graph.layers.iter().any(|layer| layer.operator.starts_with("aten.")) {
+        if !graph.is_of_pytorch() {
             let message = format!("{}: PyTorch is estimated from what torch.export wrote", path.display());
             return Err(InputError::new_err((message, None::<String>)));
         }
@@ -79,13 +79,8 @@ fn estimated(
     (way, run_as): (Way, &str),
     requested: Option<Precision>,
 ) -> PyResult<String> {
-    let own = graph.arithmetic().map_err(|error| of_hint(&error))?.unwrap_or(ElementType::Fp32);
-    let own = match own {
-        // Of both precisions that are stored in 32 bits.
-        ElementType::Fp32 => Some(Precision::Fp32),
-        own => Precision::ALL.into_iter().find(|precision| precision.element() == own),
-    };
-    let precision = requested.or(own);
+    let own = graph.arithmetic().map_err(|error| of_hint(&error))?;
+    let precision = requested.or_else(|| own.map_or(Some(Precision::Fp32), Precision::of));
     let computed = precision.and_then(|precision| Computed::of(precision, requested));
     let (Some(precision), Some(computed)) = (precision, computed) else {
         let hint = "precision: fp32, tf32, fp16 or bf16";

@@ -11,6 +11,8 @@ mod model;
 mod output;
 mod precision;
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use flopgap_calibration::judge::Series;
 use flopgap_calibration::{Origin, mode_name};
@@ -203,7 +205,7 @@ impl Arguments {
         let way = match self.run_as {
             Some(RunAs::Own) => return Ok(None),
             Some(way) => way,
-            None if is_own || known.is_none() || !model.is_pytorch => return Ok(None),
+            None if is_own || known.is_none() || !model.graph().is_of_pytorch() => return Ok(None),
             None if Computed::of(precision, None).is_none() => return Ok(None),
             None => RunAs::Eager,
         };
@@ -216,7 +218,7 @@ impl Arguments {
             .exit(Exit::Usage)
             .hint(hint));
         }
-        if !model.is_pytorch {
+        if !model.graph().is_of_pytorch() {
             return Err(Failure::new(format!(
                 "{}: PyTorch is estimated from what torch.export wrote",
                 model.name
@@ -250,6 +252,17 @@ impl Found {
             answer: &self.answer,
             kernels: &self.kernels,
         }
+    }
+}
+
+/// A GPU of which no calibration is here, by what the driver calls it.
+fn gpu(device: &str, memory_bytes: u64) -> Origin {
+    let memory = ("memory_bytes".to_owned(), memory_bytes.to_string());
+    Origin {
+        device: device.to_owned(),
+        kind: "cuda".to_owned(),
+        properties: BTreeMap::from([memory]),
+        versions: BTreeMap::new(),
     }
 }
 

@@ -49,6 +49,19 @@ impl Precision {
         }
     }
 
+    /// The precision of products of operands that are stored so; in 32 bits, that without tensor
+    /// cores.
+    ///
+    /// ```
+    /// use flopgap_flops::{ElementType, Precision};
+    ///
+    /// assert_eq!(Precision::of(ElementType::Fp32), Some(Precision::Fp32));
+    /// assert_eq!(Precision::of(ElementType::Fp64), None);
+    /// ```
+    pub fn of(element: ElementType) -> Option<Self> {
+        Self::ALL.into_iter().find(|precision| precision.element() == element)
+    }
+
     /// The name used in text and JSON.
     pub fn name(self) -> &'static str {
         self.into()

@@ -133,6 +133,11 @@ impl Graph {
         false
     }
 
+    /// Whether PyTorch exported it: its operators have namespaces, those of ONNX have none.
+    pub fn is_of_pytorch(&self) -> bool {
+        self.layers.iter().any(|layer| layer.operator.starts_with("aten."))
+    }
+
     /// The same graph with all its floats of 16 and 32 bits in another type; itself, where most of
     /// it is computed in that type anyway.
     ///

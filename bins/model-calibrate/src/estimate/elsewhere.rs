@@ -1,9 +1,6 @@
 //! A model on a GPU that others measured: products and attention by their tables, everything else
 //! by its time on the reference and the peaks of both.
 
-use std::collections::BTreeMap;
-
-use flopgap_calibration::Origin;
 use flopgap_calibration::judge::Series;
 use flopgap_flops::{AttentionMask, Precision};
 use flopgap_gap::Peaks as Sheet;
@@ -13,7 +10,7 @@ use flopgap_kernels::NumberType;
 use flopgap_roofline::machines::{Basis as Source, Bound, Machine, REFERENCE, named, sum};
 use flopgap_roofline::predict::{Basis, Estimate, StepEstimate};
 
-use super::Found;
+use super::{Found, gpu};
 
 /// The same model on another machine.
 pub(super) fn moved(mut found: Found, steps: &[Step], machine: &Machine) -> Found {
@@ -40,13 +37,7 @@ pub(super) fn moved(mut found: Found, steps: &[Step], machine: &Machine) -> Foun
     found.answer.estimate = found.answer.estimate.take().filter(|_| !by_step.is_empty()).map(|before| {
         Estimate { nanoseconds, low, high, by_step, correction: 1.0, measured: false, joules: None, ..before }
     });
-    let memory = [("memory_bytes".to_owned(), machine.peaks.memory_bytes.to_string())];
-    found.origin = Origin {
-        device: machine.device.clone(),
-        properties: BTreeMap::from(memory),
-        versions: BTreeMap::new(),
-        ..found.origin
-    };
+    found.origin = gpu(&machine.device, machine.peaks.memory_bytes);
     let engine = format!("tables of {} and transfers from {REFERENCE}", machine.software.join(", "));
     found.series = Series { engine, threads: 0 };
     found.rows = machine.tables().map(|table| table.rows).sum();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_calibration::Origin;
 use flopgap_calibration::judge::Series;
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::Precision;
@@ -14,7 +13,7 @@ use flopgap_roofline::pytorch::{Computed, PyTorch, Way};
 use super::answer::Answer;
 use super::kernels::Kernels;
 use super::model::Model;
-use super::{Found, RunAs};
+use super::{Found, RunAs, gpu};
 use crate::load::of_graph;
 
 /// Estimates a model whose steps are its layers. Unless a precision is requested, convolutions of
@@ -82,20 +81,13 @@ pub(super) fn estimated(
     if estimate.is_none() {
         missing.push("nothing of it was measured".to_owned());
     }
-    let memory = [("memory_bytes".to_owned(), target.memory_bytes.to_string())];
-    let origin = Origin {
-        device: target.device.clone(),
-        kind: "cuda".to_owned(),
-        properties: BTreeMap::from(memory),
-        versions: BTreeMap::new(),
-    };
     let from = if target.moved.is_some() { format!(" on {}", about.device) } else { String::new() };
     let kernels = format!("times of {}{from} are interpolated", about.software);
     let eager = found.filter(|_| way == Way::Eager);
     Ok(Found {
         answer: Answer { estimate, missing, by_step },
         kernels: Kernels::SizesAlone(kernels),
-        origin,
+        origin: gpu(&target.device, target.memory_bytes),
         series: Series { engine: about.software.clone(), threads: 0 },
         precision,
         mode: if way == Way::Graph { Mode::Graph } else { Mode::Stream },

@@ -41,8 +41,6 @@ pub(super) struct Model {
     /// What a file computes in; `None` of a network that only has sizes, and of one without
     /// products.
     pub(super) own: Option<ElementType>,
-    /// Whether PyTorch exported it.
-    pub(super) is_pytorch: bool,
     graph: Graph,
 }
 
@@ -65,12 +63,8 @@ impl Model {
 
     /// The requested precision, or else that of the model.
     pub(super) fn precision(&self, requested: Option<Precision>) -> Result<Precision, Failure> {
-        let own = match self.own {
-            _ if requested.is_some() => None,
-            None | Some(ElementType::Fp32) => Some(Precision::Fp32),
-            Some(own) => Precision::ALL.into_iter().find(|precision| precision.element() == own),
-        };
-        requested.or(own).ok_or_else(|| {
+        let own = || self.own.map_or(Some(Precision::Fp32), Precision::of);
+        requested.or_else(own).ok_or_else(|| {
             let own = self.own.map_or("unknown types", ElementType::name);
             Failure::new(format!("{}: computes in {own}, which is not estimated", self.name))
                 .hint("`--precision PRECISION` estimates it in fp32, tf32, fp16, bf16 or int8")
@@ -165,9 +159,7 @@ fn of(name: String, graph: Graph, own: Option<ElementType>) -> Result<Model, Fai
             Failure::new(format!("{message}: no formula for {}", unknown.join("; ")))
         });
     }
-    // Its operators have namespaces; those of ONNX have none.
-    let is_pytorch = graph.layers.iter().any(|layer| layer.operator.starts_with("aten."));
-    Ok(Model { name, steps, layers, unknown, own, is_pytorch, graph })
+    Ok(Model { name, steps, layers, unknown, own, graph })
 }
 
 /// The module of a step's operation, or the layer's own name where the model has no modules.
