@@ -5,6 +5,7 @@ graph, and the kernels of each node of the exported graph (name, median nanoseco
 anything is timed.
 """
 
+import bisect
 import collections
 import json
 import multiprocessing
@@ -17,11 +18,13 @@ import tempfile
 import time
 import traceback
 import warnings
-import zipfile
 
 import torch
 
 from draw import drawn
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "models"))
+from strip import strip_archive  # noqa: E402
 
 warnings.filterwarnings("ignore")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -30,25 +33,6 @@ EXPORTERS = int(os.environ.get("EXPORTERS", "9"))
 
 def placed(inputs, kind):
     return [x.to(DEVICE, kind) if x.is_floating_point() else x.to(DEVICE) for x in inputs]
-
-
-def clean(value):
-    """Without traces of the source, which no count needs."""
-    if isinstance(value, dict):
-        if {"nn_module_stack", "stack_trace", "torch_fn"} & value.keys():
-            return {key: inner for key, inner in value.items() if key == "nn_module_stack"}
-        unread = ("guards_code", "module_call_graph", "treespec_namedtuple_fields")
-        return {key: clean(inner) for key, inner in value.items() if key not in unread}
-    return [clean(inner) for inner in value] if isinstance(value, list) else value
-
-
-def strip(source, target):
-    archive = zipfile.ZipFile(source)
-    member = next(name for name in archive.namelist() if name.endswith("models/model.json"))
-    text = json.dumps(clean(json.loads(archive.read(member))), separators=(",", ":"))
-    with zipfile.ZipFile(target, "w") as stripped:
-        entry = zipfile.ZipInfo(member, (1980, 1, 1, 0, 0, 0))
-        stripped.writestr(entry, text)
 
 
 def build(make, inputs, kind):
@@ -72,7 +56,7 @@ def export(todo, done, seed, count, scratch, folder):
             program = torch.export.export(model, tuple(arguments), strict=False)
             path = os.path.join(scratch, f"{label}.pt2")
             torch.export.save(program, path)
-            strip(path, os.path.join(folder, f"{label}.pt2"))
+            strip_archive(path, os.path.join(folder, f"{label}.pt2"))
             done.put((place, kind, label, path, None))
         except Exception as error:
             done.put((place, kind, label, None, f"export: {type(error).__name__}: {str(error)[:300]}"))
@@ -173,8 +157,6 @@ def nodes(program, arguments):
     ranges = sorted((event["ts"], event["ts"] + event["dur"], event["name"][5:]) for event in events if event.get("cat") == "user_annotation" and event["name"].startswith("node:"))
     calls = {event["args"]["correlation"]: event["ts"] for event in events if event.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in event.get("args", {})}
     starts = [begin for begin, _, _ in ranges]
-    import bisect
-
     for event in sorted((event for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")), key=lambda event: event["ts"]):
         called = calls.get(event["args"].get("correlation"))
         place = bisect.bisect_right(starts, called) - 1 if called is not None else -1

@@ -10,7 +10,30 @@ pub mod calibration;
 pub mod division;
 pub mod nsys_trace;
 
+use std::error::Error;
 use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs a program that reads a folder and writes to another place, where one is given.
+#[expect(clippy::print_stderr, reason = "what programs end with")]
+pub fn run_on_folder(
+    program: &str,
+    run: impl FnOnce(&Path, Option<&Path>) -> Result<(), Box<dyn Error>>,
+) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let ([folder] | [folder, _]) = arguments.as_slice() else {
+        eprintln!("usage: {program} FOLDER [OUTPUT]");
+        return ExitCode::from(2);
+    };
+    match run(folder.as_ref(), arguments.get(1).map(Path::new)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// A recorded forward+backward run of the square MLP with n=10, d=1024, m=128 on an H200 (81
 /// launches, 243 rows).

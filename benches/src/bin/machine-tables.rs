@@ -328,16 +328,5 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let ([folder] | [folder, _]) = arguments.as_slice() else {
-        eprintln!("usage: machine-tables FOLDER [OUTPUT]");
-        return ExitCode::from(2);
-    };
-    match run(folder.as_ref(), arguments.get(1).map(Path::new)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("machine-tables: error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    flopgap_benches::run_on_folder("machine-tables", run)
 }

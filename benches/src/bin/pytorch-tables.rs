@@ -199,11 +199,21 @@ struct Judged<'a> {
 impl Judged<'_> {
     /// Tails of 1 stood in for those that are wanted.
     fn score(&self) -> f64 {
-        (self.nanoseconds / self.estimate.nanoseconds).ln() / self.deviation()
+        self.off() / self.deviation()
+    }
+
+    /// The logarithm of measured over estimated.
+    fn off(&self) -> f64 {
+        (self.nanoseconds / self.estimate.nanoseconds).ln()
     }
 
     fn deviation(&self) -> f64 {
         (self.estimate.high / self.estimate.nanoseconds).ln()
+    }
+
+    /// The error, as large for half as for twice the time.
+    fn score_of_error(&self) -> f64 {
+        self.off().abs()
     }
 
     fn error(&self) -> f64 {
@@ -426,24 +436,6 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-impl Judged<'_> {
-    /// The error, as large for half as for twice the time.
-    fn score_of_error(&self) -> f64 {
-        (self.nanoseconds / self.estimate.nanoseconds).ln().abs()
-    }
-}
-
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let ([folder] | [folder, _]) = arguments.as_slice() else {
-        eprintln!("usage: pytorch-tables FOLDER [OUTPUT]");
-        return ExitCode::from(2);
-    };
-    match run(folder.as_ref(), arguments.get(1).map(Path::new)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("pytorch-tables: error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    flopgap_benches::run_on_folder("pytorch-tables", run)
 }
