@@ -299,6 +299,8 @@ pub struct Directory {
     pub traces: Vec<PathBuf>,
     /// What else is in it, and why it is not taken.
     pub others: Vec<(PathBuf, String)>,
+    /// Whether its traces are exports of Nsight Systems.
+    are_exports: bool,
 }
 
 impl Directory {
@@ -311,25 +313,26 @@ impl Directory {
         let entries = fs::read_dir(path).map_err(io)?.map(|entry| entry.map(|entry| entry.path()));
         let mut entries = entries.collect::<Result<Vec<PathBuf>, _>>().map_err(io)?;
         entries.sort();
-        let mut directory = Directory { path: path.to_owned(), traces: Vec::new(), others: Vec::new() };
+        let (mut traces, mut others) = (Vec::new(), Vec::new());
         let mut exports = Vec::new();
         for path in entries {
             match Kind::of(&path) {
-                Ok(Kind::Kineto) => directory.traces.push(path),
+                Ok(Kind::Kineto) => traces.push(path),
                 Ok(Kind::Nsys) => exports.push(path),
                 _ if path.is_dir() => {
-                    directory.others.push((path, "a directory, which is not searched".to_owned()));
+                    others.push((path, "a directory, which is not searched".to_owned()));
                 }
-                found => directory.others.push((path, not_taken(found))),
+                found => others.push((path, not_taken(found))),
             }
         }
-        if directory.traces.is_empty() {
-            directory.traces = exports;
+        let are_exports = traces.is_empty() && !exports.is_empty();
+        if are_exports {
+            traces = exports;
         } else {
             let beside = || "an export of Nsight Systems, beside traces of torch.profiler".to_owned();
-            directory.others.extend(exports.into_iter().map(|path| (path, beside())));
+            others.extend(exports.into_iter().map(|path| (path, beside())));
         }
-        Ok(directory)
+        Ok(Directory { path: path.to_owned(), traces, others, are_exports })
     }
 
     /// Opens its traces as one.
@@ -343,7 +346,7 @@ impl Directory {
         }
         let not_one =
             |reason: String| Error::NotOneJob { path: path.clone(), traces: self.traces.len(), reason };
-        if self.traces.iter().all(|path| matches!(Kind::of(path), Ok(Kind::Nsys))) {
+        if self.are_exports {
             let files: Result<Vec<File>, Error> = self.traces.iter().map(|path| File::read(path)).collect();
             let Together { mut traces, unknown } = together(files?, Reading::AsRecorded)?;
             return match (traces.pop().filter(|_| traces.is_empty()), unknown) {

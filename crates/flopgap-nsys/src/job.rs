@@ -303,10 +303,8 @@ impl Job {
         } else {
             &kinds
         };
-        let text = |id: i64| {
-            let at = usize::try_from(id).unwrap_or(usize::MAX);
-            names.iter().nth(at).map(|(_, text)| text.clone())
-        };
+        let texts: Vec<&Arc<str>> = names.iter().map(|(_, text)| text).collect();
+        let text = |id: i64| texts.get(usize::try_from(id).ok()?).map(|text| Arc::clone(text));
         let first = self.parts.first();
         sums.finish(kinds, |_, id| match (id, first) {
             (Some(id), _) => Ok(text(id)),
