@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use flopgap_files::Hint as _;
 use flopgap_trace::{
-    ApiCall, Copied, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId, ReadError, Recording, Work,
-    WorkKind, common_name,
+    ApiCall, ClockSample, Copied, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId, ReadError,
+    Recording, Work, WorkKind, common_name,
 };
 use rustc_hash::FxHashMap;
 
@@ -66,6 +66,18 @@ impl Recording for Trace {
 
     fn overheads(&self) -> Result<Vec<Overhead>, ReadError> {
         self.own_overheads().map_err(ReadError::new)
+    }
+
+    fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {
+        self.clock_samples().map_err(ReadError::new)
+    }
+
+    fn highest_clocks(&self) -> Result<Vec<(GpuId, i64)>, ReadError> {
+        match self.gpus() {
+            Ok(gpus) => Ok(gpus.into_iter().filter_map(|gpu| Some((gpu.id, gpu.clock?))).collect()),
+            Err(error) if error.is_absence() => Ok(Vec::new()),
+            Err(error) => Err(ReadError::new(error)),
+        }
     }
 
     fn span(&self) -> Result<Option<(i64, i64)>, ReadError> {

@@ -94,6 +94,22 @@ pub trait Recording: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// How fast the clocks of GPUs ran, by time; empty where that was not sampled.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {
+        Ok(Vec::new())
+    }
+
+    /// The highest clock of each GPU that is listed with it, in hertz.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn highest_clocks(&self) -> Result<Vec<(GpuId, i64)>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// From when to when it was recorded, where that is known.
     ///
     /// # Errors
@@ -191,6 +207,17 @@ pub struct Overhead {
     pub thread: Option<ThreadId>,
     /// What the profiler calls it.
     pub name: Arc<str>,
+}
+
+/// How fast the clock of a GPU's multiprocessors ran at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockSample {
+    /// When it was sampled, in nanoseconds since the recording began.
+    pub time: i64,
+    /// The GPU, as the machine numbers it.
+    pub gpu: GpuId,
+    /// Hertz.
+    pub hertz: i64,
 }
 
 /// A call of a function of Python.

@@ -10,6 +10,7 @@ pub(crate) mod codes;
 pub(crate) mod gpu;
 pub(crate) mod graph;
 pub(crate) mod host;
+pub(crate) mod metrics;
 pub(crate) mod nvtx;
 pub(crate) mod nvtx_kind;
 pub(crate) mod placement;
