@@ -2,6 +2,7 @@
 //! of two traces, why a step takes longer in one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -34,6 +35,10 @@ pub(crate) struct Arguments {
     /// names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
+    /// The recording in which the CUDA graphs of the trace were captured: their kernels are those of
+    /// the operators that were captured.
+    #[arg(long, value_name = "TRACE")]
+    capture: Option<PathBuf>,
     /// Ceilings of such a GPU, as `flopgap calibrate probe --output` writes them, for the floor of
     /// a step [default: its data sheet].
     #[cfg(feature = "ceilings")]
@@ -111,7 +116,11 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let jobs = opener.open_jobs(&arguments.traces, arguments.read_as)?;
     let peaks = arguments.peaks(&jobs)?;
-    let part = Part { ranges: arguments.range.clone(), peaks, ..Part::default() };
+    let capture = arguments.capture.as_deref().map(|path| opener.open(path)).transpose()?.map(Arc::new);
+    if let Some(capture) = &capture {
+        warn_all(capture);
+    }
+    let part = Part { ranges: arguments.range.clone(), peaks, capture, ..Part::default() };
     let output = arguments.output();
     if arguments.is_page() {
         let options = PageOptions { part, sections: Sections::First, ..PageOptions::default() };

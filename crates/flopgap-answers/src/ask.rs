@@ -15,7 +15,7 @@
 //! ```
 
 use flopgap_flops::Attention;
-use flopgap_gap::{Difference, Gap};
+use flopgap_gap::{Difference, Gap, WithCapture};
 use flopgap_kernels::Classifier;
 use flopgap_report::table::Table;
 use flopgap_timings::attention::{AttentionTimes, Names, attention as attention_times};
@@ -77,7 +77,13 @@ pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
 pub(crate) fn taken_apart(trace: &Opened, part: &Part) -> Result<Gap, Error> {
     let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
     let options = flopgap_gap::Options { steps, peaks: part.peaks.clone() };
-    Ok(flopgap_gap::gap(trace.recording(), &options)?)
+    Ok(match &part.capture {
+        Some(capture) => {
+            let both = WithCapture::new(trace.recording(), capture.recording()).map_err(Error::Trace)?;
+            flopgap_gap::gap(&both, &options)?
+        }
+        None => flopgap_gap::gap(trace.recording(), &options)?,
+    })
 }
 
 /// By which causes a step of one trace takes longer than that of another; nothing where they do

@@ -1,10 +1,14 @@
 //! Which part of a trace is measured.
 
+use std::sync::Arc;
+
 use flopgap_flops::Attention;
 use flopgap_gap::Peaks;
 use flopgap_timings::compare::scopes;
 use flopgap_timings::{Error, RangePattern, Ranges, Scope, WarmUp, attention, passes};
 use flopgap_trace::{AttributeBy, Attribution, Recording};
+
+use crate::open::Opened;
 
 /// The part of a trace that is measured, as a user requests it. Every question makes its
 /// [`Scope`] of it.
@@ -33,6 +37,8 @@ pub struct Part {
     pub pool: bool,
     /// What was measured on the GPU: what steps are set beside instead of its data sheet.
     pub peaks: Option<Peaks>,
+    /// The recording in which the CUDA graphs of the trace were captured.
+    pub capture: Option<Arc<Opened>>,
 }
 
 impl Default for Part {
@@ -43,6 +49,7 @@ impl Default for Part {
             attribution: Attribution { by: AttributeBy::Process, whole_graphs: true },
             pool: false,
             peaks: None,
+            capture: None,
         }
     }
 }

@@ -102,7 +102,8 @@ pub struct OperatorWork {
     pub elements: u64,
     /// With what it multiplies; none for [`OperatorKind::Memory`], and where it was not recorded.
     pub element: Option<ElementType>,
-    /// Rows and columns of the result of each product; none of other operators.
+    /// Rows and columns of the result of each product; of attention, how many queries and keys a
+    /// head has. None of other operators, and of gradients of attention.
     pub result: Option<[u32; 2]>,
 }
 
@@ -410,7 +411,8 @@ impl<'a> Called<'a> {
             OperatorWork { flops: forward.checked_mul(2)?, repeated_flops, bytes, ..work }
         } else {
             let bytes = sum(&[inputs, results])?;
-            OperatorWork { flops: forward, bytes, ..work }
+            let result = u32::try_from(queries).ok().zip(u32::try_from(positions).ok());
+            OperatorWork { flops: forward, bytes, result: result.map(<[u32; 2]>::from), ..work }
         })
     }
 

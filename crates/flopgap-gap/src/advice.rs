@@ -48,6 +48,8 @@ pub enum Kind {
     Allocations,
     /// Let streams run at the same time, or use one.
     SerializedStreams,
+    /// Let the clock of the GPU run as fast as it can.
+    Clocks,
     /// Keep what the forward pass computed.
     Recomputation,
     /// Communicate while kernels run.
@@ -78,6 +80,7 @@ impl Kind {
             Kind::TilePadding => "tile-padding",
             Kind::Allocations => "allocations",
             Kind::SerializedStreams => "serialized-streams",
+            Kind::Clocks => "clocks",
             Kind::Recomputation => "recomputation",
             Kind::CommunicationOverlap => "communication-overlap",
             Kind::SmallBuckets => "small-buckets",
@@ -228,6 +231,7 @@ impl Facts<'_> {
         self.of_host(&mut list);
         self.of_copies(&mut list);
         self.of_kernels(&mut list);
+        self.of_clocks(&mut list);
         self.of_ranks(&mut list);
         list.all.sort_by_key(|advice| (Reverse(advice.bound_ns), advice.kind));
         list.all
@@ -369,6 +373,16 @@ impl Facts<'_> {
         let unaligned = |key: &Key| self.is_kind(key.1, is_unaligned);
         let ns = self.sum(unaligned);
         list.add(Kind::TilePadding, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(unaligned));
+    }
+
+    /// Kernels whose clock was slower than it can be. None of them gains more than that.
+    fn of_clocks(&self, list: &mut List) {
+        let Some(own) = self.measured.frequencies.mean() else { return };
+        let busy = self.sum(|key| key.0.part() == Part::Busy);
+        let slower = (1.0 - own.mean_hz / own.highest_hz).max(0.0);
+        #[expect(clippy::cast_possible_truncation, reason = "a part of the time measured")]
+        let bound = (busy as f64 * slower) as i64;
+        list.add(Kind::Clocks, WORTH, bound, bound, Vec::new());
     }
 
     /// Communication, and waiting for ranks.

@@ -132,7 +132,10 @@ pub(crate) fn waterfall(parts: &[Share], floor: Option<&Floor>) -> Vec<(Bar, i64
 /// An operator, and what it launched in measured time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owner {
-    ran: bool,
+    /// How often: once, or with each replay of the graph that it was captured in.
+    times: u64,
+    /// The launch of the last such replay.
+    replay: Option<u32>,
     /// Its work is done again.
     is_repeated: bool,
     /// With what its kernels multiply, by their names.
@@ -169,9 +172,18 @@ impl Floors {
     }
 
     /// An operator has a kernel in measured time.
-    pub(crate) fn launched(&mut self, owner: u32, kernel: Option<&KernelInfo>, is_repeated: bool) {
+    pub(crate) fn launched(
+        &mut self,
+        owner: u32,
+        kernel: Option<&KernelInfo>,
+        is_repeated: bool,
+        replay: Option<u32>,
+    ) {
         let Some(owner) = self.owners.get_mut(owner as usize) else { return };
-        owner.ran = true;
+        if owner.times == 0 || owner.replay != replay {
+            owner.times += 1;
+            owner.replay = replay;
+        }
         owner.is_repeated |= is_repeated;
         if let Some(number) = kernel.and_then(multiplies) {
             // The fastest: no floor is too high.
@@ -213,12 +225,12 @@ impl Floors {
                 Some(element) => Some(number(element, owner.number, peaks.as_ref())),
                 None => owner.number.filter(|_| work.kind != OperatorKind::Memory),
             };
-            if let Some(number) = number.filter(|_| owner.ran) {
+            if let Some(number) = number.filter(|_| owner.times > 0) {
                 let sums = flops.entry(number).or_default();
                 let (model, repeated) =
                     if owner.is_repeated { (0, work.flops) } else { (work.flops, work.repeated_flops) };
-                sums.0 = sums.0.saturating_add(model);
-                sums.1 = sums.1.saturating_add(repeated);
+                sums.0 = sums.0.saturating_add(model.saturating_mul(owner.times));
+                sums.1 = sums.1.saturating_add(repeated.saturating_mul(owner.times));
             }
             let bytes = match work.elements {
                 0 => Some(work.bytes),
@@ -227,7 +239,10 @@ impl Floors {
                     each.map(|each| work.bytes.saturating_add(elements.saturating_mul(each)))
                 }
             };
-            needs.push(bytes.map(|bytes| need(work, bytes, number, owner, peaks.as_ref())));
+            // What began before measured time counts once, too.
+            let times = owner.times.max(1) as f64;
+            let need = |bytes| need(work, bytes, number, owner, peaks.as_ref()).map(|ns| ns * times);
+            needs.push(bytes.map(need));
         }
         let mut by_owner: BTreeMap<u32, Vec<(Cause, i64)>> = BTreeMap::new();
         let mut known: BTreeMap<Cause, [i64; 4]> = BTreeMap::new();
@@ -304,7 +319,9 @@ fn need(
     let own = computing(work.flops).max(moving);
     let again = computing(work.repeated_flops);
     let padded = match (owner.tiles, work.result) {
-        (Tiles::One(tile), Some(result)) => (computing(work.flops) * padding(tile, result)).max(moving),
+        (Tiles::One(tile), Some(result)) if work.kind != OperatorKind::Attention => {
+            (computing(work.flops) * padding(tile, result)).max(moving)
+        }
         _ => own,
     };
     if owner.is_repeated { [0.0, own + again, padded - own] } else { [own, again, padded - own] }

@@ -370,6 +370,17 @@ impl Host {
         if main == call.thread { NONE } else { self.range_at(main, call.start) }
     }
 
+    /// The calls of each thread that lie in no other, by time.
+    pub(crate) fn outer_calls(&self) -> impl Iterator<Item = &[u32]> {
+        self.threads.iter().map(|thread| &*thread.calls)
+    }
+
+    /// The innermost function of Python around a captured call, among [`Host::frame_names`].
+    pub(crate) fn captured_frame(&self, captured: u32) -> u32 {
+        let Some(call) = self.calls.get(captured as usize) else { return NONE };
+        self.frame_at(call.thread, None, call.start).0
+    }
+
     /// The innermost range of a thread at a time.
     pub(crate) fn range_at(&self, thread: u16, time: i64) -> u32 {
         let marks = &self.threads[usize::from(thread)].marks;

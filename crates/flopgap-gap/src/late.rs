@@ -83,13 +83,13 @@ impl Explain<'_> {
         let launched = call.start.clamp(start, end);
         let returned = call.end.clamp(start, end);
         let range = self.host.range_of(after.call, self.main);
-        let first = after.is_first.then(|| self.host.responsible(range));
+        let first = after.is_first().then(|| self.host.responsible(range));
         self.late(start, launched, Some(call.thread), first, &mut visit);
         let what = What::Call(call.name);
         let rest = |start, end, cause| Piece { start, end, cause, what, range, frame: NONE };
         if launched < returned {
             // A copy that blocks is part of what it does to the host.
-            visit(rest(launched, returned, launching(&call, after.is_first)));
+            visit(rest(launched, returned, launching(&call, after.is_first())));
         }
         if returned < end {
             let waited = end - returned;
@@ -97,7 +97,7 @@ impl Explain<'_> {
                 if waited <= LATENCY_NS { Cause::LaunchLatency } else { Cause::LaunchedInTime }
             } else if waited > DEPENDENT_NS {
                 Cause::LaunchedInTime
-            } else if before.is_some_and(|before| before.stream != after.stream) {
+            } else if before.is_some_and(|before| before.stream() != after.stream()) {
                 Cause::OtherStream
             } else {
                 Cause::DependentKernels

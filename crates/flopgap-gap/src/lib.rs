@@ -1,10 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod advice;
+mod captures;
 mod cause;
 mod difference;
 mod error;
 mod floor;
+mod forwards;
+mod frequency;
 mod host;
 mod joined;
 mod late;
@@ -15,6 +18,7 @@ mod peaks;
 mod steps;
 mod sweep;
 mod timeline;
+mod with_capture;
 
 use flopgap_timings::Gpus;
 pub use flopgap_timings::{Place, Ranges};
@@ -26,12 +30,16 @@ pub use cause::{Cause, Limit, Part};
 pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
 pub use floor::{Bar, Floor, FloorPart, TypeFlops};
+pub use frequency::Frequency;
 pub use joined::Joined;
 pub use partition::{Detail, Share, Step};
 pub use peaks::{Peak, Peaks, Source};
 pub use steps::{Clock, FoundBy};
+pub use with_capture::WithCapture;
 
 use advice::Facts;
+use captures::Graphs;
+use frequency::Frequencies;
 use host::Host;
 use measured::Measured;
 use partition::Context;
@@ -76,6 +84,9 @@ pub struct Gap {
     pub joined: Option<Joined>,
     /// Whether CUDA graphs are captured in the measured time: what is captured runs later.
     pub captures: bool,
+    /// The nodes of CUDA graphs that ran; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<GraphNodes>,
     /// How many steps are measured: those that do not warm up, on each GPU.
     pub measured: u64,
     /// On how many GPUs of processes.
@@ -99,6 +110,9 @@ pub struct Gap {
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launches: Option<Launches>,
+    /// How fast the clocks of the GPUs ran; absent where that was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<Frequency>,
     /// What to change, largest bound first.
     pub advice: Vec<Advice>,
     /// Each step on each GPU.
@@ -144,6 +158,22 @@ pub struct Launches {
 impl Launches {
     fn of((count, each_ns): (u64, f64)) -> Launches {
         Launches { count, each_ns, ns: count as f64 * each_ns }
+    }
+}
+
+/// Nodes of CUDA graphs that ran, in the whole recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphNodes {
+    /// Kernels, copies and memory sets that graphs launched.
+    pub operations: u64,
+    /// Those of which it is known by which operators they were captured.
+    pub named: u64,
+}
+
+impl GraphNodes {
+    fn of(graphs: &Graphs) -> Option<GraphNodes> {
+        let Graphs { nodes: operations, named, .. } = *graphs;
+        (operations > 0).then_some(GraphNodes { operations, named })
     }
 }
 
@@ -199,7 +229,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         _ => None,
     };
     let launch_ns = peaks.as_ref().and_then(|peaks| peaks.launch_ns);
-    let mut measured = Measured::new(&context);
+    let mut measured = Measured::new(&context, Frequencies::read(trace)?);
     measured.patterns.launches = launch_ns.map(|_| 0);
     for lane in &timeline.lanes {
         measured.add(lane, place(lane), &found);
@@ -213,7 +243,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let launches = measured.patterns.launches.zip(launch_ns).map(Launches::of);
     let facts = Facts { gpus: &gpu_names, captures, measured: &measured };
     let (limits, advice) = (facts.limits(), facts.advice());
-    let Measured { total, folded, floors, .. } = measured;
+    let Measured { total, folded, floors, frequencies, .. } = measured;
     let parts = context.details(&total.sums, &folded);
     Ok(Gap {
         version: VERSION,
@@ -222,9 +252,11 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         step: found.name,
         floor: floors.floor(&host.works, peaks, &parts),
         launches,
+        frequency: frequencies.mean(),
         gpus: gpu_names,
         joined,
         captures,
+        graphs: GraphNodes::of(&timeline.graphs),
         measured: total.steps,
         places: measured.places,
         pauses: measured.pauses,

@@ -6,6 +6,7 @@ use flopgap_trace::ThreadId;
 
 use crate::cause::Cause;
 use crate::floor::Floors;
+use crate::frequency::Frequencies;
 use crate::partition::{Context, Folded, Key, Step, Sum, Total};
 use crate::patterns::Patterns;
 use crate::steps::{FoundBy, HostStep, HostSteps};
@@ -19,6 +20,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) floors: Floors,
     pub(crate) total: Total,
     pub(crate) patterns: Patterns,
+    pub(crate) frequencies: Frequencies,
     pub(crate) steps: Vec<Step>,
     pub(crate) between: Vec<Step>,
     pub(crate) places: u64,
@@ -33,13 +35,14 @@ pub(crate) struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    pub(crate) fn new(context: &'a Context<'a>) -> Measured<'a> {
+    pub(crate) fn new(context: &'a Context<'a>, frequencies: Frequencies) -> Measured<'a> {
         Measured {
             context,
             folded: Folded::new(),
             floors: Floors::new(context.host.works.len()),
             total: Total::default(),
             patterns: Patterns::default(),
+            frequencies,
             steps: Vec::new(),
             between: Vec::new(),
             places: 0,
@@ -86,6 +89,7 @@ impl<'a> Measured<'a> {
             measured.map(|step| (step.start_ns, step.start_ns + step.wall_ns)).collect();
         measured.sort_unstable();
         self.patterns.add(context.timeline, context.host, lane, &measured);
+        self.frequencies.add(context.timeline, lane, place, &measured);
         let of_late = |(key, sum): (&Key, &Sum)| if key.0 == Cause::LateRank { sum.ns } else { 0 };
         let waited = apart.total.sums.iter().map(of_late).sum::<i64>();
         self.longest_wait_ns = self.longest_wait_ns.max(waited);

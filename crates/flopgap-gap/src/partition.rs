@@ -69,8 +69,9 @@ pub struct Detail {
     /// The operator, module or range around its launch, with numbers folded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Of idle time, the innermost function of a user's Python in which the host was late, as the
-    /// profiler has it: `train.py(34): step`; absent where no stack was recorded.
+    /// The innermost function of a user's Python, as the profiler has it: `train.py(34): step`. Of
+    /// idle time that in which the host was late, of nodes of CUDA graphs that which was captured;
+    /// absent elsewhere, and where no stack was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Nanoseconds.
@@ -376,11 +377,16 @@ impl Context<'_> {
                 windows.get(at).is_some_and(|window| window.start <= op.start && !window.warm_up);
             let kind = self.timeline.kind(op);
             if is_measured && kind.rank() == 0 {
-                let range = self.host.range_of(op.call, main);
+                let range = op.range(self.host, main);
                 let is_repeated = self.host.meaning(range).is_recomputed;
-                floors.launched(self.host.operator_of(range), kind.info.as_deref(), is_repeated);
+                floors.launched(self.operator_of(op, range), kind.info.as_deref(), is_repeated, op.replay());
             }
         }
+    }
+
+    /// The operator around an operation whose work is known.
+    fn operator_of(&self, op: &Op, range: u32) -> u32 {
+        if self.timeline.graphs.is_sized(op) { self.host.operator_of(range) } else { NONE }
     }
 
     fn sum(
@@ -421,10 +427,12 @@ impl Context<'_> {
             Found::Followed => behind = false,
             Found::Ran(start, end, op) => {
                 let kind = self.timeline.kind(op);
-                let range = self.host.range_of(op.call, main);
+                let range = op.range(self.host, main);
                 let is_optimizer = kind.rank() == 0 && self.host.meaning(range).is_optimizer;
                 let cause = if is_optimizer { Cause::Optimizer } else { kind.cause };
-                let by = folded.of(self.host, self.host.responsible(range));
+                // Nodes of a graph have no place in Python's stack but that of their capture.
+                let frame = self.host.captured_frame(op.captured);
+                let by = folded.at(self.host, self.host.responsible(range), frame);
                 let arrived = match cause {
                     Cause::Communication => self.waiting(place, op, (start, end), |start, end, cause| {
                         add(start, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
@@ -432,7 +440,7 @@ impl Context<'_> {
                     _ => start,
                 };
                 let measured = add(arrived, end, (cause, Thing::Kind(op.kind), by), [false; 2]);
-                let owner = self.host.operator_of(range);
+                let owner = self.operator_of(op, range);
                 if owner != NONE && kind.rank() == 0 && measured > 0 {
                     floors.ran(owner, cause, kind.info.as_deref(), measured);
                 }

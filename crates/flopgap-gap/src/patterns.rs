@@ -69,13 +69,13 @@ impl Patterns {
             }
         }
         self.serialized(timeline, inside.iter().map(op));
-        inside.sort_by_key(|at| op(at).stream);
-        for own in inside.chunk_by(|a, b| op(a).stream == op(b).stream) {
+        inside.sort_by_key(|at| op(at).stream());
+        for own in inside.chunk_by(|a, b| op(a).stream() == op(b).stream()) {
             let own: Vec<&Op> = own.iter().map(op).collect();
             let in_attention = self.attention(timeline, &own);
             self.chains(timeline, host, &own, &in_attention);
             if host.recomputes() {
-                for op in own.iter().filter(|op| host.meaning(host.range_of(op.call, None)).is_recomputed) {
+                for op in own.iter().filter(|op| host.meaning(op.range(host, None)).is_recomputed) {
                     add(&mut self.recomputed_ns, &mut self.recomputed, op);
                 }
             }
@@ -89,11 +89,11 @@ impl Patterns {
         let (mut overlap, mut turns, mut all) = (0, 0, 0_i64);
         let mut last: Option<&Op> = None;
         for op in inside.filter(|op| timeline.kind(op).rank() == 0) {
-            *busy.entry(op.stream).or_default() += op.end - op.start;
+            *busy.entry(op.stream()).or_default() += op.end - op.start;
             all += 1;
             if let Some(last) = last {
                 overlap += (last.end - op.start).clamp(0, op.end - op.start);
-                turns += i64::from(last.stream != op.stream);
+                turns += i64::from(last.stream() != op.stream());
             }
             if last.is_none_or(|last| last.end < op.end) {
                 last = Some(op);
@@ -140,7 +140,7 @@ impl Patterns {
 
     /// Operations by element that follow each other.
     fn chains(&mut self, timeline: &Timeline, host: &Host, own: &[&Op], in_attention: &[bool]) {
-        let is_optimizer = |op: &Op| host.meaning(host.range_of(op.call, None)).is_optimizer;
+        let is_optimizer = |op: &Op| host.meaning(op.range(host, None)).is_optimizer;
         let is_link = |at: usize| {
             matches!(timeline.kind(own[at]).cause, Cause::Elementwise | Cause::Layout)
                 && timeline.kind(own[at]).info.is_some()

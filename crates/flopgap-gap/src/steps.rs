@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::forwards::forwards;
 use crate::host::{Host, NONE};
 use crate::timeline::{Lane, Op};
 
@@ -22,6 +23,9 @@ pub enum FoundBy {
     DataLoader,
     /// From the end of each step of an optimizer to that of the next.
     Optimizer,
+    /// From the first attention of each forward pass of a language model to that of the next, which
+    /// sees one key more.
+    GrowingCache,
     /// From each launch of a CUDA graph to the next: the graph is replayed at least three times.
     GraphReplays,
     /// The same kernels run in the same order at least three times.
@@ -85,6 +89,7 @@ impl ByRanges {
         if !is_asked_for {
             all.extend(loaded(host));
             all.extend(optimized(host));
+            all.extend(forwards(host));
         }
         Ok(ByRanges { is_asked_for, all })
     }

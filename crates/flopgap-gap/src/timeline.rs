@@ -9,9 +9,10 @@ use flopgap_timings::{Gpus, Place};
 use flopgap_trace::{DeviceId, Memory, Operation, ProcessId, Recording, WorkKind};
 use rustc_hash::FxHashMap;
 
+use crate::captures::{Captures, Graphs};
 use crate::cause::Cause;
 use crate::error::Error;
-use crate::host::{Host, push};
+use crate::host::{Host, NONE, push};
 
 /// A kernel, copy or memset.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +21,41 @@ pub(crate) struct Op {
     pub(crate) end: i64,
     /// Its place among [`Timeline::kinds`].
     pub(crate) kind: u32,
-    pub(crate) stream: u32,
+    /// Its stream, and in the highest bit whether no kernel of its name ran before it on this GPU:
+    /// there may be millions of operations.
+    stream: u32,
     /// The call that launched it, a place in [`Host::calls`].
     pub(crate) call: u32,
-    /// No kernel of its name ran before it on this GPU.
-    pub(crate) is_first: bool,
+    /// Of a node of a CUDA graph, the call that was captured as it.
+    pub(crate) captured: u32,
+}
+
+/// In [`Op::stream`].
+const FIRST: u32 = 1 << 31;
+
+impl Op {
+    pub(crate) const fn stream(&self) -> u32 {
+        self.stream & !FIRST
+    }
+
+    /// Whether no kernel of its name ran before it on this GPU.
+    pub(crate) const fn is_first(&self) -> bool {
+        self.stream & FIRST != 0
+    }
+
+    /// Of a node whose capture is known, the call that launched its graph.
+    pub(crate) const fn replay(&self) -> Option<u32> {
+        if self.captured == NONE { None } else { Some(self.call) }
+    }
+
+    /// The innermost range around its launch, or around what was captured as it: on the thread of
+    /// that call, or where that has none, on the main one.
+    pub(crate) fn range(&self, host: &Host, main: Option<u16>) -> u32 {
+        match self.captured {
+            NONE => host.range_of(self.call, main),
+            captured => host.range_of(captured, None),
+        }
+    }
 }
 
 /// What operations of one name are.
@@ -67,6 +98,8 @@ pub(crate) struct Timeline {
     pub(crate) kinds: Vec<Kind>,
     /// The kernels of collectives whose ranks were recorded together.
     pub(crate) arrivals: Vec<Arrival>,
+    /// What is known of nodes of CUDA graphs.
+    pub(crate) graphs: Graphs,
 }
 
 /// What distinguishes kinds: of copies, their memories; of communication, the group.
@@ -119,9 +152,9 @@ impl Timeline {
                     lanes.len() - 1
                 });
             }
-            let stream = u32::try_from(operation.stream.0 & i64::from(u32::MAX)).unwrap_or_default();
+            let stream = u32::try_from(operation.stream.0 & i64::from(!FIRST)).unwrap_or_default();
             let call = host.launch(work.process, work.correlation);
-            let op = Op { start: work.start, end: work.end, kind, stream, call, is_first: false };
+            let op = Op { start: work.start, end: work.end, kind, stream, call, captured: NONE };
             push(&mut lanes[last].operations, op);
         })?;
         // As those of every real recording do: sums over them need no more.
@@ -133,15 +166,18 @@ impl Timeline {
         lanes.sort_by_key(|lane| (lane.process, lane.device));
         for lane in &mut lanes {
             lane.operations.shrink_to_fit();
-            lane.operations.sort_unstable_by_key(|op| (op.start, op.call, op.end, op.stream));
+            lane.operations.sort_unstable_by_key(|op| (op.start, op.call, op.end, op.stream()));
             let mut is_known = vec![false; kinds.len()];
             for op in &mut lane.operations {
                 let is_known = &mut is_known[op.kind as usize];
-                op.is_first = !*is_known && kinds[op.kind as usize].info.is_some();
+                if !*is_known && kinds[op.kind as usize].info.is_some() {
+                    op.stream |= FIRST;
+                }
                 *is_known = true;
             }
         }
-        Ok(Timeline { lanes, kinds, arrivals })
+        let graphs = Captures::find(host, &lanes).assign(host, &mut lanes, &kinds);
+        Ok(Timeline { lanes, kinds, arrivals, graphs })
     }
 
     pub(crate) fn kind(&self, op: &Op) -> &Kind {

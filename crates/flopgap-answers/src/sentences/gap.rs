@@ -1,6 +1,9 @@
 //! What a step taken apart says: a verdict, and what to change first.
 
-use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part, Peaks, Unmarked};
+use flopgap_gap::{
+    Advice, Cause, Clock, Detail, FoundBy, Frequency, Gap, GraphNodes, Kind, LOST, Limit, Part, Peaks, Step,
+    Unmarked,
+};
 use flopgap_kernels::NumberType;
 use flopgap_report::numbers;
 use flopgap_timings::PassKind;
@@ -216,6 +219,7 @@ pub(crate) fn steps(found: &Gap) -> String {
         FoundBy::Marked => format!("ranges named `{name}` mark them"),
         FoundBy::DataLoader => "each begins with a fetch by the DataLoader".to_owned(),
         FoundBy::Optimizer => "each ends with a step of the optimizer".to_owned(),
+        FoundBy::GrowingCache => "each begins with the first attention that sees one more token".to_owned(),
         FoundBy::GraphReplays => "each begins with the launch of a CUDA graph".to_owned(),
         FoundBy::RepeatedKernels => "the same kernels run in the same order".to_owned(),
         FoundBy::None => {
@@ -248,7 +252,10 @@ pub(crate) fn steps(found: &Gap) -> String {
             " The host is ahead of the GPU, so a step lasts from the end of the work of the one before to the end of its own."
         }
     };
-    let warm = found.steps.iter().filter(|step| step.warm_up).count() as u64 / found.places.max(1);
+    let is_prefill = |step: &&Step| PassKind::of(&step.name) == Some(PassKind::Prefill);
+    let left_out = || found.steps.iter().filter(|step| step.warm_up);
+    let prefill: Vec<&Step> = left_out().filter(|step| kind == "decode step" && is_prefill(step)).collect();
+    let warm = (left_out().count() - prefill.len()) as u64 / found.places.max(1);
     let warm = match warm {
         0 => String::new(),
         1 => ", one is left out as warm-up".to_owned(),
@@ -259,7 +266,16 @@ pub(crate) fn steps(found: &Gap) -> String {
     } else {
         format!("On average {length} pass from one to the next.")
     };
-    format!("{count}{warm}: {by}. {length}{}{clock}", tail(found))
+    let prefill = match prefill.as_slice() {
+        [] => String::new(),
+        [one] => format!(" The prefill, {}, is left out.", time(one.wall_ns as f64)),
+        several => {
+            let all: i64 = several.iter().map(|step| step.wall_ns).sum();
+            let (count, all) = (several.len(), time(all as f64));
+            format!(" {count} prefills, {all} in all, are left out.")
+        }
+    };
+    format!("{count}{warm}: {by}. {length}{}{clock}{prefill}", tail(found))
 }
 
 /// So many steps have a 99th percentile.
@@ -309,6 +325,8 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
             },
         ));
     }
+    said.extend(found.frequency.as_ref().map(clock));
+    said.extend(found.graphs.as_ref().and_then(graphs));
     if found.captures {
         said.push("CUDA graphs are captured in this time: what is captured runs later, and idle time says nothing about it.".to_owned());
     } else if matches!(found.limit, Limit::Launch | Limit::Host) && !first_runs(found) {
@@ -325,6 +343,33 @@ pub(crate) fn caveats(found: &Gap) -> Vec<String> {
         ));
     }
     said
+}
+
+/// How fast the clocks ran.
+fn clock(found: &Frequency) -> String {
+    let megahertz = |hertz: f64| numbers::float(hertz / 1e6, 0);
+    format!(
+        "While kernels ran, the clock of the GPU was {} MHz of {} MHz.",
+        megahertz(found.mean_hz),
+        megahertz(found.highest_hz)
+    )
+}
+
+/// How many nodes of CUDA graphs have the names of their operators; nothing where none has.
+fn graphs(found: &GraphNodes) -> Option<String> {
+    let GraphNodes { operations, named } = *found;
+    let count = numbers::group_thousands;
+    match named {
+        0 => None,
+        all if all == operations => {
+            Some("Kernels of CUDA graphs are those of the operators that were captured.".to_owned())
+        }
+        some => Some(format!(
+            "{} of {} operations of CUDA graphs are those of the operators that were captured; of the others no capture is known.",
+            count(some),
+            count(operations)
+        )),
+    }
 }
 
 /// What to change on some GPUs, as an imperative.
@@ -369,6 +414,9 @@ pub(crate) fn what(kind: Kind, gpus: &[String]) -> &'static str {
         Kind::SerializedStreams => {
             "Let the streams wait for each other less often: none of their kernels run at the same time"
         }
+        Kind::Clocks => {
+            "Let the GPU keep its clock: `nvidia-smi -q -d PERFORMANCE` says whether power, heat or a setting holds it"
+        }
         Kind::Recomputation => {
             "Keep what the forward pass computed where memory allows: no checkpointing there"
         }
@@ -392,7 +440,7 @@ pub(crate) fn evidence(advice: &Advice) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_gap::{Group, Pauses, Share, Step, VERSION};
+    use flopgap_gap::{Group, Pauses, Share, VERSION};
 
     use super::*;
 
@@ -414,7 +462,9 @@ mod tests {
             gpus: Vec::new(),
             joined: None,
             launches: None,
+            frequency: None,
             captures: false,
+            graphs: None,
             measured: 1,
             places: 1,
             pauses: Pauses::default(),

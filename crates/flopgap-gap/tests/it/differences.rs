@@ -91,6 +91,8 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
         step: "step".to_owned(),
         gpus: Vec::new(),
         captures: false,
+        frequency: None,
+        graphs: None,
         measured,
         places: 1,
         pauses: Pauses::default(),

@@ -1,7 +1,7 @@
 //! FLOPs of a step beside those that `torch.utils.flop_counter` counted as the same programs ran,
 //! and utilizations beside another way to compute them.
 
-use flopgap_gap::{Bar, Cause, Gap, Options, gap};
+use flopgap_gap::{Bar, Cause, FoundBy, Gap, Options, gap};
 use flopgap_kernels::NumberType;
 use serde_json::Value;
 
@@ -21,8 +21,10 @@ fn flops_are_those_that_the_framework_counted() {
         let (name, variant) = (row["name"].as_str().unwrap(), row["variant"].as_str().unwrap());
         let Some(counted) = row["framework_flops"].as_u64().filter(|_| variant != "after") else { continue };
         let found = found(&format!("advice/{name}.{variant}.json.gz"));
-        // Steps that are replayed as a graph have no operators.
-        let Some(floor) = &found.floor else { continue };
+        // Steps that are replayed as a graph have no operators, and tokens are not a whole program.
+        let Some(floor) = found.floor.as_ref().filter(|_| found.found_by != FoundBy::GrowingCache) else {
+            continue;
+        };
         let model: u64 = floor.flops.iter().map(|own| own.model).sum();
         let all: u64 = floor.flops.iter().map(|own| own.model + own.repeated).sum();
         let counted = counted * found.measured;
@@ -48,7 +50,7 @@ fn flops_are_those_that_the_framework_counted() {
             assert!((floor.mfu.unwrap() / expected - 1.0).abs() < 1e-9, "{name}");
         }
     }
-    assert!(equal >= 18 && with_attention >= 3, "{equal} {with_attention}");
+    assert!(equal >= 18 && with_attention >= 2, "{equal} {with_attention}");
 }
 
 /// What is published of the GPU, the sizes in the program, and the time: 70 % of 67 TFLOP/s.

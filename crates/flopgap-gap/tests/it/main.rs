@@ -1,14 +1,17 @@
 //! Steps taken apart: recorded, generated, and of programs with a planted cause.
 
 mod causes;
+mod clocks;
 mod copies;
 mod differences;
 mod experiments;
 mod first;
 mod floor;
 mod frames;
+mod graphs;
 mod ranks;
 mod sums;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 
