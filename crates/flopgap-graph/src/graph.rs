@@ -150,7 +150,8 @@ impl Graph {
         let mut graph = self.clone();
         for tensor in &mut graph.tensors {
             if matches!(tensor.element, Some(ElementType::Fp32 | ElementType::Fp16 | ElementType::Bf16)) {
-                (tensor.element, tensor.element_bytes) = (Some(element), element.bytes());
+                let parts = if tensor.is_complex() { 2 } else { 1 };
+                (tensor.element, tensor.element_bytes) = (Some(element), parts * element.bytes());
             }
         }
         Ok(Cow::Owned(graph))
@@ -205,6 +206,11 @@ impl Tensor {
         if is_packed(&inner_first) { Layout::Reordered } else { Layout::Gaps }
     }
 
+    /// Whether its elements are complex numbers, whose parts are of the type.
+    pub fn is_complex(&self) -> bool {
+        self.element.is_some_and(|element| self.element_bytes == 2 * element.bytes())
+    }
+
     /// How many bytes they take.
     ///
     /// # Errors
@@ -221,8 +227,8 @@ pub struct Tensor {
     pub name: String,
     /// Its sizes.
     pub shape: Vec<u64>,
-    /// How its elements are stored; `None` for types that no arithmetic of networks is done in
-    /// (64-bit indexes, booleans, text).
+    /// How its elements are stored, or the parts of complex ones; `None` for types that no
+    /// arithmetic of networks is done in (64-bit indexes, booleans, text).
     pub element: Option<ElementType>,
     /// Bytes of an element.
     pub element_bytes: u64,
