@@ -146,6 +146,11 @@ impl Assembly {
         self.by_name.clone()
     }
 
+    /// The same, of which none are left.
+    pub(crate) fn take_names(&mut self) -> FxHashMap<String, usize> {
+        std::mem::take(&mut self.by_name)
+    }
+
     /// Restores the result of [`names`](Self::names).
     pub(crate) fn restore(&mut self, names: FxHashMap<String, usize>) {
         self.by_name = names;

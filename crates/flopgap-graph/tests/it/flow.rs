@@ -98,6 +98,28 @@ fn functions_that_call_themselves_are_refused() {
     assert!(error.ends_with("functions and loops are nested too deeply"), "{error}");
 }
 
+#[test]
+fn loops_and_functions_without_an_end_are_refused() {
+    let error = repeated(Some(1 << 40), "Identity c -> more", vec![]).unwrap_err().to_string();
+    assert!(error.ends_with("more than 20000 calls and turns, or 200000 layers"), "{error}");
+    // Each calls the next one twice.
+    let mut functions: Vec<Vec<u8>> = (0..20)
+        .map(|at| {
+            let next = |call: &str| (local(&format!("F{} {call}", at + 1), vec![]), &[][..]);
+            function(&format!("F{at} x -> y"), &[next("x -> t"), next("t -> y")])
+        })
+        .collect();
+    functions.push(function("F20 x -> y", &[(node("Relu x -> y", vec![]), &[])]));
+    let graph = GraphProto {
+        node: vec![local("F0 x -> y", vec![])],
+        input: vec![value("x", "2")],
+        output: vec![named("y")],
+        ..GraphProto::default()
+    };
+    let error = read_with(&functions, graph).unwrap_err().to_string();
+    assert!(error.ends_with("more than 20000 calls and turns, or 200000 layers"), "{error}");
+}
+
 /// A loop over `h`, which is multiplied by `w` and collected; it goes on while `more` is true.
 fn repeated(count: Option<i64>, more: &str, constants: Vec<TensorProto>) -> Result<Graph, GraphError> {
     let mut body = GraphProto {

@@ -18,6 +18,8 @@ use crate::op::Op;
 const DEEPEST: usize = 24;
 /// Layers that loops are unrolled to: more than models have, and little enough to hold.
 const MOST_LAYERS: usize = 200_000;
+/// Calls and turns in all: a few nodes may stand for any number of them.
+const MOST_TURNS: usize = 20_000;
 
 /// What an iteration carries on and collects.
 struct Turns<'p> {
@@ -49,19 +51,20 @@ impl Walk<'_> {
         let proto = node.proto;
         let domain = proto.domain.as_deref().unwrap_or_default();
         let function = self.functions.get(&(domain, node.operator)).copied();
+        let given: Vec<Option<usize>> = proto.input.iter().map(|input| self.assembly.find(input)).collect();
         let attempt: &dyn Fn(&mut Self) -> Result<Vec<usize>, GraphError> = match (function, node.operator) {
-            (Some(function), _) => &|walk| walk.call(function, proto, name),
+            (Some(function), _) => &|walk| walk.call(function, proto, &given, name),
             (None, "If") if node.standard => &|walk| walk.branch(node, name),
             (None, "Loop") if node.standard => &|walk| walk.repeat(node, name),
             (None, "Scan") if node.standard => &|walk| walk.scan(node, name),
             _ => return None,
         };
-        let mark = self.mark();
+        let mark = self.mark(function.is_some());
         self.depth += 1;
         let result = if self.depth > DEEPEST {
             Err(self.assembly.damaged(format!("node `{name}`"), "functions and loops are nested too deeply"))
         } else {
-            attempt(self)
+            self.count(name).and_then(|()| attempt(self))
         };
         self.reset(mark, result.is_err());
         Some(result.map(|results| {
@@ -70,12 +73,15 @@ impl Walk<'_> {
         }))
     }
 
-    fn mark(&self) -> Mark {
+    /// What [`reset`](Self::reset) returns to; with no names left where none is seen inside.
+    fn mark(&mut self, alone: bool) -> Mark {
+        let names = if alone { self.assembly.take_names() } else { self.assembly.names() };
+        let stated = if alone { std::mem::take(&mut self.stated) } else { self.stated.clone() };
         Mark {
             tensors: self.assembly.graph.tensors.len(),
             layers: self.assembly.graph.layers.len(),
-            names: self.assembly.names(),
-            stated: self.stated.clone(),
+            names,
+            stated,
             prefix: self.prefix.clone(),
             depth: self.depth,
             opset: self.opset,
@@ -91,12 +97,28 @@ impl Walk<'_> {
             self.assembly.graph.tensors.truncate(mark.tensors);
             self.assembly.graph.layers.truncate(mark.layers);
             self.values.retain(|&index, _| index < mark.tensors);
+            self.unread.retain(|&index| index < mark.tensors);
         }
     }
 
+    /// Counts a call or turn.
+    fn count(&mut self, name: &str) -> Result<(), GraphError> {
+        self.turns += 1;
+        if self.turns > MOST_TURNS || self.assembly.graph.layers.len() > MOST_LAYERS {
+            let reason = format!("more than {MOST_TURNS} calls and turns, or {MOST_LAYERS} layers");
+            return Err(self.assembly.damaged(format!("node `{name}`"), reason));
+        }
+        Ok(())
+    }
+
     /// The nodes of a function, which see nothing but its operands.
-    fn call(&mut self, function: &Function, proto: &NodeProto, name: &str) -> Result<Vec<usize>, GraphError> {
-        let given: Vec<Option<usize>> = proto.input.iter().map(|input| self.assembly.find(input)).collect();
+    fn call(
+        &mut self,
+        function: &Function,
+        proto: &NodeProto,
+        given: &[Option<usize>],
+        name: &str,
+    ) -> Result<Vec<usize>, GraphError> {
         if let Some(version) = standard_set(&function.opset_import).and_then(|set| set.version) {
             if !OPSETS.contains(&version) {
                 let reason = format!("its function is of operator set {version}, supported: 7 to 28");
@@ -104,11 +126,9 @@ impl Walk<'_> {
             }
             self.opset = version;
         }
-        self.assembly.restore(rustc_hash::FxHashMap::default());
-        self.stated = Stated::default();
         self.prefix = format!("{name}/");
         for (input, index) in function.inputs.iter().zip(given) {
-            if let Some(index) = index {
+            if let Some(index) = *index {
                 self.assembly.alias(input, index);
             }
         }
@@ -270,10 +290,7 @@ impl Walk<'_> {
         given: &[usize],
         conditions: usize,
     ) -> Result<Vec<usize>, GraphError> {
-        if self.assembly.graph.layers.len() > MOST_LAYERS {
-            let reason = format!("its turns are more than {MOST_LAYERS} layers");
-            return Err(self.assembly.damaged(format!("node `{}`", turns.name), reason));
-        }
+        self.count(turns.name)?;
         self.prefix = format!("{}/{}/", turns.name, turns.done);
         for (input, &index) in turns.body.input.iter().zip(given) {
             self.assembly.alias(input.name.as_deref().unwrap_or_default(), index);

@@ -28,14 +28,16 @@ pub(super) struct Walk<'a> {
     pub(super) functions: FxHashMap<(&'a str, &'a str), &'a Function>,
     /// The calls and turns that lead here, as the beginning of names: `loop/3/`.
     pub(super) prefix: String,
-    /// How many calls and turns.
+    /// How many calls and turns these are.
     pub(super) depth: usize,
+    /// How many there were in all.
+    pub(super) turns: usize,
     /// Channels that convolutions with channels side by side read, by the name of what they read.
     channels: FxHashMap<String, u64>,
     extras: &'a Extras,
     external: External,
     /// Tensors whose values are in a file that is not there, or follow from such.
-    unread: FxHashSet<usize>,
+    pub(super) unread: FxHashSet<usize>,
     shapes: &'a Shapes,
     /// Names of inputs and dimensions that a caller may specify.
     asked: BTreeSet<String>,
@@ -71,6 +73,7 @@ impl<'a> Walk<'a> {
             functions,
             prefix: String::new(),
             depth: 0,
+            turns: 0,
             channels: FxHashMap::default(),
             extras,
             external,
