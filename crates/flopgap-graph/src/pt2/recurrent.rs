@@ -69,7 +69,7 @@ pub(super) struct OneStep {
 /// The step of `lstm_cell`, `gru_cell`, `rnn_tanh_cell`, `rnn_relu_cell`; `None` for shapes that do
 /// not fit.
 pub(super) fn one_step(call: &Call<'_>) -> Option<OneStep> {
-    let cell = match call.name {
+    let kind = match call.name {
         "lstm_cell" => Cell::Lstm,
         "gru_cell" => Cell::Gru,
         "rnn_tanh_cell" | "rnn_relu_cell" => Cell::Rnn,
@@ -86,7 +86,7 @@ pub(super) fn one_step(call: &Call<'_>) -> Option<OneStep> {
         [hidden] => (1, hidden),
         _ => return None,
     };
-    let rows = cell.gates().checked_mul(hidden)?;
+    let rows = kind.gates().checked_mul(hidden)?;
     for weights in ["w_ih", "w_hh"] {
         if call.shape(call.position(weights)?)?.first() != Some(&rows) {
             return None;
@@ -94,8 +94,8 @@ pub(super) fn one_step(call: &Call<'_>) -> Option<OneStep> {
     }
     let products = [operands(call.position("input")?, "w_ih", "b_ih")?, operands(state, "w_hh", "b_hh")?];
     // A simple cell reads its state in the product alone, the others the last one again.
-    let states = if cell == Cell::Rnn { Vec::new() } else { vec![*states.last()?] };
+    let states = if kind == Cell::Rnn { Vec::new() } else { vec![*states.last()?] };
     // The sum and the activation.
-    let flops = if call.name == "rnn_relu_cell" { 2 } else { cell.pointwise() };
+    let flops = if call.name == "rnn_relu_cell" { 2 } else { kind.pointwise() };
     Some(OneStep { batch, hidden, rows, flops, products, states })
 }

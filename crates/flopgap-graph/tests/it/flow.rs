@@ -9,9 +9,9 @@ use crate::support::{integer, integers, list, model, node, read_bytes, read_node
 
 /// A field of a message that holds bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let tag: &[u8] = if number < 16 { &[number << 3 | 2] } else { &[(number & 15) << 3 | 130, number >> 4] };
+    let tag: &[u8] = if number < 16 { &[number << 3 | 2] } else { &[(number & 15) << 3 | 0x82, number >> 4] };
     let length = u16::try_from(bytes.len()).unwrap();
-    let length = [u8::try_from(length & 127).unwrap() | 128, u8::try_from(length >> 7).unwrap()];
+    let length = [u8::try_from(length & 0x7F).unwrap() | 0x80, u8::try_from(length >> 7).unwrap()];
     [tag, &length, bytes].concat()
 }
 
@@ -50,7 +50,7 @@ fn named(name: &str) -> ValueInfoProto {
 
 fn read_with(functions: &[Vec<u8>], graph: GraphProto) -> Result<Graph, GraphError> {
     let mut bytes = model(graph).write_buf().unwrap();
-    functions.iter().for_each(|function| bytes.extend(field(25, function)));
+    bytes.extend(functions.iter().flat_map(|function| field(25, function)));
     read_bytes("model.onnx", &bytes, &[])
 }
 

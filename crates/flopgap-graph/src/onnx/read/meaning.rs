@@ -326,13 +326,9 @@ fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
     let output = outputs.first()?;
     let first = || node.shape(0);
     Some(match node.operator {
-        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity" | "Shape" | "Size" => {
-            operands(Some(Op::View), &[0])
-        }
-        // Tables that are computed once, whatever the inputs are.
-        "HannWindow" | "HammingWindow" | "BlackmanWindow" | "MelWeightMatrix" => {
-            operands(Some(Op::View), &[0])
-        }
+        // The last are tables that are computed once, whatever the inputs are.
+        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity" | "Shape" | "Size" | "HannWindow"
+        | "HammingWindow" | "BlackmanWindow" | "MelWeightMatrix" => operands(Some(Op::View), &[0]),
         "Dropout" => {
             // In newer sets an operand says whether it is training.
             let training =
@@ -344,7 +340,6 @@ fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
                 _ => operands(Some(Op::View), &[0]),
             }
         }
-        "Cast" | "CastLike" => operands(copied(outputs), &[0]),
         "Transpose" => {
             // Dimensions of one element may change places without anything moving.
             let shape = first()?;
@@ -356,9 +351,9 @@ fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
                 order.into_iter().filter(|&at| shape.get(at).is_some_and(|&size| size != 1)).collect();
             if moved.is_sorted() { operands(Some(Op::View), &[0]) } else { operands(copied(outputs), &[0]) }
         }
-        "Slice" | "Split" | "Expand" | "Tile" | "Pad" | "DepthToSpace" | "SpaceToDepth" | "ReorderInput"
-        | "ReorderOutput" | "ConstantOfShape" | "Range" | "OneHot" | "EyeLike" | "ReverseSequence"
-        | "CenterCropPad" => operands(copied(outputs), &[0]),
+        "Cast" | "CastLike" | "Slice" | "Split" | "Expand" | "Tile" | "Pad" | "DepthToSpace"
+        | "SpaceToDepth" | "ReorderInput" | "ReorderOutput" | "ConstantOfShape" | "Range" | "OneHot"
+        | "EyeLike" | "ReverseSequence" | "CenterCropPad" => operands(copied(outputs), &[0]),
         "Concat" | "ScatterND" | "ScatterElements" | "Scatter" | "TensorScatter" => copied(outputs).into(),
         "Gather" => {
             let table = first()?;

@@ -129,10 +129,9 @@ impl<'a> Node<'a> {
 pub(super) fn by_name<'a>(domain: &str, proto: &'a NodeProto) -> Option<&'a str> {
     let operator = proto.op_type.as_deref()?;
     match (domain, operator) {
-        ("" | "ai.onnx" | "com.microsoft", _) => Some(operator),
         ("com.microsoft.nchwc", "Conv") => Some("FusedConv"),
         ("com.microsoft.nchwc", "Upsample") => Some("NchwcUpsample"),
-        ("com.microsoft.nchwc", _) => Some(operator),
+        ("" | "ai.onnx" | "com.microsoft" | "com.microsoft.nchwc", _) => Some(operator),
         ("org.pytorch.aten", "ATen") => {
             let named = |attribute: &&AttributeProto| attribute.name.as_deref() == Some("operator");
             proto.attribute.iter().find(named)?.s.as_deref()

@@ -83,10 +83,7 @@ pub(super) fn signals(node: &Node<'_>) -> Option<Vec<Vec<u64>>> {
             shape
         }
         "STFT" => {
-            let (batch, length) = match *shape()? {
-                [batch, length] | [batch, length, _] => (batch, length),
-                _ => return None,
-            };
+            let ([batch, length] | [batch, length, _]) = *shape()? else { return None };
             let frame = if node.has(3) { known(3)? } else { *node.shape(2)?.first()? };
             let frames = length.checked_sub(frame)?.checked_div(known(1)?)?.checked_add(1)?;
             vec![batch, frames, one_sided(frame, 1), 2]
