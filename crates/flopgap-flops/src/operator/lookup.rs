@@ -47,8 +47,9 @@ impl GridSample {
     /// | linear | `floor(x)`, the fraction and its complement | 3 |
     /// | cubic | `floor(x)`, four distances (4), two inner polynomials of 5, two outer of 6 | 27 |
     ///
-    /// Then for each value: linear, a product of each of `2^d` pixels with its weight and their sum,
-    /// where the weights of a point take `2^d (d - 1)`; cubic, four rows of 7 and a column of 7.
+    /// Then for each value: linear, a product of each of `2^d` pixels with its weight and their
+    /// sum, where the weights of a point take `2^d (d - 1)`; cubic, four rows of 7 and a column
+    /// of 7.
     /// Source: `ATen/native/GridSampler.h` of PyTorch, ONNX `GridSample`.
     ///
     /// ```
@@ -130,7 +131,8 @@ impl EmbeddingBag {
     /// use flopgap_flops::ElementType;
     /// use flopgap_flops::operator::{Bag, EmbeddingBag};
     ///
-    /// let bag = EmbeddingBag { function: Bag::Mean, rows: 20, width: 8, bags: 5, weighted: false };
+    /// let (function, weighted) = (Bag::Mean, false);
+    /// let bag = EmbeddingBag { function, rows: 20, width: 8, bags: 5, weighted };
     /// assert_eq!(bag.work(ElementType::Fp32)?.flops, 20 * 8 + 5 * 8);
     /// # Ok::<(), flopgap_flops::FlopError>(())
     /// ```

@@ -279,7 +279,7 @@ fn graphs_that_contradict_themselves_are_refused() {
     assert_eq!(place(error), "tensor `w`: it has a negative size");
 }
 
-/// Sizes that cannot go together are said with both sides, whoever specified them.
+/// Sizes that cannot go together are said with both sides, in the file or specified.
 #[test]
 fn operands_that_do_not_fit_are_refused() {
     for (call, dims, message) in [

@@ -101,7 +101,8 @@ MODELS = {
 def nets() -> dict[str, onnx.ModelProto]:
     made = {name: parser.parse_model(text) for name, text in MODELS.items()}
     # Shapes of another batch, as after a change of the input alone.
-    old = parser.parse_model(HEAD + "net (float[6,4] x, float[4,4] w) => (float[n,4] y) { h = MatMul (x, w) y = Relu (h) }")
+    net = "net (float[6,4] x, float[4,4] w) => (float[n,4] y) { h = MatMul (x, w) y = Relu (h) }"
+    old = parser.parse_model(HEAD + net)
     old.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, [1, 4]))
     made["stale"] = old
     sparse = parser.parse_model(HEAD + "net (float[2,4] x) => (float[2,3] y) { y = MatMul (x, w) }")
@@ -175,7 +176,10 @@ def executed(path: Path) -> tuple[int, list[list[int]]]:
     for event in json.loads(Path(session.end_profiling()).read_text()):
         about = event.get("args", {})
         if event["name"].endswith("_kernel_time"):
-            shapes = [[next(iter(one.values())) for one in about[f"{side}_type_shape"]] for side in ("input", "output")]
+            shapes = [
+                [next(iter(one.values())) for one in about[f"{side}_type_shape"]]
+                for side in ("input", "output")
+            ]
             total += multiply_adds(about["op_name"], *shapes)
     return total, [list(result.shape) for result in results]
 

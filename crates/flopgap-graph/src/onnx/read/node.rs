@@ -123,9 +123,10 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The name by which an operator is known; `None` for one of a domain that is not. Of ONNX Runtime's
-/// domains: its own operators, and those for images of which 8 or 16 channels lie side by side,
-/// whose shapes are written as ever. Of `PyTorch`'s: what its exporter has no other operator for.
+/// The name by which an operator is known; `None` for one of a domain that is not. Of ONNX
+/// Runtime's domains: its own operators, and those for images of which 8 or 16 channels lie side by
+/// side, whose shapes are written as ever. Of `PyTorch`'s: what its exporter has no other operator
+/// for.
 pub(super) fn by_name<'a>(domain: &str, proto: &'a NodeProto) -> Option<&'a str> {
     let operator = proto.op_type.as_deref()?;
     match (domain, operator) {
