@@ -15,15 +15,19 @@
 //! | RMS norm | 4 per element | [`NormKind::RootMeanSquare`] |
 //! | softmax | 5 per element: maximum, subtract, exp, sum, divide | [`softmax`] |
 //! | embedding, gather | 0: rows are copied | ONNX `Gather` |
+//! | embedding bag | 1 per element picked, by function and weights more | [`EmbeddingBag`] |
+//! | grid sample | by coordinate and by value | [`GridSample`] |
 //! | recurrent layer | `2 g H (I + H)` a token and direction for `g` gates, and the gates' element-wise work | ONNX `LSTM`, `GRU`, `RNN` |
 //!
 //! Windows that reach into the padding are counted whole, as dense kernels compute them and as
 //! profilers count them.
 
 mod convolution;
+mod lookup;
 mod pointwise;
 mod recurrent;
 
 pub use convolution::{Convolution, Pooling, window_positions};
+pub use lookup::{Bag, EmbeddingBag, GridSample, Interpolation};
 pub use pointwise::{NormKind, copy, elementwise, gather, normalization, reduction, softmax};
 pub use recurrent::{Cell, Recurrent};

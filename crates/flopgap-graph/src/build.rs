@@ -132,6 +132,13 @@ pub(crate) fn layer_work(op: &Op, inputs: &[&Tensor], outputs: &[&Tensor]) -> Re
             let rows = product("bytes read", &[*rows, *width, table.element_bytes])?;
             bytes_read = add("bytes read", rows.min(table.bytes()?), indexes.bytes()?)?;
         }
+        (Op::EmbeddingBag(bag), [table, others @ ..]) => {
+            bytes_read =
+                product("bytes read", &[bag.rows, bag.width, table.element_bytes])?.min(table.bytes()?);
+            for other in others {
+                bytes_read = add("bytes read", bytes_read, other.bytes()?)?;
+            }
+        }
         (Op::Copy { elements }, [first, ..]) => {
             bytes_read = bytes_read.min(product("bytes read", &[*elements, first.element_bytes])?);
         }

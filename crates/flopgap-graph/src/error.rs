@@ -86,6 +86,18 @@ pub enum GraphError {
         /// Its first result with open sizes.
         output: String,
     },
+    /// An operator cannot have these operands.
+    #[error("{}: node `{node}`: {reason}", path.display())]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// The node.
+        node: String,
+        /// The operator and the shapes of its operands.
+        reason: String,
+        /// Whether the caller specified sizes.
+        given: bool,
+    },
     /// A given shape names nothing in the model.
     #[error("{}: no input or dimension `{name}`; the model has {}", path.display(), list(known))]
     NoSuchShape {
@@ -116,7 +128,7 @@ pub enum GraphError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Parameters are in another file, which is missing.
+    /// Parameters whose values decide about shapes are in another file, which is missing.
     #[error("{}: `{location}` with {count} tensors (first `{tensor}`) is missing", path.display())]
     ExternalData {
         /// The model.
@@ -146,6 +158,8 @@ impl Hint for GraphError {
                 format!("export the model with what runs, or specify the sizes, such as `{output}=1x64`")
                     .into(),
             ),
+            Self::Mismatch { given: true, .. } => Some("check the sizes that are specified".into()),
+            Self::Mismatch { .. } => Some("export the model again".into()),
             Self::Shape { .. } => {
                 Some("write `NAME=8x3x224x224` for an input, `NAME=8` for a dimension".into())
             }

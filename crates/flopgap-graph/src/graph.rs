@@ -74,7 +74,8 @@ impl Graph {
         self.sum_of_parameters("bytes of parameters", Tensor::bytes)
     }
 
-    /// The type that most multiply-adds are done in; `None` where nothing is multiplied.
+    /// The type that most multiply-adds are done in; where nothing is multiplied, the type of
+    /// floats that most written elements have. `None` where neither is.
     ///
     /// It is that of the first operand, and 8-bit integers where both operands are, or were
     /// converted from them (`QuantizeLinear`, `DequantizeLinear`): that is what engines compute.
@@ -102,9 +103,16 @@ impl Graph {
                 self.tensors.get(*first).and_then(|tensor| tensor.element)
             };
             let Some(element) = element else { continue };
-            match counts.iter_mut().find(|(other, _)| *other == element) {
-                Some((_, sum)) => *sum = sum.saturating_add(count),
-                None => counts.push((element, count)),
+            add(&mut counts, element, count);
+        }
+        if counts.is_empty() {
+            let written = self.layers.iter().flat_map(|layer| &layer.outputs);
+            for tensor in written.filter_map(|&output| self.tensors.get(output)) {
+                let Some(element) = tensor.element.filter(|&element| element != ElementType::Int8) else {
+                    continue;
+                };
+                let count = tensor.elements().map_err(GraphError::count(&tensor.name))?;
+                add(&mut counts, element, count);
             }
         }
         // Of several with as many, the first.
@@ -139,7 +147,7 @@ impl Graph {
     }
 
     /// The same graph with all its floats of 16 and 32 bits in another type; itself, where most of
-    /// it is computed in that type anyway.
+    /// it is computed in that type anyway or it has none.
     ///
     /// # Errors
     /// As [`arithmetic`](Self::arithmetic).
@@ -150,7 +158,8 @@ impl Graph {
         let mut graph = self.clone();
         for tensor in &mut graph.tensors {
             if matches!(tensor.element, Some(ElementType::Fp32 | ElementType::Fp16 | ElementType::Bf16)) {
-                (tensor.element, tensor.element_bytes) = (Some(element), element.bytes());
+                let parts = if tensor.is_complex() { 2 } else { 1 };
+                (tensor.element, tensor.element_bytes) = (Some(element), parts * element.bytes());
             }
         }
         Ok(Cow::Owned(graph))
@@ -169,6 +178,13 @@ impl Graph {
             })?;
         }
         Ok(sum)
+    }
+}
+
+fn add(counts: &mut Vec<(ElementType, u64)>, element: ElementType, count: u64) {
+    match counts.iter_mut().find(|(other, _)| *other == element) {
+        Some((_, sum)) => *sum = sum.saturating_add(count),
+        None => counts.push((element, count)),
     }
 }
 
@@ -205,6 +221,11 @@ impl Tensor {
         if is_packed(&inner_first) { Layout::Reordered } else { Layout::Gaps }
     }
 
+    /// Whether its elements are complex numbers, whose parts are of the type.
+    pub fn is_complex(&self) -> bool {
+        self.element.is_some_and(|element| self.element_bytes == 2 * element.bytes())
+    }
+
     /// How many bytes they take.
     ///
     /// # Errors
@@ -221,8 +242,8 @@ pub struct Tensor {
     pub name: String,
     /// Its sizes.
     pub shape: Vec<u64>,
-    /// How its elements are stored; `None` for types that no arithmetic of networks is done in
-    /// (64-bit indexes, booleans, text).
+    /// How its elements are stored, or the parts of complex ones; `None` for types that no
+    /// arithmetic of networks is done in (64-bit indexes, booleans, text).
     pub element: Option<ElementType>,
     /// Bytes of an element.
     pub element_bytes: u64,

@@ -4,7 +4,7 @@ mod label;
 mod work;
 
 use flopgap_flops::Activation;
-use flopgap_flops::operator::Recurrent;
+use flopgap_flops::operator::{EmbeddingBag, GridSample, Recurrent};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use work::product;
@@ -45,6 +45,10 @@ pub enum Op {
         /// Elements of a row.
         width: u64,
     },
+    /// Images sampled at given points.
+    GridSample(GridSample),
+    /// Rows picked out of a table and brought together by bag.
+    EmbeddingBag(EmbeddingBag),
     /// Sums, means or maxima over some dimensions.
     Reduce {
         /// Elements read.

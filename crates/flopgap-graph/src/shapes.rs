@@ -60,6 +60,11 @@ impl Shapes {
         }
     }
 
+    /// Whether the caller specifies nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stated.is_empty()
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.stated.iter().map(|stated| stated.name.as_str())
     }

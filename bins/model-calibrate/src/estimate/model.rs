@@ -39,7 +39,7 @@ pub(super) struct Model {
     /// Descriptions of the layers without a formula.
     pub(super) unknown: Vec<String>,
     /// What a file computes in; `None` of a network that only has sizes, and of one without
-    /// products.
+    /// floats.
     pub(super) own: Option<ElementType>,
     graph: Graph,
 }

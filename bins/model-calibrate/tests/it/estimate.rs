@@ -169,6 +169,22 @@ fn what_was_never_measured_is_not_estimated() {
 }
 
 /// Four products with operands of their own, where only single ones were measured.
+/// Nothing of what reads where data points is in the time of a model, whatever runs it.
+#[test]
+fn samples_and_bags_are_not_estimated() {
+    let cells = fixture("dynamic/cells.pt2");
+    let cells = cells.to_str().unwrap();
+    for (machine, run_as) in [("h100", "eager"), ("h200", "own")] {
+        let how = ["estimate", cells, "--machine", machine, "--as", run_as, "--format", "json"];
+        let estimate: Value = serde_json::from_str(&done(Path::new("."), &how).out).unwrap();
+        assert_eq!(estimate["time_ms"], Value::Null, "{estimate}");
+        let reason = estimate["not_estimated"].to_string();
+        for part in ["embedding bag", "grid sample", "never measured"] {
+            assert!(reason.contains(part), "{reason}");
+        }
+    }
+}
+
 #[test]
 fn another_kind_is_from_its_floor() {
     let dir = tempfile::tempdir().unwrap();

@@ -165,6 +165,9 @@ fn operands(builder: &mut Builder, op: &Op) -> Result<(Vec<usize>, Vec<u64>), Si
                 .unwrap_or(1);
             (vec![builder.input("input", &[rows, elements / rows])], vec![elements / rows, rows])
         }
+        Op::GridSample(_) | Op::EmbeddingBag(_) => {
+            return Err(Sizes::Impossible("what it costs depends on where its operands point"));
+        }
         Op::View | Op::Empty => return Err(Sizes::Impossible("there is nothing to compute")),
     })
 }
@@ -207,6 +210,8 @@ fn operator_name(op: &Op) -> &'static str {
         Op::Attention(_) => "Attention",
         Op::Recurrent(_) => "Recurrent",
         Op::Gather { .. } => "Gather",
+        Op::GridSample(_) => "GridSample",
+        Op::EmbeddingBag(_) => "EmbeddingBag",
         Op::Reduce { .. } => "ReduceSum",
         Op::Copy { .. } => "Transpose",
         Op::View => "Identity",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use flopgap_flops::ElementType;
 use rustc_hash::FxHashMap;
 
+use super::complex::on_reals;
 use crate::build::layer_work;
 use crate::error::GraphError;
 use crate::graph::{Graph, Layer, Tensor};
@@ -22,6 +23,11 @@ impl Stored {
     /// A type that networks compute in.
     pub(crate) const fn number(element: ElementType) -> Self {
         Stored { element: Some(element), bytes: element.bytes() }
+    }
+
+    /// Complex numbers, whose parts are of a type.
+    pub(crate) const fn complex(element: ElementType) -> Self {
+        Stored { element: Some(element), bytes: 2 * element.bytes() }
     }
 
     /// A type of indexes, truth values or text.
@@ -140,6 +146,11 @@ impl Assembly {
         self.by_name.clone()
     }
 
+    /// The same, of which none are left.
+    pub(crate) fn take_names(&mut self) -> FxHashMap<String, usize> {
+        std::mem::take(&mut self.by_name)
+    }
+
     /// Restores the result of [`names`](Self::names).
     pub(crate) fn restore(&mut self, names: FxHashMap<String, usize>) {
         self.by_name = names;
@@ -166,7 +177,8 @@ impl Assembly {
         let read = |indexes: &[usize]| -> Vec<&Tensor> {
             indexes.iter().map(|&index| &self.graph.tensors[index]).collect()
         };
-        let work = match &meaning.op {
+        let op = meaning.op.and_then(|op| on_reals(op, &read(&inputs), &read(&outputs)));
+        let work = match &op {
             None => None,
             Some(op) => {
                 let count =
@@ -179,7 +191,7 @@ impl Assembly {
                 Some(work)
             }
         };
-        self.graph.layers.push(Layer { name, module, operator, op: meaning.op, work, inputs, outputs });
+        self.graph.layers.push(Layer { name, module, operator, op, work, inputs, outputs });
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Operations from the shapes of their operands. `None`: the shapes fit no formula.
 
-use flopgap_flops::operator::window_positions;
+use flopgap_flops::operator::{Bag, EmbeddingBag, GridSample, Interpolation, window_positions};
 use flopgap_flops::{Attention, AttentionMask};
 
 use crate::op::{Conv, Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction, Op, Pool, PoolFunction};
@@ -236,6 +236,53 @@ pub(crate) fn attention(query: &[u64], key: &[u64], value: &[u64], causal: Optio
 /// Rows of `width` elements picked out of a table to fill an output.
 pub(crate) fn gather(output: &[u64], width: u64) -> Option<Op> {
     Some(Op::Gather { rows: count(output)?.checked_div(width).unwrap_or(0), width })
+}
+
+/// Images `batch channels …` sampled at points `batch … coordinates`; `padding` is what is beyond
+/// the edges. `None` also where coordinates are reflected, which takes as long as they are far.
+pub(crate) fn grid_sample(
+    image: &[u64],
+    grid: &[u64],
+    interpolation: Interpolation,
+    padding: &str,
+    align_corners: bool,
+) -> Option<Op> {
+    let ([batch, channels, image @ ..], [_, points @ .., dimensions]) = (image, grid) else { return None };
+    let dimensions = u32::try_from(*dimensions).ok().filter(|&dimensions| matches!(dimensions, 2 | 3))?;
+    let fits = image.len() == dimensions as usize && points.len() == image.len();
+    let cubic = interpolation == Interpolation::Cubic && dimensions != 2;
+    if !fits || cubic || padding == "reflection" {
+        return None;
+    }
+    Some(Op::GridSample(GridSample {
+        interpolation,
+        batch: *batch,
+        channels: *channels,
+        pixels: count(image)?,
+        points: count(points)?,
+        dimensions,
+        align_corners,
+        clamped: padding == "border",
+    }))
+}
+
+/// Rows of a table `rows width` brought together in bags; `mode` is that of `PyTorch`.
+pub(crate) fn embedding_bag(
+    table: &[u64],
+    indexes: &[u64],
+    output: &[u64],
+    mode: i64,
+    weighted: bool,
+) -> Option<Op> {
+    let ([_, width], [bags, _]) = (table, output) else { return None };
+    let function = match mode {
+        0 => Bag::Sum,
+        1 => Bag::Mean,
+        2 => Bag::Max,
+        _ => return None,
+    };
+    let (rows, width, bags) = (count(indexes)?, *width, *bags);
+    Some(Op::EmbeddingBag(EmbeddingBag { function, rows, width, bags, weighted }))
 }
 
 /// Elements brought together.

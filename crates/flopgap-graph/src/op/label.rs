@@ -43,6 +43,8 @@ impl Op {
             }
             Op::Softmax { rows, columns } => format!("softmax {rows}x{columns}"),
             Op::Gather { rows, width } => format!("gather {rows}x{width}"),
+            Op::GridSample(s) => format!("grid sample {}x{} at {}", s.batch, s.channels, s.points),
+            Op::EmbeddingBag(b) => format!("embedding bag {}x{} to {}", b.rows, b.width, b.bags),
             Op::Reduce { inputs, outputs } => format!("reduce {inputs} to {outputs}"),
             Op::Copy { elements } => format!("copy {elements}"),
             Op::View | Op::Empty => self.name().to_owned(),

@@ -47,6 +47,8 @@ impl Op {
             Op::Attention(attention) => attention.fused_forward(element),
             Op::Recurrent(recurrent) => recurrent.work(element),
             Op::Gather { rows, width } => operator::gather(*rows, *width, element),
+            Op::GridSample(sample) => sample.work(element),
+            Op::EmbeddingBag(bag) => bag.work(element),
             Op::Reduce { inputs, outputs } => operator::reduction(*inputs, *outputs, element),
             Op::Copy { elements } => operator::copy(*elements, element),
             Op::View | Op::Empty => Ok(Work::default()),
@@ -94,6 +96,8 @@ impl Op {
                 product("output elements", &[layer.batch, layer.length, layer.directions, layer.hidden])
             }
             Op::Gather { rows, width } => product("output elements", &[*rows, *width]),
+            Op::GridSample(sample) => sample.values(),
+            Op::EmbeddingBag(bag) => bag.results(),
             Op::Reduce { outputs, .. } => Ok(*outputs),
             Op::Copy { elements } => Ok(*elements),
             Op::View | Op::Empty => Ok(0),
@@ -112,6 +116,8 @@ impl Op {
             Op::Attention(_) => "attention",
             Op::Recurrent(_) => "recurrent",
             Op::Gather { .. } => "gather",
+            Op::GridSample(_) => "grid_sample",
+            Op::EmbeddingBag(_) => "embedding_bag",
             Op::Reduce { .. } => "reduce",
             Op::Copy { .. } => "copy",
             Op::View => "view",

@@ -1,13 +1,15 @@
 //! The meaning of `ATen` operators.
 
 use flopgap_flops::Activation;
+use flopgap_flops::operator::Interpolation;
 
 use super::call::Call;
 use super::views::is_view;
 use crate::graph::Layout;
 use crate::import::{
-    Meaning, Window, attention, batch_norm, channel_norm, convolution, count, einsum, elementwise, gather,
-    is_among, linear, matmul, norm, pointwise, pooling, reduce, reduction, same_padding, softmax,
+    Meaning, Window, attention, batch_norm, channel_norm, convolution, count, einsum, elementwise,
+    embedding_bag, gather, grid_sample, is_among, linear, matmul, norm, pointwise, pooling, reduce,
+    reduction, same_padding, softmax,
 };
 use crate::op::{ElementwiseFunction, NormFunction, Op, PoolFunction};
 
@@ -162,6 +164,20 @@ fn windows(call: &Call<'_>) -> Option<Meaning> {
                 .into()
         }
         name if is_among(name, PIXEL_COPIES) => copied(call).into(),
+        "grid_sampler" | "grid_sampler_2d" | "grid_sampler_3d" => {
+            let op = || {
+                let interpolation = match call.integer("interpolation_mode")? {
+                    0 => Interpolation::Linear,
+                    1 => Interpolation::Nearest,
+                    _ => Interpolation::Cubic,
+                };
+                let padding =
+                    *["zeros", "border"].get(usize::try_from(call.integer("padding_mode")?).ok()?)?;
+                let aligned = call.truth("align_corners")?;
+                grid_sample(call.shape(0)?, call.shape(1)?, interpolation, padding, aligned)
+            };
+            op().into()
+        }
         // A weighted sum of the two, four, eight or sixteen nearest pixels.
         "upsample_linear1d" => scaled(call, 3).into(),
         "upsample_bilinear2d" | "_upsample_bilinear2d_aa" => scaled(call, 7).into(),
@@ -311,6 +327,20 @@ fn picks(call: &Call<'_>) -> Option<Meaning> {
             let table = call.shape(call.position("weight")?)?;
             let op = gather(&call.output()?.shape, *table.get(1)?);
             Meaning::of(op).ordered([call.position("weight"), call.position("indices")])
+        }
+        "embedding_bag" | "_embedding_bag" | "_embedding_bag_forward_only" => {
+            let op = || {
+                // Rows that are left out depend on data.
+                if call.integer("padding_idx").is_some_and(|index| index >= 0) {
+                    return None;
+                }
+                let (table, indexes) = (call.position("weight")?, call.position("indices")?);
+                let (mode, weights) =
+                    (call.integer("mode").unwrap_or(0), call.position("per_sample_weights"));
+                let output = &call.output()?.shape;
+                embedding_bag(call.shape(table)?, call.shape(indexes)?, output, mode, weights.is_some())
+            };
+            op().into()
         }
         "index_select" | "index" | "_unsafe_index" | "gather" | "take" | "take_along_dim"
         | "masked_select" => {

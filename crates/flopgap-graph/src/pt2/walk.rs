@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::aten::meaning;
 use super::call::{Call, Operand};
-use super::recurrent::{Stacked, stacked};
+use super::recurrent::{OneStep, Stacked, one_step, stacked};
 use super::symbols::{Open, Symbols, alone, evaluate, names, solve};
 use crate::error::GraphError;
 use crate::graph::Graph;
-use crate::import::{Assembly, Meaning, Place, Stored};
-use crate::op::Op;
+use crate::import::{Assembly, Meaning, Place, Stored, elementwise, linear};
+use crate::op::{ElementwiseFunction, Op};
 use crate::shapes::{Shapes, written};
 
 /// Graphs within graphs; deeper ones are damage.
@@ -291,6 +291,10 @@ impl Walk<'_> {
         if let Some(layers) = layers {
             return self.recurrent(&place, &layers, &tensors, &outputs);
         }
+        let step = if known { one_step(&call) } else { None };
+        if let Some(step) = step {
+            return self.one_step(&place, &step, &tensors, outputs);
+        }
         let meaning = if known {
             meaning(&call)
         } else if outputs.is_empty() {
@@ -398,6 +402,37 @@ impl Walk<'_> {
     }
 }
 
+impl Walk<'_> {
+    /// The two products of a cell's step, and the function of their sums.
+    fn one_step(
+        &mut self,
+        place: &Place,
+        step: &OneStep,
+        tensors: &[usize],
+        outputs: Vec<usize>,
+    ) -> Result<(), GraphError> {
+        let OneStep { batch, hidden, rows, flops, .. } = *step;
+        let mut read: Vec<usize> = Vec::new();
+        for (operands, name) in step.products.iter().zip(["input", "hidden"]) {
+            let operands: Vec<usize> = operands.iter().map(|&place| tensors[place]).collect();
+            let held = |index: usize| &self.assembly.graph.tensors[operands[index]];
+            let op = linear(&held(0).shape, &held(1).shape);
+            let stored = Stored { element: held(0).element, bytes: held(0).element_bytes };
+            let name = format!("{}.{name}", place.name);
+            let sums = self.assembly.tensor(&name, &name, vec![batch, rows], stored, false);
+            self.assembly.layer(Place { name, ..place.clone() }, Meaning::of(op), &operands, vec![sums])?;
+            read.push(sums);
+        }
+        read.extend(step.states.iter().map(|&place| tensors[place]));
+        let shapes: Vec<&[u64]> =
+            read.iter().map(|&tensor| self.assembly.graph.tensors[tensor].shape.as_slice()).collect();
+        let function = ElementwiseFunction::Several(flops);
+        let op = elementwise(function, &shapes, &[batch, hidden]);
+        let place = Place { name: format!("{}.gates", place.name), ..place.clone() };
+        self.assembly.layer(place, Meaning::of(op), &read, outputs)
+    }
+}
+
 /// The names of the tensors that an argument or result is or lists.
 fn tensor_names(argument: &Value) -> Vec<&str> {
     if let Some(name) = name_of(&argument["as_tensor"]) {
@@ -441,12 +476,13 @@ fn element(number: Option<u64>) -> Option<Stored> {
         1 | 2 => Stored::number(ElementType::Int8),
         3 | 28 => Stored::other(2),
         4 => Stored::other(4),
-        5 | 9 => Stored { element: None, bytes: if number == Some(9) { 4 } else { 8 } },
+        5 => Stored::other(8),
         6 => Stored::number(ElementType::Fp16),
         7 => Stored::number(ElementType::Fp32),
         8 => Stored::number(ElementType::Fp64),
-        10 => Stored::other(8),
-        11 => Stored::other(16),
+        9 => Stored::complex(ElementType::Fp16),
+        10 => Stored::complex(ElementType::Fp32),
+        11 => Stored::complex(ElementType::Fp64),
         12 => Stored::other(1),
         13 => Stored::number(ElementType::Bf16),
         29..=32 => Stored::number(ElementType::Fp8),

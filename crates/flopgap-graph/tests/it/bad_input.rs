@@ -209,19 +209,46 @@ fn parameters_outside_the_file_must_be_there() {
         value_info: vec![],
     };
     let (directory, path) = file("model.onnx", &model(graph).write_buf().unwrap());
-    let error = read(&path, &Shapes::default()).unwrap_err();
-    assert_eq!(message(&path, &error), "model.onnx: `model.onnx.data` with 2 tensors (first `w`) is missing");
-    assert_eq!(error.hint().as_deref(), Some("copy `model.onnx.data` to the directory of the model"));
-    assert!(error.is_absence());
+    let read_it = || read(&path, &Shapes::default());
+    // Shapes are all that is needed of weights.
+    assert_eq!(read_it().unwrap().multiply_adds().unwrap(), 36);
     let data = directory.path().join("model.onnx.data");
     std::fs::write(&data, [0; 63]).unwrap();
-    let error = read(&path, &Shapes::default()).unwrap_err();
     assert_eq!(
-        message(&path, &error),
+        message(&path, &read_it().unwrap_err()),
         "model.onnx.data: tensor `w`: it ends at byte 64 of 63; the file is truncated"
     );
     std::fs::write(&data, [0; 64]).unwrap();
-    assert_eq!(read(&path, &Shapes::default()).unwrap().multiply_adds().unwrap(), 36);
+    assert_eq!(read_it().unwrap().multiply_adds().unwrap(), 36);
+}
+
+/// Values that decide about shapes are read from the file beside the model.
+#[test]
+fn shapes_outside_the_file_must_be_there() {
+    let entry = |key: &str, value: &str| StringStringEntryProto {
+        key: Some(key.to_owned()),
+        value: Some(value.to_owned()),
+    };
+    let mut target = integers("target", &[]);
+    target.dims = vec![2];
+    target.external_data = vec![entry("location", "sizes"), entry("offset", "8"), entry("length", "16")];
+    target.data_location = Some(DataLocation::EXTERNAL);
+    let graph = GraphProto {
+        node: vec![node("Identity target -> same", vec![]), node("Reshape x same -> r", vec![])],
+        initializer: vec![target],
+        input: vec![value("x", "4 x 3")],
+        output: vec![value("r", "a x b")],
+        value_info: vec![],
+    };
+    let (directory, path) = file("model.onnx", &model(graph).write_buf().unwrap());
+    let error = read(&path, &Shapes::default()).unwrap_err();
+    assert_eq!(message(&path, &error), "model.onnx: `sizes` with 1 tensors (first `target`) is missing");
+    assert_eq!(error.hint().as_deref(), Some("copy `sizes` to the directory of the model"));
+    assert!(error.is_absence());
+    let values: Vec<u8> = [7_i64, 2, -1].iter().flat_map(|value| value.to_le_bytes()).collect();
+    std::fs::write(directory.path().join("sizes"), values).unwrap();
+    let graph = read(&path, &Shapes::default()).unwrap();
+    assert_eq!(graph.tensors[graph.outputs[0]].shape, [2, 6]);
 }
 
 #[test]
@@ -238,17 +265,42 @@ fn graphs_that_contradict_themselves_are_refused() {
     assert_eq!(one("Relu x -> s"), "output `r`: no node writes it");
     // What does not fit has no shape, and then it is requested.
     assert_eq!(one("Reshape x c -> r"), "the file leaves the sizes of `r` open");
+    // A shape that the file keeps of other inputs is not that of the result.
     let graph = GraphProto {
         node: vec![node("Relu x -> r", vec![])],
         input: vec![value("x", "2 x 3")],
-        output: vec![value("r", "3 x 2")],
+        output: vec![value("r", "9 x 3")],
         ..GraphProto::default()
     };
-    let error = read_bytes("model.onnx", &model(graph).write_buf().unwrap(), &[]).unwrap_err();
-    assert_eq!(place(error), "node `the Relu`: `r` is 3x2 in the file, but its operands give 2x3");
+    let stale = read_bytes("model.onnx", &model(graph).write_buf().unwrap(), &[]).unwrap();
+    assert_eq!(stale.tensors[stale.outputs[0]].shape, [2, 3]);
     let negative = vec![weights("w", &[-3])];
     let error = read_nodes(vec![], negative, vec![], &[], &[]).unwrap_err();
     assert_eq!(place(error), "tensor `w`: it has a negative size");
+}
+
+/// Sizes that cannot go together are said with both sides, in the file or specified.
+#[test]
+fn operands_that_do_not_fit_are_refused() {
+    for (call, dims, message) in [
+        ("MatMul x w -> r", "4 x 15", "node `the MatMul`: MatMul cannot combine 4x15 and 16x8"),
+        ("Add x w -> r", "3 x 8", "node `the Add`: Add cannot combine 3x8 and 16x8"),
+        ("Conv x k -> r", "1 x 4 x 9 x 9", "node `the Conv`: Conv cannot combine 1x4x9x9 and 8x3x3x3"),
+    ] {
+        let constants = || vec![weights("w", &[16, 8]), weights("k", &[8, 3, 3, 3])];
+        let nodes = || vec![node(call, vec![])];
+        let refused = |dims: &str, stated: &[&str]| {
+            read_nodes(vec![value("x", dims)], constants(), nodes(), &["r"], stated).unwrap_err()
+        };
+        let error = refused(dims, &[]);
+        assert!(error.to_string().ends_with(message), "{error}");
+        assert_eq!(error.hint().as_deref(), Some("export the model again"));
+        let open = dims.replacen(|c: char| c.is_ascii_digit(), "n", 1);
+        let first = dims.split(' ').next().unwrap();
+        let error = refused(&open, &[&format!("n={first}")]);
+        assert!(error.to_string().ends_with(message), "{error}");
+        assert_eq!(error.hint().as_deref(), Some("check the sizes that are specified"));
+    }
 }
 
 /// Products of sizes that no integer holds.

@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod bytes;
+mod executed;
+mod flow;
 mod language;
 mod models;
 mod operators;

@@ -75,6 +75,28 @@ fn causal_attention_begins_at_the_first_key() {
     assert_eq!((graph.multiply_adds().unwrap(), graph.unknown().count()), (0, 1));
 }
 
+/// `fixtures/models/ORIGIN.md`: cells, whose products the counter of `PyTorch` sees; samples, bags
+/// and complex numbers, by hand; and what has no formula.
+#[test]
+fn cells_samples_and_complex_numbers_are_counted() {
+    let graph = load("dynamic/cells.pt2");
+    assert_eq!(2 * graph.multiply_adds().unwrap(), 1_914);
+    let unknown: Vec<&str> = graph.unknown().map(|layer| layer.name.as_str()).collect();
+    assert_eq!(unknown, ["matmul", "matmul_1", "fft_rfft", "stft"]);
+    let flops = |name: &str| {
+        let layers = graph.layers.iter().filter(|layer| layer.name.starts_with(name));
+        layers.map(|layer| layer.work.unwrap().flops).sum::<u64>()
+    };
+    // Two products with biases, and the gates of three by four units.
+    assert_eq!(flops("lstm_cell"), 2 * (288 + 192) + 2 * 48 + 12 * 30);
+    assert_eq!(flops("rnn_relu_cell"), 2 * (45 + 27) + 2 * 9 + 9 * 2, "a sum and a comparison");
+    // Two images of 35 points of two coordinates, and three values of a point.
+    assert_eq!(flops("grid_sampler"), 70 * (2 * (4 + 1 + 3) + 4) + 210 * 7);
+    // A mean of 20 rows of eight in five bags.
+    assert_eq!(flops("embedding_bag"), 20 * 8 + 5 * 8);
+    assert_eq!((flops("mul"), flops("add")), (6 * 240, 2 * 240));
+}
+
 #[test]
 fn attention_is_counted_where_pytorch_does_not() {
     // Two layers, twelve heads of 64, 64 tokens: two products each.

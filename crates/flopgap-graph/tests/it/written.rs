@@ -1,6 +1,6 @@
 //! What is written is read back as the same network.
 
-use flopgap_flops::{Activation, Precision};
+use flopgap_flops::{Activation, ElementType, Precision};
 use flopgap_graph::op::{Conv, Elementwise, ElementwiseFunction, Gemm, Pool, PoolFunction};
 use flopgap_graph::{Epilogue, MlpSpec, Op, ResnetSpec, Step, Workload, plan, to_onnx};
 
@@ -105,7 +105,8 @@ fn quantized_models_have_the_steps_of_the_network() {
     }
 }
 
-/// The type of the products, in 8 bits behind `QuantizeLinear` and `DequantizeLinear`.
+/// The type of the products, in 8 bits behind `QuantizeLinear` and `DequantizeLinear`; of what
+/// multiplies nothing, that of its floats.
 #[test]
 fn the_arithmetic_is_that_of_the_products() {
     for workload in workloads() {
@@ -114,8 +115,15 @@ fn the_arithmetic_is_that_of_the_products() {
             let Ok(bytes) = to_onnx(&graph, precision, 1) else { continue };
             let read = read_bytes("model.onnx", &bytes, &[]).unwrap();
             let multiplies = read.multiply_adds().unwrap() > 0;
-            let expected = multiplies.then_some(precision.element());
-            assert_eq!(read.arithmetic().unwrap(), expected, "{} {precision}", workload.label());
+            let floats = if precision == Precision::Int8 { ElementType::Fp32 } else { precision.element() };
+            let expected = if multiplies { precision.element() } else { floats };
+            assert_eq!(read.arithmetic().unwrap(), Some(expected), "{} {precision}", workload.label());
+            if precision == Precision::Int8 {
+                continue;
+            }
+            // Asked for in another type, all floats are of it.
+            let other = read.with_floats(ElementType::Bf16).unwrap();
+            assert_eq!(other.arithmetic().unwrap(), Some(ElementType::Bf16), "{}", workload.label());
         }
     }
 }

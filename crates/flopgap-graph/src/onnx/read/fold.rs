@@ -3,8 +3,8 @@
 
 use rten_onnx::onnx::DataType;
 
-use super::infer::{Cut, cuts, range};
 use super::node::{KEPT, Known, Node, Operand, axis, known};
+use super::slice::{Cut, cuts, range};
 use crate::import::count;
 
 /// The values of the results of a node, where those of its operands are known and the results are

@@ -6,13 +6,16 @@
 
 use super::broadcast::broadcast;
 use super::node::{Node, Operand, axis};
+use super::rare;
+use super::slice::slice;
 use crate::import::{count, is_among, pointwise, reduction};
+use crate::shapes::written;
 
 type Shape = Vec<u64>;
 
 /// Operators whose result has the shape of the first operand.
-const KEEPS_SHAPE: &str = "Identity Cast CastLike Softmax LogSoftmax Hardmax BatchNormalization InstanceNormalization \
-    GroupNormalization LRN LpNormalization MeanVarianceNormalization QuantizeLinear \
+const KEEPS_SHAPE: &str = "Identity Cast CastLike Softmax LogSoftmax Hardmax InstanceNormalization GroupNormalization \
+    LRN LpNormalization MeanVarianceNormalization QuantizeLinear \
     DequantizeLinear CumSum ReverseSequence Trilu Clip EyeLike ScatterND ScatterElements Scatter \
     Bernoulli RandomNormalLike RandomUniformLike RotaryEmbedding BiasGelu FastGelu QuickGelu \
     TensorScatter";
@@ -24,6 +27,8 @@ pub(super) fn infer(node: &Node<'_>) -> Option<Vec<Shape>> {
         .or_else(|| views(node))
         .or_else(|| layout(node))
         .or_else(|| picks(node))
+        .or_else(|| rare::reordered(node))
+        .or_else(|| rare::signals(node))
         .or_else(|| rest(node))
 }
 
@@ -52,30 +57,52 @@ fn products(node: &Node<'_>) -> Option<Vec<Shape>> {
         "Einsum" => {
             return super::equation::shape(node.text("equation")?, &node.shapes()).map(|shape| vec![shape]);
         }
-        "Attention" | "MultiHeadAttention" => {
-            let mut shape = node.shape(0)?.to_vec();
-            let value = node.shape(2)?;
-            if shape.len() != value.len() {
-                return None;
-            }
-            if shape.len() == 4 {
-                shape[3] = value[3];
-            } else if node
-                .integer("q_num_heads")
-                .is_some_and(|heads| Some(heads) != node.integer("kv_num_heads"))
-            {
-                let heads = u64::try_from(node.integer("kv_num_heads")?).ok()?;
-                let width = value.last()?.checked_div(heads)?;
-                *shape.last_mut()? = width.checked_mul(u64::try_from(node.integer("q_num_heads")?).ok()?)?;
-            } else {
-                *shape.last_mut()? = *value.last()?;
-            }
-            shape
-        }
-        "LSTM" | "GRU" | "RNN" => return recurrent(node),
+        "Attention" | "MultiHeadAttention" => return attention(node),
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => return recurrent(node),
         _ => return None,
     };
     Some(vec![result])
+}
+
+/// The result, and the keys and values that a later call goes on from.
+fn attention(node: &Node<'_>) -> Option<Vec<Shape>> {
+    let (mut shape, value) = (node.shape(0)?.to_vec(), node.shape(2)?);
+    if shape.len() != value.len() {
+        return None;
+    }
+    let heads = |name: &str| u64::try_from(node.integer(name)?).ok();
+    let of_keys = heads("kv_num_heads").or(heads("num_heads"));
+    if shape.len() == 4 {
+        shape[3] = value[3];
+    } else if let (Some(query), Some(key)) = (heads("q_num_heads"), of_keys) {
+        *shape.last_mut()? = value.last()?.checked_div(key)?.checked_mul(query)?;
+    } else {
+        *shape.last_mut()? = *value.last()?;
+    }
+    let kept = if node.standard { [4, 5] } else { [6, 7] };
+    let present = |place: usize| {
+        let [batch, heads, length, width] = match *node.shape(place + 1)? {
+            [batch, length, width] => [batch, of_keys?, length, width.checked_div(of_keys?)?],
+            [batch, heads, length, width] => [batch, heads, length, width],
+            _ => return None,
+        };
+        let before = if node.has(kept[place]) { *node.shape(kept[place])?.get(2)? } else { 0 };
+        Some(vec![batch, heads, length.checked_add(before)?, width])
+    };
+    let present: Vec<Shape> = (0..2).map_while(present).collect();
+    Some([vec![shape], present].concat())
+}
+
+/// Why operands cannot be those of a node, where their shapes alone decide.
+pub(super) fn contradiction(node: &Node<'_>) -> Option<String> {
+    let lower = node.operator.to_ascii_lowercase();
+    let decided = is_among(node.operator, "MatMul MatMulInteger Gemm Conv ConvInteger ConvTranspose Concat")
+        || pointwise(&lower).is_some() && node.operands.len() > 1;
+    if !decided || node.operands.iter().any(Option::is_none) {
+        return None;
+    }
+    let shapes: Vec<String> = node.shapes().into_iter().map(written).collect();
+    Some(format!("{} cannot combine {}", node.operator, shapes.join(" and ")))
 }
 
 fn flipped(shape: &[u64], turn: bool) -> Shape {
@@ -109,7 +136,8 @@ fn product(a: &[u64], b: &[u64]) -> Option<Shape> {
 
 /// `Y`, `Y_h`, `Y_c`.
 fn recurrent(node: &Node<'_>) -> Option<Vec<Shape>> {
-    let ([a, b, _], [directions, _, hidden]) = (node.shape(0)?, node.shape(2)?) else { return None };
+    let ([a, b, _], [directions, x, y]) = (node.shape(0)?, node.shape(2)?) else { return None };
+    let hidden = if node.operator == "DynamicQuantizeLSTM" { x } else { y };
     let batch_first = node.integer("layout") == Some(1);
     let (length, batch) = if batch_first { (*b, *a) } else { (*a, *b) };
     let (directions, hidden) = (*directions, *hidden);
@@ -133,6 +161,10 @@ fn windows(node: &Node<'_>) -> Option<Vec<Shape>> {
             let kernel = &weights[2..];
             let transposed = node.operator == "ConvTranspose";
             let group = u64::try_from(node.integer("group").unwrap_or(1)).ok()?;
+            let read = if transposed { weights[0] } else { weights[1].checked_mul(group)? };
+            if shape[1] != read {
+                return None;
+            }
             let outputs = if transposed { weights[1].checked_mul(group)? } else { weights[0] };
             let mut result = vec![shape[0], outputs];
             result.extend(positions(node, image, kernel, transposed)?);
@@ -361,52 +393,6 @@ fn split(node: &Node<'_>) -> Option<Vec<Shape>> {
     Some(sizes.iter().map(piece).collect())
 }
 
-/// The elements that a slice takes of a dimension: the first, and how many, by a step.
-pub(super) fn range(start: i64, end: i64, step: i64, size: u64) -> Option<(i64, u64)> {
-    let size = i64::try_from(size).ok()?;
-    let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
-    let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
-    let (start, end) = (place(start).clamp(low, high), place(end).clamp(low, high));
-    let distance = if step > 0 { end - start } else { start - end };
-    let taken = u64::try_from(distance.max(0)).ok()?;
-    (step != 0).then(|| (start, taken.div_ceil(step.unsigned_abs())))
-}
-
-/// What a slice takes of a dimension, as the file says it.
-pub(super) struct Cut {
-    pub(super) axis: usize,
-    pub(super) start: i64,
-    pub(super) end: i64,
-    pub(super) step: i64,
-}
-
-/// The dimensions that a slice cuts, of so many.
-pub(super) fn cuts(node: &Node<'_>, rank: usize) -> Option<Vec<Cut>> {
-    let (starts, ends) = (node.list("starts", 1)?, node.list("ends", 2)?);
-    let axes = match node.list("axes", 3) {
-        Some(axes) => axes,
-        None if node.has(3) => return None,
-        None => (0..i64::try_from(starts.len()).ok()?).collect(),
-    };
-    let steps = match node.operand(4) {
-        Some(steps) => steps.integers()?.to_vec(),
-        None => vec![1; starts.len()],
-    };
-    let cut = |(index, &at): (usize, &i64)| {
-        let (start, end, step) = (*starts.get(index)?, *ends.get(index)?, *steps.get(index)?);
-        Some(Cut { axis: axis(at, rank)?, start, end, step })
-    };
-    axes.iter().enumerate().map(cut).collect()
-}
-
-fn slice(node: &Node<'_>) -> Option<Shape> {
-    let mut result = node.shape(0)?.to_vec();
-    for Cut { axis, start, end, step } in cuts(node, result.len())? {
-        result[axis] = range(start, end, step, result[axis])?.1;
-    }
-    Some(result)
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -519,6 +505,11 @@ fn rest(node: &Node<'_>) -> Option<Vec<Shape>> {
     match node.operator {
         name if is_among(name, KEEPS_SHAPE) => Some(vec![first.to_vec()]),
         "Dropout" => Some(vec![first.to_vec(); 2]),
+        // Statistics by channel follow in training.
+        "BatchNormalization" => {
+            let channels = vec![*first.get(1)?];
+            Some([vec![first.to_vec()], vec![channels; 4]].concat())
+        }
         "SkipLayerNormalization" | "SkipSimplifiedLayerNormalization" => {
             let mut rows = first.to_vec();
             *rows.last_mut()? = 1;

@@ -1,12 +1,13 @@
 //! The meaning of ONNX operators.
 
 use flopgap_flops::Activation;
-use flopgap_flops::operator::{Cell, Recurrent};
+use flopgap_flops::operator::{Cell, Interpolation, Recurrent};
 
 use super::node::{Node, axis};
 use crate::import::{
-    Meaning, Window, attention, batch_norm, channel_norm, convolution, count, einsum, elementwise, gather,
-    matmul, norm, pointwise, pooling, reduce, reduction, same_padding, softmax,
+    Meaning, Window, attention, batch_norm, channel_norm, convolution, count, einsum, elementwise,
+    embedding_bag, gather, grid_sample, matmul, norm, pointwise, pooling, reduce, reduction, same_padding,
+    softmax,
 };
 use crate::op::{ElementwiseFunction, Gemm, NormFunction, Op, PoolFunction};
 
@@ -62,7 +63,16 @@ fn products(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
             let causal = node.integer("unidirectional") == Some(1);
             heads(node, "num_heads", "num_heads", causal).into()
         }
-        "LSTM" | "GRU" | "RNN" => operands(recurrent(node), &[0, 1, 2, 3]),
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => {
+            let op = recurrent(node);
+            // Through a peephole each of three gates sees the state: a product and a sum.
+            let peephole = if node.operator != "LSTM" || !node.has(7) { 0 } else { 6 };
+            let units = match &op {
+                Some(op) => op.output_elements().ok()?.checked_mul(peephole)?,
+                None => 0,
+            };
+            operands(op, &[0, 1, 2, 3]).and(units)
+        }
         _ => return None,
     })
 }
@@ -103,11 +113,13 @@ fn heads(node: &Node<'_>, query: &str, key: &str, causal: bool) -> Option<Op> {
 
 fn recurrent(node: &Node<'_>) -> Option<Op> {
     let cell = match node.operator {
-        "LSTM" => Cell::Lstm,
+        "LSTM" | "DynamicQuantizeLSTM" => Cell::Lstm,
         "GRU" => Cell::Gru,
         _ => Cell::Rnn,
     };
-    let ([a, b, inputs], [directions, rows, hidden]) = (node.shape(0)?, node.shape(2)?) else { return None };
+    let ([a, b, inputs], [directions, x, y]) = (node.shape(0)?, node.shape(2)?) else { return None };
+    // Of 8 bits, the weights are turned.
+    let (rows, hidden) = if node.operator == "DynamicQuantizeLSTM" { (y, x) } else { (x, y) };
     let (length, batch) = if node.integer("layout") == Some(1) { (*b, *a) } else { (*a, *b) };
     if cell.gates().checked_mul(*hidden) != Some(*rows) {
         return None;
@@ -159,7 +171,20 @@ fn windows(node: &Node<'_>, output: &[u64]) -> Option<Meaning> {
             };
             Meaning { op: whole(), order: Some(vec![0]), factor, extra: 0 }
         }
-        "Resize" | "Upsample" => {
+        "GridSample" => {
+            let op = || {
+                let interpolation = match node.text("mode").unwrap_or("linear") {
+                    "nearest" => Interpolation::Nearest,
+                    "linear" | "bilinear" => Interpolation::Linear,
+                    _ => Interpolation::Cubic,
+                };
+                let padding = node.text("padding_mode").unwrap_or("zeros");
+                let aligned = node.integer("align_corners") == Some(1);
+                grid_sample(node.shape(0)?, node.shape(1)?, interpolation, padding, aligned)
+            };
+            operands(op(), &[0, 1])
+        }
+        "Resize" | "Upsample" | "NchwcUpsample" => {
             let x = node.shape(0)?;
             let scaled = x.iter().zip(output).filter(|(before, after)| before != after).count();
             // A weighted sum of the nearest pixels in the dimensions that change.
@@ -301,9 +326,9 @@ fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
     let output = outputs.first()?;
     let first = || node.shape(0);
     Some(match node.operator {
-        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity" | "Shape" | "Size" => {
-            operands(Some(Op::View), &[0])
-        }
+        // The last are tables that are computed once, whatever the inputs are.
+        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity" | "Shape" | "Size" | "HannWindow"
+        | "HammingWindow" | "BlackmanWindow" | "MelWeightMatrix" => operands(Some(Op::View), &[0]),
         "Dropout" => {
             // In newer sets an operand says whether it is training.
             let training =
@@ -315,7 +340,6 @@ fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
                 _ => operands(Some(Op::View), &[0]),
             }
         }
-        "Cast" | "CastLike" => operands(copied(outputs), &[0]),
         "Transpose" => {
             // Dimensions of one element may change places without anything moving.
             let shape = first()?;
@@ -327,15 +351,21 @@ fn moves(node: &Node<'_>, outputs: &[Vec<u64>]) -> Option<Meaning> {
                 order.into_iter().filter(|&at| shape.get(at).is_some_and(|&size| size != 1)).collect();
             if moved.is_sorted() { operands(Some(Op::View), &[0]) } else { operands(copied(outputs), &[0]) }
         }
-        "Slice" | "Split" | "Expand" | "Tile" | "Pad" | "DepthToSpace" | "SpaceToDepth"
-        | "ConstantOfShape" | "Range" | "OneHot" | "EyeLike" | "ReverseSequence" | "CenterCropPad" => {
-            operands(copied(outputs), &[0])
-        }
+        "Cast" | "CastLike" | "Slice" | "Split" | "Expand" | "Tile" | "Pad" | "DepthToSpace"
+        | "SpaceToDepth" | "ReorderInput" | "ReorderOutput" | "ConstantOfShape" | "Range" | "OneHot"
+        | "EyeLike" | "ReverseSequence" | "CenterCropPad" => operands(copied(outputs), &[0]),
         "Concat" | "ScatterND" | "ScatterElements" | "Scatter" | "TensorScatter" => copied(outputs).into(),
         "Gather" => {
             let table = first()?;
             let at = axis(node.integer("axis").unwrap_or(0), table.len())?;
             operands(gather(output, count(&table[at + 1..])?), &[0, 1])
+        }
+        "embedding_bag" => {
+            let op = || {
+                let mode = *node.operand(4)?.integers()?.first()?;
+                embedding_bag(first()?, node.shape(1)?, output, mode, node.has(6))
+            };
+            operands(op(), &[0, 1, 2, 6])
         }
         "GatherElements" | "Compress" => operands(gather(output, 1), &[0, 1]),
         "GatherND" => {

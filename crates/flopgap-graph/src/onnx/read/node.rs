@@ -53,6 +53,8 @@ pub(super) struct Node<'a> {
     /// Whether it is of the standard domain.
     pub(super) standard: bool,
     pub(super) opset: i64,
+    /// Channels that a convolution with channels side by side reads of its result.
+    pub(super) channels: Option<u64>,
     /// Its operands; `None` where one is left out.
     pub(super) operands: Vec<Option<Operand>>,
 }
@@ -95,6 +97,21 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether versions and exporters differ in how it rounds sizes.
+    pub(super) fn rounds(&self) -> bool {
+        matches!(
+            self.operator,
+            "MaxPool"
+                | "AveragePool"
+                | "LpPool"
+                | "QLinearAveragePool"
+                | "Resize"
+                | "Upsample"
+                | "ConvTranspose"
+                | "NchwcUpsample"
+        )
+    }
+
     /// Whether an operand is given, known or not.
     pub(super) fn has(&self, position: usize) -> bool {
         self.operand(position).is_some()
@@ -103,6 +120,24 @@ impl<'a> Node<'a> {
     /// Shapes of all operands that are given.
     pub(super) fn shapes(&self) -> Vec<&[u64]> {
         self.operands.iter().flatten().map(|operand| operand.shape.as_slice()).collect()
+    }
+}
+
+/// The name by which an operator is known; `None` for one of a domain that is not. Of ONNX
+/// Runtime's domains: its own operators, and those for images of which 8 or 16 channels lie side by
+/// side, whose shapes are written as ever. Of `PyTorch`'s: what its exporter has no other operator
+/// for.
+pub(super) fn by_name<'a>(domain: &str, proto: &'a NodeProto) -> Option<&'a str> {
+    let operator = proto.op_type.as_deref()?;
+    match (domain, operator) {
+        ("com.microsoft.nchwc", "Conv") => Some("FusedConv"),
+        ("com.microsoft.nchwc", "Upsample") => Some("NchwcUpsample"),
+        ("" | "ai.onnx" | "com.microsoft" | "com.microsoft.nchwc", _) => Some(operator),
+        ("org.pytorch.aten", "ATen") => {
+            let named = |attribute: &&AttributeProto| attribute.name.as_deref() == Some("operator");
+            proto.attribute.iter().find(named)?.s.as_deref()
+        }
+        _ => None,
     }
 }
 
@@ -127,8 +162,9 @@ pub(super) fn stored(data_type: DataType) -> Stored {
         | DataType::FLOAT8E5M2FNUZ => Stored::number(ElementType::Fp8),
         DataType::INT16 | DataType::UINT16 => Stored::other(2),
         DataType::INT32 | DataType::UINT32 => Stored::other(4),
-        DataType::INT64 | DataType::UINT64 | DataType::COMPLEX64 => Stored::other(8),
-        DataType::COMPLEX128 => Stored::other(16),
+        DataType::INT64 | DataType::UINT64 => Stored::other(8),
+        DataType::COMPLEX64 => Stored::complex(ElementType::Fp32),
+        DataType::COMPLEX128 => Stored::complex(ElementType::Fp64),
         // Truth values; types of four bits, of which runtimes unpack each to a byte; text, whose
         // length is not its shape's.
         _ => Stored::other(1),

@@ -36,6 +36,7 @@ impl From<io::Error> for Malformed {
 enum Message {
     Model,
     Graph,
+    Function,
     Node,
     Attribute,
     Value,
@@ -43,6 +44,7 @@ enum Message {
     Sequence,
     Entry,
     Tensor,
+    SparseTensor,
     TensorType,
     Shape,
     Dimension,
@@ -53,12 +55,14 @@ enum Message {
 fn inner(message: Message, field: u64) -> Option<Message> {
     Some(match (message, field) {
         (Message::Model, 7) | (Message::Attribute, 6 | 11) => Message::Graph,
-        (Message::Graph, 1) => Message::Node,
-        (Message::Graph, 11..=13) => Message::Value,
-        (Message::Node, 5) => Message::Attribute,
+        (Message::Model, 25) => Message::Function,
+        (Message::Graph, 1) | (Message::Function, 7) => Message::Node,
+        (Message::Graph, 11..=13) | (Message::Function, 12) => Message::Value,
+        (Message::Node, 5) | (Message::Function, 11) => Message::Attribute,
         (Message::Node, 9) | (Message::Model, 14) | (Message::Tensor, 13) => Message::Entry,
-        (Message::Graph | Message::Attribute, 5) => Message::Tensor,
-        (Message::Model, 8) => Message::OperatorSet,
+        (Message::Graph | Message::Attribute, 5) | (Message::SparseTensor, 1 | 2) => Message::Tensor,
+        (Message::Graph, 15) => Message::SparseTensor,
+        (Message::Model, 8) | (Message::Function, 9) => Message::OperatorSet,
         (Message::Value, 2) | (Message::Sequence, 1) => Message::Type,
         (Message::Type, 4) => Message::Sequence,
         (Message::Type, 1) => Message::TensorType,
@@ -75,7 +79,7 @@ const LONGEST: u64 = 1 << 16;
 
 /// Walks over a file.
 pub(super) fn outline<R: Read + Seek>(reader: R) -> Result<Outline, Malformed> {
-    let mut walk = Walk { reader: io::BufReader::new(reader), position: 0, outline: Outline::default() };
+    let mut walk = Walk::new(reader);
     let end = walk.reader.seek(SeekFrom::End(0))?;
     walk.reader.seek(SeekFrom::Start(0))?;
     let mut seen = (false, false);
@@ -87,7 +91,7 @@ pub(super) fn outline<R: Read + Seek>(reader: R) -> Result<Outline, Malformed> {
 /// Whether the outermost fields are those of a model, up to the beginning of its graph. They are
 /// written in the order of their numbers, which are those of `onnx.proto`.
 pub(super) fn begins_as_model<R: Read + Seek>(reader: R) -> io::Result<bool> {
-    let mut walk = Walk { reader: io::BufReader::new(reader), position: 0, outline: Outline::default() };
+    let mut walk = Walk::new(reader);
     let end = walk.reader.seek(SeekFrom::End(0))?;
     walk.reader.seek(SeekFrom::Start(0))?;
     match walk.reaches_graph(end) {
@@ -100,7 +104,15 @@ pub(super) fn begins_as_model<R: Read + Seek>(reader: R) -> io::Result<bool> {
 struct Walk<R> {
     reader: io::BufReader<R>,
     position: u64,
+    /// Whether this is within the main graph.
+    in_graph: bool,
     outline: Outline,
+}
+
+impl<R: Read> Walk<R> {
+    fn new(reader: R) -> Self {
+        Walk { reader: io::BufReader::new(reader), position: 0, in_graph: false, outline: Outline::default() }
+    }
 }
 
 impl<R: Read + Seek> Walk<R> {
@@ -158,8 +170,9 @@ impl<R: Read + Seek> Walk<R> {
                         self.position,
                         "a field extends beyond the end of the file or of its message",
                     ))?;
-                    if message == Message::Model && field == 7 {
-                        seen.1 = true;
+                    if message == Message::Model {
+                        self.in_graph = field == 7;
+                        seen.1 |= self.in_graph;
                     }
                     if message == Message::Graph && field == 1 && depth == 1 {
                         self.outline.modules.push(None);
@@ -178,6 +191,7 @@ impl<R: Read + Seek> Walk<R> {
         }
         if message == Message::Entry
             && depth == 3
+            && self.in_graph
             && let (Some(key), Some(value)) = entry
             && key == "pkg.torch.onnx.name_scopes"
             && let Some(module) = self.outline.modules.last_mut()
@@ -260,7 +274,7 @@ mod tests {
     fn lengths_within_every_decoded_message_are_checked() {
         // A text of 16 GB, and the messages around it, from the innermost.
         let text = [0x0A, 0x80, 0x80, 0x80, 0x80, 0x40];
-        let places: [&[u8]; 9] = [
+        let places: [&[u8]; 12] = [
             &[5, 7],
             &[13, 5, 7],
             &[5, 5, 1, 7],
@@ -270,11 +284,20 @@ mod tests {
             &[8],
             &[14],
             &[9, 1, 7],
+            // Within a function, and in a sparse parameter.
+            &[5, 7, 25],
+            &[7, 25],
+            &[1, 15, 7],
         ];
         for fields in places {
             let mut message = text.to_vec();
-            for field in fields {
-                message = [&[field << 3 | 2, u8::try_from(message.len()).unwrap()], &message[..]].concat();
+            for &field in fields {
+                let length = u8::try_from(message.len()).unwrap();
+                let mut tag = vec![field << 3 | 2];
+                if field > 15 {
+                    tag = vec![(field & 15) << 3 | 2 | 128, field >> 4];
+                }
+                message = [&tag[..], &[length], &message[..]].concat();
             }
             let found = outline(Cursor::new(message));
             assert!(matches!(found, Err(Malformed::At(..))), "{fields:?}: {found:?}");

@@ -101,6 +101,8 @@ pub(crate) fn name(op: &Op) -> String {
         }
         .to_owned(),
         Op::Reduce { .. } => "reduction".to_owned(),
+        Op::GridSample(_) => "grid sample".to_owned(),
+        Op::EmbeddingBag(_) => "embedding bag".to_owned(),
         _ => op.name().to_owned(),
     }
 }
@@ -136,7 +138,7 @@ fn of_attention(sizes: &Attention) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_flops::operator::Recurrent;
+    use flopgap_flops::operator::{Bag, EmbeddingBag, Recurrent};
     use flopgap_graph::op::Gemm;
 
     use super::*;
@@ -173,6 +175,7 @@ mod tests {
             directions: 1,
             bias: true,
         };
+        let bag = EmbeddingBag { function: Bag::Sum, rows: 2, width: 3, bags: 1, weighted: false };
         for (op, expected) in [
             (Op::Gemm(Gemm { batch: 1, m: 1, n: 1, k: 1 }), "product"),
             (Op::Gemm(Gemm { batch: 2, m: 1, n: 1, k: 1 }), "batched product"),
@@ -186,6 +189,7 @@ mod tests {
             (attention(full, 2, 65), "grouped-query attention with other keys than queries"),
             (Op::Recurrent(layer), "recurrent layer (GRU)"),
             (Op::Softmax { rows: 1, columns: 1 }, "softmax"),
+            (Op::EmbeddingBag(bag), "embedding bag"),
         ] {
             assert_eq!(name(&op), expected);
         }
