@@ -32,6 +32,7 @@ impl Builder {
             element: Some(self.element),
             element_bytes: self.element.bytes(),
             parameter,
+            trained: parameter,
             strides: Vec::new(),
         });
         self.graph.tensors.len() - 1
