@@ -3,7 +3,7 @@
 Writes train.jsonl: for each model and precision the time of a whole step (forward, backward, AdamW with fused=True) in eager mode and as a
 CUDA graph, and the kernels of each node of the exported graph (fixtures/pytorch/models.tar.zst) forward and backward. A backward kernel
 belongs to the node during which its autograd node was made, by sequence number. Steps begin with given gradients of the outputs: no loss.
-Several GPUs share the models.
+Several GPUs share the models. With TIMES=1 it only times eager steps (times.jsonl), as one process that nothing disturbs.
 """
 
 import bisect
@@ -35,6 +35,7 @@ from measure import DEVICE, placed, queued, synchronize
 warnings.filterwarnings("ignore")
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "pytorch"
 SEED = 1
+TIMES = "TIMES" in os.environ
 # Whether products of 32 bits are in TF32; convolutions are, by default.
 SETTINGS = {"float32": (False, True), "half": (False,)}
 # The place of the argument that says whether a model trains.
@@ -351,8 +352,6 @@ def measured(place, models, half, graphs, scratch, pool):
         with torch.device(DEVICE):
             model = make()
         model, arguments = model.to(DEVICE, getattr(torch, kind)).train(), placed(inputs(), getattr(torch, kind))
-        graph, signature = exported(graphs[label])
-        values = arguments_of(graph, signature, model, arguments)
         step = Step(model, arguments, fused=True, capturable=DEVICE == "cuda")
         for tf32 in SETTINGS["half" if half else "float32"]:
             torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32, True
@@ -363,6 +362,9 @@ def measured(place, models, half, graphs, scratch, pool):
                 torch.cuda.reset_peak_memory_stats()
             row["forward_us"], row["backward_us"], row["optimizer_us"], row["step_us"] = step.parts()
             row["loop_us"] = queued(step)
+            if TIMES:
+                yield row, None
+                return
             row["bytes"] = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
             try:
                 row["graph_us"] = replayed(step) if DEVICE == "cuda" else None
@@ -379,7 +381,8 @@ def measured(place, models, half, graphs, scratch, pool):
                 row["optimizer"]["foreach"] = optimized(step, scratch, "foreach")
                 step.optimizer, kept = kept, None
             path = os.path.join(scratch, f"{label}_{tf32}.json")
-            made = traced(graph, values, model, path)
+            graph, signature = exported(graphs[label])
+            made = traced(graph, arguments_of(graph, signature, model, arguments), model, path)
             yield row, pool.submit(parsed, path, made)
     except Exception as error:
         yield {**about, "failed": f"{type(error).__name__}: {str(error)[:300]}", "at": traceback.format_exc(limit=-3)[-600:]}, None
@@ -404,7 +407,8 @@ def run(folder, seconds, count, share, shares):
                 rows.write(finished(row, phases, names))
                 rows.flush()
                 sums = {phase: sum(time for (of, _), kernels in phases.items() if of == phase for _, time in kernels) // 1000 for phase in ("forward", "backward", "sum", "parameter", "other")}
-                print(row["label"], row.get("tf32"), row.get("failed") or f"loop {row['loop_us']:.0f} step {row['step_us']:.0f} graph {row['graph_us'] or 0:.0f} us, kernels {sums}, optimizer {row['optimizer']}", flush=True)
+                times = {key: round(value) for key, value in row.items() if key.endswith("_us") and value}
+                print(row["label"], row.get("tf32"), row.get("failed") or f"{times}, kernels {sums}, optimizer {row.get('optimizer')}", flush=True)
 
         for place in known[share::shares]:
             for half in (False, True):
@@ -436,7 +440,7 @@ def merge(folder, shares, seconds, count):
         path.unlink()
     device = torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu"
     head = {"device": device, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "seed": SEED, "names": names.fresh}
-    with open(folder / "train.jsonl", "w") as file:
+    with open(folder / ("times.jsonl" if TIMES else "train.jsonl"), "w") as file:
         for row in [head, *rows]:
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
 
@@ -448,7 +452,7 @@ def main():
     if "SHARE" in os.environ:
         share, shares = map(int, os.environ["SHARE"].split("/"))
         return run(folder, seconds, count, share, shares)
-    shares = max(1, torch.cuda.device_count())
+    shares = 1 if TIMES else max(1, torch.cuda.device_count())
     given = lambda share: os.environ | {"SHARE": f"{share}/{shares}", "CUDA_VISIBLE_DEVICES": str(share)}
     runs = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:]], env=given(share)) for share in range(shares)]
     for process in runs:
