@@ -126,14 +126,14 @@ impl Measured {
         for layer in graph.layers.iter().filter(|layer| matches!(layer.op, Some(Op::Recurrent(_)))) {
             *shared.entry(node(&layer.name)).or_default() += 1.0;
         }
-        let none: Node = (String::new(), (0.0, 0.0), Vec::new(), Vec::new());
+        let absent: Node = (String::new(), (0.0, 0.0), Vec::new(), Vec::new());
         let mut calls = Vec::new();
         for (place, layer) in graph.layers.iter().enumerate() {
             let is_recurrent = matches!(layer.op, Some(Op::Recurrent(_)));
             let name = if is_recurrent { node(&layer.name) } else { layer.name.clone() };
             let parts = shared.get(&name).copied().filter(|_| is_recurrent).unwrap_or(1.0);
             let (_, (kernels, nanoseconds), backward, sums) =
-                nodes.get(name.as_str()).copied().unwrap_or(&none);
+                nodes.get(name.as_str()).copied().unwrap_or(&absent);
             // Kernels of a recurrent layer run beside each other.
             let count = |kernels: f64| if is_recurrent { kernels.min(1.0) } else { kernels };
             if *kernels > 0.0 {

@@ -31,6 +31,12 @@ pub(super) fn estimated(
             .hint("`--precision` of PyTorch: fp32, tf32, fp16 or bf16; `--as own` has others")
     })?;
     let graph = model.graph().with_floats(precision.element()).map_err(|error| of_graph(&error))?;
+    let trained = if train { model.trained_bytes(precision)? } else { 0 };
+    if train && trained == 0 {
+        return Err(Failure::new(format!("{}: no parameter of it leads to an output", model.name))
+            .exit(Exit::Absent)
+            .hint("export the model with its parameters to estimate how it trains"));
+    }
     let found = if train {
         pytorch.training_step(&graph, computed, way)
     } else {
@@ -92,7 +98,6 @@ pub(super) fn estimated(
     let from = if target.moved.is_some() { format!(" on {}", about.device) } else { String::new() };
     let kernels = format!("times of {}{from} are interpolated", about.software);
     let training = found.as_ref().and_then(|found| found.parts);
-    let trained = if train { model.trained_bytes(precision)? } else { 0 };
     let eager = found.filter(|_| way == Way::Eager);
     Ok(Found {
         answer: Answer { estimate, missing, by_step },

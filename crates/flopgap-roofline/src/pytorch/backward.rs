@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use flopgap_graph::{Graph, Layer, Op};
+use flopgap_graph::{Graph, Layer, Op, Tensor};
 
 use super::call::{Arithmetic, Call, Computed, Kind, Operands, Phase, operator};
 
@@ -91,9 +91,9 @@ impl Gradients {
     }
 
     /// The tensors that an optimizer changes.
-    pub fn trained<'a>(&self, graph: &'a Graph) -> impl Iterator<Item = &'a flopgap_graph::Tensor> {
-        let trained = graph.tensors.iter().zip(self.flows.clone());
-        trained.filter(|(tensor, flows)| tensor.trained && *flows).map(|(tensor, _)| tensor)
+    pub fn trained<'a>(&self, graph: &'a Graph) -> impl Iterator<Item = &'a Tensor> {
+        let tensors = graph.tensors.iter().zip(&self.flows);
+        tensors.filter(|(tensor, flows)| tensor.trained && **flows).map(|(tensor, _)| tensor)
     }
 
     /// What a host runs beside the launches of the forward: layers backward, and tensors that an

@@ -99,6 +99,7 @@ impl Phase {
         }
     }
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     pub(super) const fn is_forward(&self) -> bool {
         matches!(self, Self::Forward)
     }
