@@ -102,6 +102,11 @@ impl Run {
         Computed { products, cudnn }
     }
 
+    /// Nanoseconds of a step: the faster of two ways to time it, which others disturb.
+    fn eager(&self) -> f64 {
+        self.loop_us.min(self.step_us) * 1e3
+    }
+
     /// The way of its products in tables.
     fn name(&self) -> &'static str {
         match self.arithmetic() {
@@ -174,11 +179,6 @@ impl Measured {
         Self { run, graph, computed, calls, gradients }
     }
 
-    /// Nanoseconds of a step: the faster of two ways to time it, which others disturb.
-    fn eager(&self) -> f64 {
-        self.run.loop_us.min(self.run.step_us) * 1e3
-    }
-
     /// Nanoseconds and number of all kernels, those of no call included.
     fn kernels(&self) -> [f64; 2] {
         let Fused { kernels, ns } = self.run.optimizer.fused.unwrap_or(Fused { kernels: 0.0, ns: 0.0 });
@@ -231,7 +231,7 @@ fn costs(runs: &[Measured]) -> Costs {
         mean(graphs.iter().map(|graph| of(graph).abs()).collect())
     });
     // Each part was waited for, so that the host's time of each is known.
-    let hosts: Vec<&Measured> = runs.iter().filter(|run| run.eager() > 1.5 * run.kernels()[0]).collect();
+    let hosts: Vec<&Measured> = runs.iter().filter(|run| run.run.eager() > 1.5 * run.kernels()[0]).collect();
     let off = |time: f64, host: f64| (time * 1e3 / host).ln().abs();
     let [operator, module] = least([20_000.0, 10_000.0], |[operator, module]| {
         let of = |run: &&Measured| {
@@ -275,7 +275,7 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
                 }
                 let nanoseconds = match way {
                     Way::Graph => run.run.graph_us.map(|time| time * 1e3),
-                    Way::Eager => Some(run.eager()),
+                    Way::Eager => Some(run.run.eager()),
                 };
                 let Some(nanoseconds) = nanoseconds else { continue };
                 judged.push(Judged { architecture: name.clone(), run, nanoseconds, estimate });
@@ -311,7 +311,35 @@ fn print_sums(judged: &[Judged<'_, Measured>], costs: &Costs) {
     println!("| graph, by its measured kernels | {} | {mean} | {median} | {p90} | - |", errors.len());
 }
 
-fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Costs) {
+/// The steps that were timed again on another host, by one process alone: how far apart two
+/// measurements are.
+fn print_again(folder: &Path, runs: &[Measured]) -> Result<()> {
+    let path = folder.join("times.jsonl");
+    if !path.is_file() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(path)?;
+    let again: Vec<Run> =
+        text.lines().skip(1).map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
+    let again: BTreeMap<&str, &Run> = again.iter().map(|run| (run.label.as_str(), run)).collect();
+    let mut errors = Vec::new();
+    for run in runs.iter().filter(|run| !run.run.tf32) {
+        if let Some(other) = again.get(run.run.label.as_str()).filter(|other| other.failed.is_none()) {
+            errors.push((other.eager() / run.run.eager() - 1.0).abs());
+        }
+    }
+    let mean = percent(errors.iter().sum::<f64>() / errors.len().max(1) as f64);
+    let [median, p90] = [0.5, 0.9].map(|at| percent(quantile(errors.clone(), at)));
+    println!("| eager, measured again | {} | {mean} | {median} | {p90} | - |", errors.len());
+    Ok(())
+}
+
+fn print(
+    (folder, runs): (&Path, &[Measured]),
+    by_way: &[Vec<Judged<'_, Measured>>; 2],
+    by_kind: &ByKind,
+    costs: &Costs,
+) -> Result<()> {
     println!("| step as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|");
     for (name, judged) in ["graph", "eager"].iter().zip(by_way) {
         print_whole(name, &judged.iter().collect::<Vec<_>>());
@@ -324,6 +352,7 @@ fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Cost
     let on_gpu: Vec<_> = by_way[1].iter().filter(|one| one.estimate.gpu_ns > one.estimate.host_ns).collect();
     print_whole("eager, where the GPU decides", &on_gpu);
     print_sums(&by_way[0], costs);
+    print_again(folder, runs)?;
     print_calls(by_kind);
     println!("\n| worst as a graph | measured, µs | estimated | what errs most |\n|---|---:|---:|---|");
     let mut worst: Vec<&Judged<'_, Measured>> = by_way[0].iter().collect();
@@ -338,6 +367,7 @@ fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Cost
             cause(one)
         );
     }
+    Ok(())
 }
 
 /// The calls whose estimates are the furthest from their measured times.
@@ -371,7 +401,7 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     let models = runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len();
     let about = about(&head, HOST, costs(&runs), models);
     let (by_way, by_kind) = judge(&runs, &about);
-    print(&by_way, &by_kind, &about.costs);
+    print((folder, &runs), &by_way, &by_kind, &about.costs)?;
     let [graph, eager] = by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
     let about = About { graph, eager, reaches: reaches(&by_kind), ..about };
     eprintln!("{:?}, {:?}, {:?}", about.costs, about.graph.tails, about.eager.tails);

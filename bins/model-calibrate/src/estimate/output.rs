@@ -287,8 +287,9 @@ impl Output<'_> {
         line("work", numbers::si_with_unit(document.flops as f64, "FLOP") + forward);
         line("fitted", format!("{} rows", self.rows));
         line("kernels", self.kernels.describe());
-        let corrected =
-            |estimate: &&Estimate| self.parts.is_none() && (estimate.correction - 1.0).abs() >= 0.005;
+        // The optimizer is in no step.
+        let of_steps = self.parts.is_none() && self.training.is_none();
+        let corrected = |estimate: &&Estimate| of_steps && (estimate.correction - 1.0).abs() >= 0.005;
         if let Some(estimate) = whole.filter(corrected) {
             line(
                 "whole",

@@ -25,6 +25,15 @@ const WITHOUT: &[&str] = &[
 /// What reorders the dimensions of a tensor, and so the elements of its gradient.
 const REORDERS: &[&str] = &["transpose", "permute", "t", "numpy_T", "mT", "movedim", "swapaxes", "swapdims"];
 
+/// What takes shape or type alone from its second operand.
+const OF_FIRST: &[&str] = &["reshape_as", "view_as", "expand_as", "type_as"];
+
+/// The inputs of a layer that its backward may reach.
+fn differentiable(layer: &Layer) -> &[usize] {
+    let count = if OF_FIRST.contains(&operator(layer)) { 1 } else { layer.inputs.len() };
+    layer.inputs.get(..count).unwrap_or_default()
+}
+
 /// Operators whose backward is that of another.
 const ALIKE: &[(&str, &str)] = &[
     ("chunk", "split"),
@@ -60,7 +69,7 @@ impl Gradients {
     pub fn of(graph: &Graph) -> Self {
         let mut requires: Vec<bool> = graph.tensors.iter().map(|tensor| tensor.trained).collect();
         for layer in graph.layers.iter().filter(|layer| !WITHOUT.contains(&operator(layer))) {
-            if layer.inputs.iter().any(|&input| requires[input]) {
+            if differentiable(layer).iter().any(|&input| requires[input]) {
                 for &output in &layer.outputs {
                     // Indexes and truth values have none.
                     requires[output] |= graph.tensors[output].element.is_some();
@@ -76,7 +85,7 @@ impl Gradients {
             if !layer.outputs.iter().any(|&output| flows[output]) {
                 continue;
             }
-            for &input in layer.inputs.iter().filter(|&&input| requires[input]) {
+            for &input in differentiable(layer).iter().filter(|&&input| requires[input]) {
                 flows[input] = true;
                 uses[input].push(place);
             }
@@ -87,7 +96,7 @@ impl Gradients {
     /// Whether a layer has a backward.
     fn reach(&self, layer: &Layer) -> bool {
         layer.outputs.iter().any(|&output| self.flows[output])
-            && layer.inputs.iter().any(|&input| self.flows[input])
+            && differentiable(layer).iter().any(|&input| self.flows[input])
     }
 
     /// The tensors that an optimizer changes.
@@ -115,7 +124,7 @@ impl Gradients {
 
     /// The tensors whose gradients a layer's backward is not the first to reach.
     fn sums<'a>(&'a self, graph: &'a Graph, place: usize) -> impl Iterator<Item = usize> + 'a {
-        let inputs = &graph.layers[place].inputs;
+        let inputs = differentiable(&graph.layers[place]);
         inputs.iter().enumerate().filter_map(move |(position, &input)| {
             let is_output = graph.outputs.contains(&input);
             // Backward begins at the last layer; one that reads a tensor twice adds to itself.
@@ -126,7 +135,7 @@ impl Gradients {
 
     fn own(&self, graph: &Graph, layer: &Layer, computed: Computed) -> Option<Call> {
         let operands = Operands::of(graph, layer)?;
-        let needed: Vec<bool> = layer.inputs.iter().map(|&input| self.flows[input]).collect();
+        let needed: Vec<bool> = differentiable(layer).iter().map(|&input| self.flows[input]).collect();
         let needs = |place: usize| needed.get(place) == Some(&true);
         let mut call = if matches!(layer.op, Some(Op::View)) {
             Call {
