@@ -32,7 +32,7 @@ impl Builder {
             element: Some(self.element),
             element_bytes: self.element.bytes(),
             parameter,
-            trained: parameter,
+            trained: false,
             strides: Vec::new(),
         });
         self.graph.tensors.len() - 1
