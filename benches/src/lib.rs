@@ -9,6 +9,7 @@ struct Readme;
 pub mod calibration;
 pub mod division;
 pub mod nsys_trace;
+pub mod pytorch;
 
 use std::error::Error;
 use std::io::{self, Write};

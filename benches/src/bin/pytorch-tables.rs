@@ -12,27 +12,20 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-use flopgap_calibration::accuracy;
+use flopgap_benches::pytorch::{
+    ByKind, Head, Judged, Result, about, architecture, errors, least, percent, print_calls, print_whole,
+    quantile, reaches, write,
+};
 use flopgap_graph::{Graph, Op, Shapes, read};
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, CallEstimate, Computed, Costs, Errors, Estimate, Kind, Peaks, PyTorch, Reach,
-    Row, UNJUDGED, Way, launches, to_text,
+    About, Arithmetic, Call, CallEstimate, Computed, Costs, Kind, PyTorch, Row, Way, launches,
 };
 use serde::Deserialize;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-/// The first line of the rows.
-#[derive(Deserialize)]
-struct Head {
-    device: String,
-    torch: String,
-    cudnn: u64,
-}
+const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), virtual";
 
 /// A model in one precision.
 #[derive(Deserialize)]
@@ -64,14 +57,6 @@ struct Measured {
 }
 
 impl Run {
-    /// The family of models that it is left out with: `swinv2` of `tv_swinv2_tiny`.
-    fn architecture(&self) -> String {
-        let name = ["tv_", "hf_", "tf_"]
-            .iter()
-            .fold(self.model.as_str(), |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
-        name.chars().take_while(char::is_ascii_alphabetic).collect()
-    }
-
     fn arithmetic(&self) -> Arithmetic {
         match (self.kind.as_str(), self.tf32) {
             ("float32", true) => Arithmetic::Tf32,
@@ -140,29 +125,6 @@ fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
     Ok((head, all))
 }
 
-/// The values of a few numbers that make a function least, by steps along each.
-fn least<const N: usize>(mut at: [f64; N], of: impl Fn([f64; N]) -> f64) -> [f64; N] {
-    let mut best = of(at);
-    let mut step = 0.5;
-    while step > 0.01 {
-        let mut moved = false;
-        for place in 0..N {
-            for factor in [1.0 + step, 1.0 / (1.0 + step)] {
-                let mut other = at;
-                other[place] *= factor;
-                let found = of(other);
-                if found < best {
-                    (at, best, moved) = (other, found, true);
-                }
-            }
-        }
-        if !moved {
-            step /= 2.0;
-        }
-    }
-    at
-}
-
 /// What is paid beside the kernels: of graphs by all of them, of hosts by steps that wait for one.
 fn costs(runs: &[Measured]) -> Costs {
     let graphs: Vec<(f64, [f64; 2])> =
@@ -185,104 +147,23 @@ fn costs(runs: &[Measured]) -> Costs {
         let host = |[operators, modules]: [f64; 2]| operator * operators + module * modules;
         mean(hosts.iter().map(|(time, counts)| (time / host(*counts)).ln().abs()).collect())
     });
-    Costs { node, replay, operator, module }
-}
-
-/// A whole model: architecture, what was measured, what was estimated.
-struct Judged<'a> {
-    architecture: String,
-    run: &'a Measured,
-    nanoseconds: f64,
-    estimate: Estimate,
-}
-
-impl Judged<'_> {
-    /// Tails of 1 stood in for those that are wanted.
-    fn score(&self) -> f64 {
-        self.off() / self.deviation()
-    }
-
-    /// The logarithm of measured over estimated.
-    fn off(&self) -> f64 {
-        (self.nanoseconds / self.estimate.nanoseconds).ln()
-    }
-
-    fn deviation(&self) -> f64 {
-        (self.estimate.high / self.estimate.nanoseconds).ln()
-    }
-
-    /// The error, as large for half as for twice the time.
-    fn score_of_error(&self) -> f64 {
-        self.off().abs()
-    }
-
-    fn error(&self) -> f64 {
-        (self.estimate.nanoseconds / self.nanoseconds - 1.0).abs()
-    }
-}
-
-fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
-    values.sort_by(f64::total_cmp);
-    accuracy::quantile(&values, at).unwrap_or(f64::NAN)
-}
-
-fn tails(scores: Vec<f64>) -> [f64; 2] {
-    [quantile(scores.clone(), 0.05), quantile(scores, 0.95)]
-}
-
-fn errors(judged: &[&Judged<'_>]) -> Errors {
-    let all: Vec<f64> = judged.iter().map(|one| one.error()).collect();
-    let inside = judged.iter().filter(|one| {
-        let others = judged.iter().filter(|other| other.architecture != one.architecture);
-        let [low, high] = tails(others.map(|other| other.score()).collect());
-        (low..=high).contains(&one.score())
-    });
-    Errors {
-        runs: judged.len(),
-        mape: all.iter().sum::<f64>() / all.len().max(1) as f64,
-        median: quantile(all.clone(), 0.5),
-        p90: quantile(all, 0.9),
-        coverage: inside.count() as f64 / judged.len().max(1) as f64,
-        tails: tails(judged.iter().map(|one| one.score()).collect()),
-    }
-}
-
-const UNKNOWN: Errors =
-    Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [-1.0, 1.0] };
-
-fn percent(fraction: f64) -> String {
-    format!("{:.1}", 100.0 * fraction)
-}
-
-fn print_whole(name: &str, judged: &[&Judged<'_>]) {
-    let found = errors(judged);
-    println!(
-        "| {name} | {} | {} | {} | {} | {} |",
-        found.runs,
-        percent(found.mape),
-        percent(found.median),
-        percent(found.p90),
-        percent(found.coverage)
-    );
+    Costs { node, replay, operator, module, gradient: 0.0, tensor: 0.0 }
 }
 
 /// Measured calls, of all architectures but one.
 fn rows(runs: &[Measured], left_out: Option<&str>) -> Vec<Row> {
-    let kept = runs.iter().filter(|run| left_out.is_none_or(|name| run.run.architecture() != name));
+    let kept = runs.iter().filter(|run| left_out.is_none_or(|name| architecture(&run.run.model) != name));
     kept.flat_map(|run| &run.calls).map(|(_, row)| row).filter(|row| row.kernels > 0.0).cloned().collect()
 }
 
-/// Errors of calls by kind, and how many deviations they are.
-type ByKind = BTreeMap<(Kind, Arithmetic), Vec<(f64, f64)>>;
-
 /// Every run as a graph and in eager mode, estimated from other architectures.
-fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a>>; 2], ByKind) {
-    let architectures: BTreeSet<String> = runs.iter().map(|run| run.run.architecture()).collect();
-    let mut by_way: [Vec<Judged<'_>>; 2] = [Vec::new(), Vec::new()];
+fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>; 2], ByKind) {
+    let architectures: BTreeSet<String> = runs.iter().map(|run| architecture(&run.run.model)).collect();
+    let mut by_way: [Vec<Judged<'_, Measured>>; 2] = [Vec::new(), Vec::new()];
     let mut by_kind: ByKind = BTreeMap::new();
-    for architecture in &architectures {
-        let others = PyTorch::new(about.clone(), &rows(runs, Some(architecture)));
-        for run in runs.iter().filter(|run| run.run.architecture() == *architecture) {
+    for name in &architectures {
+        let others = PyTorch::new(about.clone(), &rows(runs, Some(name)));
+        for run in runs.iter().filter(|run| architecture(&run.run.model) == *name) {
             for (way, judged) in [Way::Graph, Way::Eager].into_iter().zip(&mut by_way) {
                 let Some(estimate) = others.estimate(&run.graph, run.computed, way) else { continue };
                 if way == Way::Graph {
@@ -293,7 +174,9 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a>>; 2], ByKi
                             let error = (call.nanoseconds / row.nanoseconds - 1.0).abs();
                             let off = (row.nanoseconds / call.nanoseconds).ln().abs();
                             let score = off / (call.high / call.nanoseconds).ln();
-                            let errors = by_kind.entry((row.call.kind, row.call.arithmetic)).or_default();
+                            let errors = by_kind
+                                .entry((row.call.phase, row.call.kind, row.call.arithmetic))
+                                .or_default();
                             errors.push((error, score));
                         }
                     }
@@ -307,7 +190,7 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a>>; 2], ByKi
                     Way::Eager => Some(run.eager()),
                 };
                 let Some(nanoseconds) = nanoseconds else { continue };
-                judged.push(Judged { architecture: architecture.clone(), run, nanoseconds, estimate });
+                judged.push(Judged { architecture: name.clone(), run, nanoseconds, estimate });
             }
         }
     }
@@ -315,8 +198,8 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a>>; 2], ByKi
 }
 
 /// Whole models by their measured kernels: what the costs beside them leave.
-fn print_sums(judged: &[Judged<'_>], costs: &Costs) {
-    let error = |one: &Judged<'_>| {
+fn print_sums(judged: &[Judged<'_, Measured>], costs: &Costs) {
+    let error = |one: &Judged<'_, Measured>| {
         let [kernels, count] = one.run.kernels();
         ((kernels + costs.node * count + costs.replay) / one.nanoseconds - 1.0).abs()
     };
@@ -330,17 +213,7 @@ fn print_sums(judged: &[Judged<'_>], costs: &Costs) {
     );
 }
 
-/// The widths of intervals that nine tenths of the calls are in. Those that scores are taken of are
-/// as wide as a table that nobody judged has.
-fn reaches(by_kind: &ByKind) -> Vec<Reach> {
-    let tables = by_kind.iter().map(|((kind, arithmetic), judged)| {
-        let scores = judged.iter().map(|(_, score)| *score).collect();
-        Reach { kind: *kind, arithmetic: *arithmetic, reach: UNJUDGED * quantile(scores, 0.9) }
-    });
-    tables.collect()
-}
-
-fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: &ByKind, costs: &Costs) {
+fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Costs) {
     println!("| model as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|");
     for (name, judged) in ["graph", "eager"].iter().zip(by_way) {
         print_whole(name, &judged.iter().collect::<Vec<_>>());
@@ -352,24 +225,9 @@ fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: &ByKind, costs: &Costs) {
     let on_gpu: Vec<_> = by_way[1].iter().filter(|one| one.estimate.gpu_ns > one.estimate.host_ns).collect();
     print_whole("eager, where the GPU decides", &on_gpu);
     print_sums(&by_way[0], costs);
-    println!(
-        "\n| calls | arithmetic | calls judged | MAPE, % | median | p90 |\n|---|---|---:|---:|---:|---:|"
-    );
-    for ((kind, arithmetic), judged) in by_kind {
-        let errors: Vec<f64> = judged.iter().map(|(error, _)| *error).collect();
-        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-        println!(
-            "| {} | {} | {} | {} | {} | {} |",
-            kind.name(),
-            arithmetic.name(),
-            errors.len(),
-            percent(mean),
-            percent(quantile(errors.clone(), 0.5)),
-            percent(quantile(errors, 0.9))
-        );
-    }
+    print_calls(by_kind);
     println!("\n| worst as a graph | measured, µs | estimated | what errs most |\n|---|---:|---:|---|");
-    let mut worst: Vec<&Judged<'_>> = by_way[0].iter().collect();
+    let mut worst: Vec<&Judged<'_, Measured>> = by_way[0].iter().collect();
     worst.sort_by(|a, b| b.score_of_error().total_cmp(&a.score_of_error()));
     for one in worst.iter().take(12) {
         let measured: BTreeMap<usize, f64> =
@@ -394,20 +252,8 @@ fn print(by_way: &[Vec<Judged<'_>>; 2], by_kind: &ByKind, costs: &Costs) {
 
 fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     let (head, runs) = measured(folder)?;
-    let torch = head.torch.split('+').next().unwrap_or_default();
-    let about = About {
-        device: head.device,
-        software: format!("PyTorch {torch}, cuDNN {}.{}", head.cudnn / 10_000, head.cudnn / 100 % 100),
-        host: "16 threads of an Intel Xeon (Sapphire Rapids), virtual".to_owned(),
-        memory_bytes: 85_520_809_984,
-        // NVIDIA's data sheet of H100 SXM.
-        peaks: Peaks { bytes_per_second: 3.35e12, fp32: 66.9e12, tf32: 494.5e12, half: 989e12, units: 132.0 },
-        costs: costs(&runs),
-        models: runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len(),
-        eager: UNKNOWN,
-        graph: UNKNOWN,
-        reaches: Vec::new(),
-    };
+    let models = runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len();
+    let about = about(&head, HOST, costs(&runs), models);
     let (by_way, by_kind) = judge(&runs, &about);
     print(&by_way, &by_kind, &about.costs);
     let [graph, eager] = by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
@@ -415,23 +261,7 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     let about = About { graph, eager, reaches, ..about };
     eprintln!("{:?}, {:?}, {:?}", about.costs, about.graph.tails, about.eager.tails);
     if let Some(output) = output {
-        // A call that was measured several times has one row: its median.
-        let mut by_call: BTreeMap<Call, Vec<Row>> = BTreeMap::new();
-        for row in rows(&runs, None) {
-            by_call.entry(row.call.clone()).or_default().push(row);
-        }
-        let rows: Vec<Row> = by_call
-            .into_values()
-            .filter_map(|mut rows| {
-                rows.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
-                let middle = rows.len() / 2;
-                rows.into_iter().nth(middle)
-            })
-            .map(|row| Row { nanoseconds: row.nanoseconds.round(), ..row })
-            .collect();
-        let bytes = zstd::encode_all(to_text(&about, &rows)?.as_bytes(), 22)?;
-        eprintln!("{}: {} calls, {} bytes", output.display(), rows.len(), bytes.len());
-        std::fs::write(output, bytes)?;
+        write(&about, rows(&runs, None), output)?;
     }
     Ok(())
 }

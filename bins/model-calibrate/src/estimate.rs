@@ -21,7 +21,7 @@ use flopgap_flops::Precision;
 use flopgap_graph::{Mode, Step};
 use flopgap_roofline::machines::{Machine, NAMES, REFERENCE, named};
 use flopgap_roofline::predict::FitSettings;
-use flopgap_roofline::pytorch::{self, Computed, PyTorch, Way};
+use flopgap_roofline::pytorch::{self, Computed, Parts, PyTorch, Way};
 
 use self::answer::{Answer, Asked};
 use self::cache::Cache;
@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     /// What runs the model [default: eager of a `.pt2` archive where PyTorch is known, else own]
     #[arg(long = "as", value_enum, value_name = "WAY")]
     run_as: Option<RunAs>,
+    /// A training step by PyTorch: forward, backward and AdamW with fused=True, without a loss
+    #[arg(long)]
+    train: bool,
     /// Launch mode of `--as own` [default: stream, if it was measured]
     #[arg(long, value_enum, value_name = "MODE")]
     mode: Option<ModeArg>,
@@ -116,6 +119,11 @@ impl From<ModeArg> for Mode {
 
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     if let Some(path) = arguments.model.language() {
+        if arguments.train {
+            return Err(Failure::new("--train is for models that torch.export wrote")
+                .exit(Exit::Usage)
+                .hint("omit it: language models are estimated as they generate text"));
+        }
         let request = Request {
             options: &arguments.language,
             batch: arguments.model.batch(),
@@ -126,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         return language::run(path, &request, console);
     }
     arguments.language.refuse()?;
-    let model = console.timed("model: read", || arguments.model.model())?;
+    let model = console.timed("model: read", || arguments.model.model(arguments.train))?;
     let precision = model.precision(arguments.precision.map(PrecisionArg::precision).transpose()?)?;
     let (model, framework) = match arguments.framework(&model, precision)? {
         Some(framework) => (model.by_layer(), Some(framework)),
@@ -155,7 +163,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let found = match framework {
         Some((pytorch, way)) => {
             let precision = (precision, arguments.precision.is_some());
-            framework::estimated(&model, precision, pytorch, way)?
+            framework::estimated(&model, precision, pytorch, (way, arguments.train))?
         }
         None => one(machine, moved)?,
     };
@@ -186,6 +194,8 @@ struct Found {
     run_as: RunAs,
     /// Whether convolutions are computed in TF32 though the model is in fp32.
     convolutions_in_tf32: bool,
+    /// The parts of a training step.
+    training: Option<Parts>,
     /// Nanoseconds of the GPU and of the host, and what host, where a host launches operators.
     parts: Option<(f64, f64, String)>,
 }
@@ -198,20 +208,28 @@ impl Arguments {
         model: &model::Model,
         precision: Precision,
     ) -> Result<Option<(&'static PyTorch, Way)>, Failure> {
-        let known = self.machine.name().and_then(pytorch::named);
+        let named = if self.train { pytorch::training } else { pytorch::named };
+        let known = self.machine.name().and_then(named);
         let of_engine =
             [self.mode.is_some(), self.engine.is_some(), self.threads.is_some(), self.sizes_alone];
         let is_own = of_engine.contains(&true) || self.machine.has_ceilings();
         let way = match self.run_as {
+            Some(RunAs::Own) if self.train => {
+                let failure = Failure::new("--train is for --as eager and graph: PyTorch trains");
+                return Err(failure.exit(Exit::Usage).hint("omit `--as own`"));
+            }
             Some(RunAs::Own) => return Ok(None),
             Some(way) => way,
+            None if self.train => RunAs::Eager,
             None if is_own || known.is_none() || !model.graph().is_of_pytorch() => return Ok(None),
             None if Computed::of(precision, None).is_none() => return Ok(None),
             None => RunAs::Eager,
         };
         let way = if way == RunAs::Graph { Way::Graph } else { Way::Eager };
+        // No engine of ours trains.
+        let or_own = |text: &'static str| if self.train { "" } else { text };
         if is_own {
-            let hint = "omit them, or pass `--as own`";
+            let hint = format!("omit them{}", or_own(", or pass `--as own`"));
             return Err(Failure::new(
                 "--mode, --engine, --threads, --sizes-alone and --ceilings are for --as own",
             )
@@ -224,13 +242,11 @@ impl Arguments {
                 model.name
             ))
             .exit(Exit::Usage)
-            .hint("export the model with torch.export.save, or pass `--as own`"));
+            .hint(format!("export the model with torch.export.save{}", or_own(", or pass `--as own`"))));
         }
         known.map(|known| Some((known, way))).ok_or_else(|| {
-            let hint = format!(
-                "`--machine` of PyTorch: {}; `--as own` estimates for others",
-                pytorch::NAMES.join(", ")
-            );
+            let own = or_own("; `--as own` estimates for others");
+            let hint = format!("`--machine` of PyTorch: {}{own}", pytorch::NAMES.join(", "));
             Failure::new("PyTorch was not measured on this machine").exit(Exit::Absent).hint(hint)
         })
     }
@@ -248,6 +264,7 @@ impl Found {
             least_bytes: self.least_bytes,
             run_as: self.run_as,
             convolutions_in_tf32: self.convolutions_in_tf32,
+            training: self.training,
             parts: self.parts.as_ref(),
             answer: &self.answer,
             kernels: &self.kernels,
@@ -306,7 +323,7 @@ fn estimated(
     let answer = Answer::of(&predictor, Asked { steps: &steps, precision, mode, kernels: &kernels })?;
     let least_bytes = model.least_bytes(precision)?;
     let (origin, rows) = (origin.clone(), listed.rows);
-    let (run_as, convolutions_in_tf32, parts) = (RunAs::Own, false, None);
+    let (run_as, convolutions_in_tf32, training, parts) = (RunAs::Own, false, None, None);
     let found = Found {
         answer,
         kernels,
@@ -318,6 +335,7 @@ fn estimated(
         least_bytes,
         run_as,
         convolutions_in_tf32,
+        training,
         parts,
     };
     Ok(match moved {

@@ -48,7 +48,10 @@ fn sentences() -> String {
             lines.push(format!("  {}: {}", machine.name, bounds.join(", ")));
         }
     }
-    for pytorch in pytorch::NAMES.iter().filter_map(|name| pytorch::named(name)) {
+    let inference = pytorch::NAMES.iter().filter_map(|name| Some(("calls", pytorch::named(name)?)));
+    let training =
+        pytorch::NAMES.iter().filter_map(|name| Some(("training steps", pytorch::training(name)?)));
+    for (what, pytorch) in inference.chain(training) {
         let about = &pytorch.about;
         if pytorch.target.moved.is_some() {
             lines.push(format!("  The same, moved by peaks to {}.", pytorch.target.device));
@@ -59,7 +62,7 @@ fn sentences() -> String {
             format!("MAPE {error}, {covered} covered")
         };
         lines.push(format!(
-            "{}: calls of {} models on {}; models of architectures that were left out: as a CUDA graph {}, eager {}.",
+            "{}: {what} of {} models on {}; models of architectures that were left out: as a CUDA graph {}, eager {}.",
             about.software,
             about.models,
             about.device,

@@ -32,6 +32,7 @@ impl Builder {
             element: Some(self.element),
             element_bytes: self.element.bytes(),
             parameter,
+            trained: false,
             strides: Vec::new(),
         });
         self.graph.tensors.len() - 1

@@ -249,6 +249,10 @@ pub struct Tensor {
     pub element_bytes: u64,
     /// Whether it is stored with the model.
     pub parameter: bool,
+    /// Whether training changes it by its gradient, as far as the file says: ONNX does not tell
+    /// parameters from constants.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trained: bool,
     /// Steps in elements from one to the next along each dimension; empty where the file does not
     /// say, and rows then lie one after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -298,7 +302,8 @@ mod tests {
         let layout = |shape: &[u64], strides: &[u64]| {
             let (shape, strides) = (shape.to_vec(), strides.to_vec());
             let (element, element_bytes) = (Some(ElementType::Fp32), 4);
-            Tensor { name: String::new(), shape, element, element_bytes, parameter: false, strides }.layout()
+            let (name, parameter, trained) = (String::new(), false, false);
+            Tensor { name, shape, element, element_bytes, parameter, trained, strides }.layout()
         };
         assert_eq!(layout(&[2, 1, 3], &[3, 77, 1]), Layout::Rows);
         assert_eq!(layout(&[2, 3], &[]), Layout::Rows, "a file that does not say");

@@ -21,7 +21,7 @@ pub use graph::{Graph, Layer, Layout, Tensor};
 pub use onnx::{initial_values, to_onnx};
 pub use op::Op;
 pub use plan::{each_layer, plan};
-pub use read::{is_model, read};
+pub use read::{is_model, read, read_training};
 pub use shapes::{Shapes, StatedShape};
 pub use step::{Algorithm, Epilogue, KernelLaunch, PlannedStep, Step};
 pub use workload::{FileSpec, Mode, Workload};

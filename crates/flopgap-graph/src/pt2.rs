@@ -31,7 +31,7 @@ const SCHEMA: u64 = 8;
 const LARGEST: u64 = 128 << 20;
 
 /// Reads an archive.
-pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, GraphError> {
+pub(crate) fn read(path: &Path, file: File, shapes: &Shapes, training: bool) -> Result<Graph, GraphError> {
     let damaged = |place: &str, reason: String| GraphError::Damaged {
         path: path.to_owned(),
         place: place.to_owned(),
@@ -65,7 +65,7 @@ pub(crate) fn read(path: &Path, file: File, shapes: &Shapes) -> Result<Graph, Gr
     let program: Value =
         serde_json::from_slice(&text).map_err(|error| damaged(&member, format!("not JSON: {error}")))?;
     check_version(path, &program)?;
-    walk::graph(path, &member, &program, shapes)
+    walk::graph(path, &member, &program, shapes, training)
 }
 
 /// Whether a zip archive has an exported program. One that is cut off is damaged, whatever it was.

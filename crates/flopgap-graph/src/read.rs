@@ -19,6 +19,21 @@ use crate::{onnx, pt2};
 /// # Errors
 /// [`GraphError`] with the file and the place; its hint says what to do.
 pub fn read(path: &Path, shapes: &Shapes) -> Result<Graph, GraphError> {
+    read_as(path, shapes, false)
+}
+
+/// Reads a model as [`read`] does, but as a training step runs it even if it was exported for
+/// inference: batch norms of a `.pt2` archive take their statistics from the batch, and dropouts
+/// drop. What an export for inference leaves out stays out: stochastic depth, dropout within
+/// attention.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_training(path: &Path, shapes: &Shapes) -> Result<Graph, GraphError> {
+    read_as(path, shapes, true)
+}
+
+fn read_as(path: &Path, shapes: &Shapes, training: bool) -> Result<Graph, GraphError> {
     let failed = |source| GraphError::Read { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
@@ -36,7 +51,7 @@ pub fn read(path: &Path, shapes: &Shapes) -> Result<Graph, GraphError> {
     let unknown = |reason: &str| GraphError::Unknown { path: path.to_owned(), reason: reason.to_owned() };
     match start {
         _ if length == 0 => Err(unknown("it is empty")),
-        [b'P', b'K', 3, 4] => pt2::read(path, file, shapes),
+        [b'P', b'K', 3, 4] => pt2::read(path, file, shapes, training),
         [b'P', b'K', 5, 6] => Err(unknown("it is an empty zip archive")),
         [0x80, 2..=5, ..] => Err(unknown("it is a pickle, which holds code, not a graph")),
         _ => onnx::read(path, &file, shapes),

@@ -65,13 +65,22 @@ impl Field {
         &self.points[index * self.scales.len()..][..self.scales.len()]
     }
 
+    fn distance(&self, index: usize, point: &[f64]) -> f64 {
+        let pairs = self.point(index).iter().zip(point).zip(self.scales);
+        pairs.map(|((a, b), scale)| scale.distance(*a, *b) / scale.near).sum()
+    }
+
+    /// The value of the nearest point.
+    pub(crate) fn nearest(&self, point: &[f64]) -> Option<f64> {
+        let distance = |index: &usize| self.distance(*index, point);
+        let nearest = (0..self.len()).min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+        Some(self.values[nearest])
+    }
+
     /// The value at a point; `None` without any measured one.
     pub(crate) fn at(&self, point: &[f64]) -> Option<Guess> {
-        let distance = |index: usize| -> f64 {
-            let pairs = self.point(index).iter().zip(point).zip(self.scales);
-            pairs.map(|((a, b), scale)| scale.distance(*a, *b) / scale.near).sum()
-        };
-        let mut near: Vec<(f64, usize)> = (0..self.len()).map(|index| (distance(index), index)).collect();
+        let mut near: Vec<(f64, usize)> =
+            (0..self.len()).map(|index| (self.distance(index, point), index)).collect();
         if near.len() > NEIGHBORS {
             near.select_nth_unstable_by(NEIGHBORS, |a, b| a.0.total_cmp(&b.0));
             near.truncate(NEIGHBORS);

@@ -22,7 +22,7 @@ pub(super) fn estimated(
     model: &Model,
     (precision, requested): (Precision, bool),
     pytorch: &PyTorch,
-    way: Way,
+    (way, train): (Way, bool),
 ) -> Result<Found, Failure> {
     let (about, target) = (&pytorch.about, &pytorch.target);
     let computed = Computed::of(precision, requested.then_some(precision)).ok_or_else(|| {
@@ -31,7 +31,17 @@ pub(super) fn estimated(
             .hint("`--precision` of PyTorch: fp32, tf32, fp16 or bf16; `--as own` has others")
     })?;
     let graph = model.graph().with_floats(precision.element()).map_err(|error| of_graph(&error))?;
-    let found = pytorch.estimate(&graph, computed, way);
+    let trained = if train { model.trained_bytes(precision)? } else { 0 };
+    if train && trained == 0 {
+        return Err(Failure::new(format!("{}: no parameter of it leads to an output", model.name))
+            .exit(Exit::Absent)
+            .hint("export the model with its parameters to estimate how it trains"));
+    }
+    let found = if train {
+        pytorch.training_step(&graph, computed, way)
+    } else {
+        pytorch.estimate(&graph, computed, way)
+    };
     let mut by_step: Vec<Option<StepEstimate>> = vec![None; model.steps.len()];
     let mut missing = Vec::new();
     if let Some(found) = &found {
@@ -44,7 +54,7 @@ pub(super) fn estimated(
                 Bound::Compute => (Bottleneck::Compute, Regime::Compute),
                 Bound::Memory => (Bottleneck::Memory("memory".to_owned()), Regime::Memory),
             };
-            by_step[place] = Some(StepEstimate {
+            let of = StepEstimate {
                 nanoseconds: call.nanoseconds,
                 low: call.low,
                 high: call.high,
@@ -55,6 +65,10 @@ pub(super) fn estimated(
                 flops: call.flops as f64,
                 bytes: call.bytes as f64,
                 basis: if target.moved.is_some() { Basis::Transferred } else { Basis::Table },
+            };
+            by_step[place] = Some(match by_step[place].take() {
+                None => of,
+                Some(before) => both(before, of),
             });
         }
         missing.extend(found.missing.iter().map(|what| format!("{what} were never measured")));
@@ -83,6 +97,7 @@ pub(super) fn estimated(
     }
     let from = if target.moved.is_some() { format!(" on {}", about.device) } else { String::new() };
     let kernels = format!("times of {}{from} are interpolated", about.software);
+    let training = found.as_ref().and_then(|found| found.parts);
     let eager = found.filter(|_| way == Way::Eager);
     Ok(Found {
         answer: Answer { estimate, missing, by_step },
@@ -92,9 +107,25 @@ pub(super) fn estimated(
         precision,
         mode: if way == Way::Graph { Mode::Graph } else { Mode::Stream },
         rows: pytorch.rows().map(|(.., rows)| rows).sum(),
-        least_bytes: model.least_bytes(precision)?,
+        // The moments of a step's optimizer are there all the time.
+        least_bytes: model.least_bytes(precision)?.saturating_add(trained.saturating_mul(2)),
         run_as: if way == Way::Graph { RunAs::Graph } else { RunAs::Eager },
         convolutions_in_tf32: computed.cudnn != computed.products && model.has_convolutions(),
+        training,
         parts: eager.map(|found| (found.gpu_ns, found.host_ns, about.host.clone())),
     })
+}
+
+/// Two calls of a layer, forward and backward; what bounds the longer bounds both.
+fn both(a: StepEstimate, b: StepEstimate) -> StepEstimate {
+    let (longer, other) = if a.nanoseconds >= b.nanoseconds { (a, b) } else { (b, a) };
+    StepEstimate {
+        nanoseconds: longer.nanoseconds + other.nanoseconds,
+        low: longer.low + other.low,
+        high: longer.high + other.high,
+        roofline_ns: longer.roofline_ns + other.roofline_ns,
+        flops: longer.flops + other.flops,
+        bytes: longer.bytes + other.bytes,
+        ..longer
+    }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::{Activation, ElementType, Precision};
 use flopgap_graph::language::is_language_model;
-use flopgap_graph::{Graph, MlpSpec, Op, PlannedStep, StatedShape, Workload, each_layer, plan};
+use flopgap_graph::{Graph, MlpSpec, Op, PlannedStep, StatedShape, Tensor, Workload, each_layer, plan};
+use flopgap_roofline::pytorch::Gradients;
 
 use crate::load::of_graph;
 
@@ -71,6 +72,15 @@ impl Model {
         })
     }
 
+    /// Bytes of the parameters that training changes.
+    pub(super) fn trained_bytes(&self, precision: Precision) -> Result<u64, Failure> {
+        let gradients = Gradients::of(&self.graph);
+        let elements: Result<Vec<u64>, _> = gradients.trained(&self.graph).map(Tensor::elements).collect();
+        let elements = elements.map_err(|error| Failure::new(format!("{}: {error}", self.name)))?;
+        let elements = elements.into_iter().fold(0, u64::saturating_add);
+        Ok(elements.saturating_mul(precision.element().bytes()))
+    }
+
     /// Bytes that any engine holds at a time: all parameters, and what the largest step reads and
     /// writes beside them.
     pub(super) fn least_bytes(&self, precision: Precision) -> Result<u64, Failure> {
@@ -110,7 +120,8 @@ impl ModelOptions {
         self.batch.unwrap_or(1)
     }
 
-    pub(super) fn model(&self) -> Result<Model, Failure> {
+    /// The model, where `train` as a training step runs it.
+    pub(super) fn model(&self, train: bool) -> Result<Model, Failure> {
         if let Some(path) = &self.model {
             if self.batch.is_some() {
                 let hint = "`--shape batch=N` specifies a dimension of a model that leaves it open";
@@ -119,7 +130,8 @@ impl ModelOptions {
                     .hint(hint));
             }
             let shapes = self.shape.iter().cloned().collect();
-            let graph = flopgap_graph::read(path, &shapes).map_err(|error| of_graph(&error))?;
+            let read = if train { flopgap_graph::read_training } else { flopgap_graph::read };
+            let graph = read(path, &shapes).map_err(|error| of_graph(&error))?;
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             let own = graph.arithmetic().map_err(|error| of_graph(&error))?;
             return of(name.unwrap_or_default(), graph, own);

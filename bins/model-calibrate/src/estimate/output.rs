@@ -12,6 +12,7 @@ use flopgap_report::ReportError;
 use flopgap_report::numbers;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use flopgap_roofline::predict::Estimate;
+use flopgap_roofline::pytorch::Parts;
 use serde::Serialize;
 
 use super::RunAs;
@@ -34,6 +35,8 @@ pub(super) struct Output<'a> {
     pub(super) run_as: RunAs,
     /// Whether convolutions are computed in TF32 though the model is in fp32.
     pub(super) convolutions_in_tf32: bool,
+    /// The parts of a training step.
+    pub(super) training: Option<Parts>,
     /// Nanoseconds of the GPU and of the host, and what host.
     pub(super) parts: Option<&'a (f64, f64, String)>,
     pub(super) answer: &'a Answer,
@@ -59,8 +62,11 @@ struct Document<'a> {
     /// Of the GPU and of the host, where a host launches operators.
     gpu_ms: Option<f64>,
     host_ms: Option<f64>,
+    /// Of the GPU, the parts of a training step; `None` of inference.
+    training: Option<Training>,
     memory_mb: Option<f64>,
-    /// Whether the model fits in the device's memory, where that is known.
+    /// Whether the model fits in the device's memory, where that is known: of training, whose
+    /// activations are not counted, only that it does not.
     fits: Option<bool>,
     energy_j: Option<f64>,
     flops: u64,
@@ -75,6 +81,13 @@ struct Document<'a> {
     kernels_asked: bool,
     kernels: String,
     layers: Vec<Layer<'a>>,
+}
+
+#[derive(Serialize)]
+struct Training {
+    forward_ms: Option<f64>,
+    backward_ms: Option<f64>,
+    optimizer_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -144,11 +157,22 @@ impl Output<'_> {
             run_as: self.run_as.name(),
             gpu_ms: self.parts.map(|(gpu, ..)| gpu / MS),
             host_ms: self.parts.map(|(_, host, _)| host / MS),
+            training: self.training.map(|parts| {
+                let ms = |nanoseconds: f64| whole.map(|_| nanoseconds / MS);
+                Training {
+                    forward_ms: ms(parts.forward),
+                    backward_ms: ms(parts.backward),
+                    optimizer_ms: ms(parts.optimizer),
+                }
+            }),
             time_ms: whole.map(|estimate| estimate.nanoseconds / MS),
             time_low_ms: whole.map(|estimate| estimate.low / MS),
             time_high_ms: whole.map(|estimate| estimate.high / MS),
             memory_mb: whole.and_then(|estimate| estimate.memory_bytes).map(|bytes| bytes / 1e6),
-            fits: self.capacity().map(|capacity| self.needed() <= capacity),
+            fits: self
+                .capacity()
+                .map(|capacity| self.needed() <= capacity)
+                .filter(|fits| self.training.is_none() || !fits),
             energy_j: whole.and_then(|estimate| estimate.joules),
             flops,
             measured: whole.is_some_and(|estimate| estimate.measured),
@@ -221,6 +245,10 @@ impl Output<'_> {
                 (_, Mode::Graph) => "in a CUDA graph",
             }
         );
+        if self.training.is_some() {
+            text.truncate(text.trim_end().len());
+            text.push_str(", a training step\n\n");
+        }
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<8}{value}");
         };
@@ -234,6 +262,12 @@ impl Output<'_> {
                     line("others", format!("{}, {known} of {all} steps", time(others)));
                 }
             }
+        }
+        if let Some(parts) = self.training.filter(|_| whole.is_some()) {
+            let [forward, backward, optimizer] =
+                [parts.forward, parts.backward, parts.optimizer].map(duration);
+            let parts = format!("forward {forward}, backward {backward}, AdamW (fused) {optimizer}");
+            line("parts", format!("{parts}; of the GPU, without a loss"));
         }
         if let Some((gpu, host, name)) = self.parts.filter(|_| whole.is_some()) {
             line("gpu", duration(*gpu));
@@ -249,11 +283,13 @@ impl Output<'_> {
         let joules = |joules| numbers::si_with_unit(joules, "J");
         let energy = whole.and_then(|estimate| estimate.joules);
         line("energy", energy.map_or_else(|| absent.to_owned(), joules));
-        line("work", numbers::si_with_unit(document.flops as f64, "FLOP"));
+        let forward = if self.training.is_some() { " forward" } else { "" };
+        line("work", numbers::si_with_unit(document.flops as f64, "FLOP") + forward);
         line("fitted", format!("{} rows", self.rows));
         line("kernels", self.kernels.describe());
-        let corrected =
-            |estimate: &&Estimate| self.parts.is_none() && (estimate.correction - 1.0).abs() >= 0.005;
+        // The optimizer is in no step.
+        let of_steps = self.parts.is_none() && self.training.is_none();
+        let corrected = |estimate: &&Estimate| of_steps && (estimate.correction - 1.0).abs() >= 0.005;
         if let Some(estimate) = whole.filter(corrected) {
             line(
                 "whole",

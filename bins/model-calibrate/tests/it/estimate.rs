@@ -425,3 +425,74 @@ fn pytorch_runs_a_model_as_it_is_asked() {
         torch.export.save, or pass `--as own`";
     fails(dir.path(), &["estimate", &onnx, "--machine", "h100", "--as", "graph"], 2, message);
 }
+
+#[test]
+fn pytorch_trains_a_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let resnet = fixture("resnet18.pt2").display().to_string();
+    let json = |arguments: &[&str]| -> Value {
+        let asked = [&["estimate", &resnet, "--format", "json", "--machine"], arguments].concat();
+        serde_json::from_str(&done(dir.path(), &asked).out).unwrap()
+    };
+    let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("{key}: {of}"));
+    for machine in ["h100", "h200"] {
+        let inference = json(&[machine, "--as", "graph"]);
+        assert!(inference["training"].is_null());
+        let graph = json(&[machine, "--train", "--as", "graph"]);
+        let eager = json(&[machine, "--train"]);
+        assert_eq!((&graph["as"], &eager["as"]), (&Value::from("graph"), &Value::from("eager")));
+        let part = |key: &str| number(&graph["training"], key);
+        let parts = part("forward_ms") + part("backward_ms") + part("optimizer_ms");
+        // What a replay costs besides is in the whole alone.
+        let rest = number(&graph, "time_ms") - parts;
+        assert!(0.0 <= rest && rest < 0.1, "{graph}");
+        assert!(part("backward_ms") > part("forward_ms"));
+        assert!(number(&graph, "time_low_ms") < number(&graph, "time_ms"));
+        assert!(number(&graph, "time_ms") < number(&graph, "time_high_ms"));
+        let longer = number(&eager, "gpu_ms").max(number(&eager, "host_ms"));
+        assert!((number(&eager, "time_ms") - longer).abs() < 1e-9);
+        assert!((number(&eager, "gpu_ms") - number(&graph, "time_ms")).abs() < 1e-9);
+        // Layers have their forward and backward, in neither of which the optimizer is.
+        let layers = graph["layers"].as_array().unwrap();
+        assert_eq!(layers.len(), 68);
+        let sum: f64 = layers.iter().map(|layer| number(layer, "time_ms")).sum();
+        assert!(sum < part("forward_ms") + part("backward_ms"), "nodes lie between kernels");
+        // Activations are not counted, so that it may fit or not.
+        assert!(graph["fits"].is_null() && graph["memory_mb"].is_null());
+        assert_eq!(graph["flops"], inference["flops"]);
+    }
+    let text = done(dir.path(), &["estimate", &resnet, "--machine", "h100", "--train", "--as", "graph"]).out;
+    assert!(text.lines().next().unwrap().ends_with(", in a CUDA graph, a training step"), "{text}");
+    let parts = text.lines().find(|line| line.starts_with("parts   forward ")).unwrap();
+    assert!(parts.contains(", backward ") && parts.contains(", AdamW (fused) "), "{parts}");
+
+    let onnx = fixture("resnet18.onnx").display().to_string();
+    for (model, arguments, code, message) in [
+        (
+            &resnet,
+            &["--machine", "h100", "--as", "own"][..],
+            2,
+            "--train is for --as eager and graph: PyTorch trains\n  hint: omit `--as own`",
+        ),
+        (
+            &resnet,
+            &["--machine", "a100"],
+            3,
+            "PyTorch was not measured on this machine\n  hint: `--machine` of PyTorch: h100, h200",
+        ),
+        (
+            &onnx,
+            &["--machine", "h100"],
+            2,
+            "resnet18.onnx: PyTorch is estimated from what torch.export wrote\n  hint: export the model with \
+             torch.export.save",
+        ),
+    ] {
+        fails(dir.path(), &[&["estimate", model, "--train"], arguments].concat(), code, message);
+    }
+    // Convolutions were measured as PyTorch computes them by default, in TF32.
+    let fp32 = json(&["h100", "--train", "--precision", "fp32"]);
+    assert!(fp32["time_ms"].is_null() && fp32["training"]["forward_ms"].is_null());
+    let missing = fp32["not_estimated"].as_array().unwrap();
+    assert!(missing.contains(&Value::from("convolutions of 2-D images were never measured")), "{missing:?}");
+}

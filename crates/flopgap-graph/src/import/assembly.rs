@@ -134,6 +134,7 @@ impl Assembly {
             element: stored.element,
             element_bytes: stored.bytes,
             parameter,
+            trained: false,
             strides: Vec::new(),
         });
         let index = self.graph.tensors.len() - 1;

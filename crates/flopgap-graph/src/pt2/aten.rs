@@ -249,7 +249,7 @@ fn norms(call: &Call<'_>) -> Option<Meaning> {
     let dimension = || call.integer("dim").unwrap_or(-1);
     Some(match call.name {
         name if is_among(name, BATCH_NORMS) => {
-            let training = call.truth("training").or(call.truth("train")) == Some(true);
+            let training = call.training || call.truth("training").or(call.truth("train")) == Some(true);
             let parameters = affine.saturating_add(call.elements(&["running_mean", "running_var"]));
             batch_norm(first, training, parameters).into()
         }
@@ -302,7 +302,9 @@ fn views(call: &Call<'_>) -> Option<Meaning> {
             if same { Op::View.into() } else { copied(call).into() }
         }
         "dropout" | "alpha_dropout" | "feature_dropout" | "native_dropout" | "feature_alpha_dropout" => {
-            if call.truth("train") == Some(true) {
+            // PyTorch skips one that drops nothing.
+            let drops = call.number("p").is_none_or(|share| share > 0.0);
+            if drops && (call.training || call.truth("train") == Some(true)) {
                 elementwise(ElementwiseFunction::Mul, &[sizes()?], &call.output()?.shape).into()
             } else {
                 Op::View.into()

@@ -26,6 +26,8 @@ pub(super) struct Call<'a> {
     pub(super) tensors: &'a [Tensor],
     /// What it writes.
     pub(super) outputs: &'a [usize],
+    /// Whether it is read as a training step runs it, whatever it was exported for.
+    pub(super) training: bool,
 }
 
 impl<'a> Call<'a> {

@@ -26,10 +26,11 @@ pub(super) fn graph(
     member: &str,
     program: &Value,
     shapes: &Shapes,
+    training: bool,
 ) -> Result<Graph, GraphError> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut walk =
-        Walk { assembly: Assembly::new(path, name), member, symbols: Symbols::new(), open: BTreeSet::new() };
+    let (assembly, symbols, open) = (Assembly::new(path, name), Symbols::new(), BTreeSet::new());
+    let mut walk = Walk { assembly, member, symbols, open, training };
     let module = &program["graph_module"];
     let body = &module["graph"];
     let values = walk.object(body, "tensor_values")?;
@@ -54,6 +55,16 @@ struct Walk<'a> {
     symbols: Symbols,
     /// Symbols without a size.
     open: BTreeSet<String>,
+    /// Whether norms and dropouts are read as a training step runs them.
+    training: bool,
+}
+
+/// A tensor that is stored with the model.
+#[derive(Clone, Copy)]
+struct Saved<'v> {
+    /// Its name in the model.
+    name: &'v str,
+    trained: bool,
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -80,7 +91,7 @@ impl Walk<'_> {
         &mut self,
         module: &'v Value,
         values: &Map<String, Value>,
-    ) -> Result<FxHashMap<&'v str, &'v str>, GraphError> {
+    ) -> Result<FxHashMap<&'v str, Saved<'v>>, GraphError> {
         let mut stored = FxHashMap::default();
         let specs = module["signature"]["input_specs"]
             .as_array()
@@ -92,7 +103,8 @@ impl Walk<'_> {
                 ("tensor_constant", "tensor_constant_name"),
             ] {
                 if let Some(called) = name_of(&spec[kind]["arg"]) {
-                    stored.insert(called, spec[kind][key].as_str().unwrap_or(called));
+                    let name = spec[kind][key].as_str().unwrap_or(called);
+                    stored.insert(called, Saved { name, trained: kind == "parameter" });
                 }
             }
             if let Some(called) = name_of(&spec["user_input"]["arg"]["as_tensor"]) {
@@ -164,7 +176,7 @@ impl Walk<'_> {
     fn values(
         &mut self,
         values: &Map<String, Value>,
-        stored: &FxHashMap<&str, &str>,
+        stored: &FxHashMap<&str, Saved<'_>>,
     ) -> Result<(), GraphError> {
         for (called, meta) in values {
             let shape = self.sizes(called, list(meta, "sizes"))?;
@@ -179,8 +191,11 @@ impl Walk<'_> {
                 (tensor.element, tensor.element_bytes) = (kind.element, kind.bytes);
                 index
             } else {
-                let name = stored.get(called.as_str());
-                self.assembly.tensor(called, name.copied().unwrap_or(called), shape, kind, name.is_some())
+                let saved = stored.get(called.as_str());
+                let name = saved.map_or(called.as_str(), |saved| saved.name);
+                let index = self.assembly.tensor(called, name, shape, kind, saved.is_some());
+                self.assembly.graph.tensors[index].trained = saved.is_some_and(|saved| saved.trained);
+                index
             };
             self.assembly.graph.tensors[index].strides = strides;
         }
@@ -286,6 +301,7 @@ impl Walk<'_> {
             operands: &operands,
             tensors: &self.assembly.graph.tensors,
             outputs: &outputs,
+            training: self.training,
         };
         let layers = if known { stacked(&call) } else { None };
         if let Some(layers) = layers {

@@ -1,7 +1,8 @@
 //! Real models: what `PyTorch` exports, against what its own counter says.
 
 use flopgap_files::Hint as _;
-use flopgap_graph::{Op, plan, read};
+use flopgap_graph::op::NormFunction;
+use flopgap_graph::{Graph, Op, plan, read, read_training};
 
 use crate::support::{fixture, load, products, shapes};
 
@@ -32,6 +33,29 @@ fn multiply_adds_are_those_that_pytorch_counts() {
         if fixture(&format!("{name}.onnx")).exists() {
             assert_eq!(2 * products(&load(&format!("{name}.onnx"))), flops, "{name}.onnx");
         }
+    }
+}
+
+/// Parameters, batch norms and dropouts were counted in the archives' JSON with Python.
+#[test]
+fn a_training_step_takes_statistics_and_drops() {
+    let inference = |graph: &Graph| {
+        let given = |op: &Op| matches!(op, Op::Norm(norm) if norm.function == NormFunction::BatchInference);
+        graph.layers.iter().filter_map(|layer| layer.op.as_ref()).filter(|op| given(op)).count()
+    };
+    let dropping = |graph: &Graph| {
+        let dropouts = graph.layers.iter().filter(|layer| layer.operator.starts_with("aten.dropout"));
+        dropouts.filter(|layer| matches!(layer.op, Some(Op::Elementwise(_)))).count()
+    };
+    for (name, trained, norms, dropouts) in
+        [("bert", 39, 0, 5), ("resnet18", 62, 20, 0), ("efficientnet_b0", 213, 49, 1)]
+    {
+        let plain = load(&format!("{name}.pt2"));
+        let training = read_training(&fixture(&format!("{name}.pt2")), &shapes(&[])).unwrap();
+        assert_eq!((inference(&plain), dropping(&plain)), (norms, 0), "{name}");
+        assert_eq!((inference(&training), dropping(&training)), (0, dropouts), "{name}");
+        assert_eq!(training.tensors.iter().filter(|tensor| tensor.trained).count(), trained, "{name}");
+        assert_eq!(products(&training), products(&plain), "{name}");
     }
 }
 

@@ -69,16 +69,53 @@ pub enum Kind {
     Map,
     /// Softmax, reductions and pools.
     Rows,
+    /// Steps of an optimizer.
+    Optimizer,
+}
+
+/// What of a training step a call is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Forward, or what is beside both.
+    #[default]
+    Forward,
+    /// Backward. Of products and convolutions, with the gradients of both operands.
+    Backward,
+    /// Backward to the first operand of a product or convolution alone.
+    BackwardToInput,
+    /// Backward to the second alone, as of a network's first layer.
+    BackwardToWeights,
+}
+
+impl Phase {
+    /// What tables add to the name of a kind.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "",
+            Self::Backward => ", backward",
+            Self::BackwardToInput => ", backward to the input",
+            Self::BackwardToWeights => ", backward to the weights",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) const fn is_forward(&self) -> bool {
+        matches!(self, Self::Forward)
+    }
 }
 
 /// A table of calls.
-pub(super) type Key = (Kind, Arithmetic);
+pub(super) type Key = (Phase, Kind, Arithmetic);
 
 /// A call of an operator, with the sizes that its time depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Call {
     /// What it is interpolated with.
     pub kind: Kind,
+    /// See `kind`.
+    #[serde(default, skip_serializing_if = "Phase::is_forward")]
+    pub phase: Phase,
     /// How it computes.
     pub arithmetic: Arithmetic,
     /// The operator, where it decides: `gelu`; empty of products, convolutions and attention.
@@ -105,6 +142,7 @@ impl Kind {
             Self::Norm => "norms",
             Self::Map => "functions and copies",
             Self::Rows => "softmax, reductions, pools",
+            Self::Optimizer => "optimizers",
         }
     }
 
@@ -114,6 +152,7 @@ impl Kind {
             Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 14,
             Self::Recurrent => 6,
             Self::Norm => 4,
+            Self::Optimizer => 3,
             _ => 7,
         }
     }
@@ -125,7 +164,7 @@ impl Kind {
             Self::FusedAttention => 5e-6,
             Self::MathAttention => 15e-6,
             Self::Recurrent => 0.0,
-            Self::Norm | Self::Map | Self::Rows => 1.5e-6,
+            Self::Norm | Self::Map | Self::Rows | Self::Optimizer => 1.5e-6,
         }
     }
 }
@@ -154,29 +193,17 @@ impl Call {
     /// formula.
     pub fn of(graph: &Graph, layer: &Layer, computed: Computed) -> Option<Self> {
         let op = layer.op.as_ref()?;
-        let tensors = |indexes: &[usize]| {
-            indexes.iter().map(|&index| graph.tensors.get(index)).collect::<Option<Vec<&Tensor>>>()
-        };
-        let (inputs, outputs) = (tensors(&layer.inputs)?, tensors(&layer.outputs)?);
-        let output = *outputs.first()?;
-        // A tensor that is read twice is read once from memory.
-        let bytes = |indexes: &[usize]| {
-            let indexes: BTreeSet<usize> = indexes.iter().copied().collect();
-            let bytes = indexes.iter().map(|&index| graph.tensors[index].bytes().unwrap_or(u64::MAX));
-            bytes.fold(0, u64::saturating_add)
-        };
-        let (read, written) = (bytes(&layer.inputs), bytes(&layer.outputs));
+        let operands = Operands::of(graph, layer)?;
+        let Operands { inputs, output, layouts, .. } = &operands;
         let width = output.element_bytes;
-        let layouts: Vec<Layout> = inputs.iter().map(|tensor| tensor.layout()).collect();
-        let reordered = u64::from(layouts.contains(&Layout::Reordered));
-        let gaps = u64::from(layouts.contains(&Layout::Gaps));
+        let [reordered, gaps] = operands.layouts();
         let first_reordered = u64::from(layouts.first() == Some(&Layout::Reordered));
         let bias = u64::from(inputs.len() > 2);
-        let operator = || Cow::Owned(layer.operator.split('.').nth(1).unwrap_or(&layer.operator).to_owned());
+        let operator = || Cow::Owned(operator(layer).to_owned());
         // What is stored in 16 bits is computed so, whatever else the model does.
         let stored = |otherwise: Arithmetic| if width == 2 { Arithmetic::Half } else { otherwise };
         let mut flops = layer.work.map_or(0, |work| work.flops);
-        let mut moved = read.saturating_add(written);
+        let mut moved = operands.read.saturating_add(operands.written);
         let (kind, arithmetic, operator, sizes) = match op {
             Op::Gemm(gemm) => {
                 let linear = u64::from(layer.operator.contains("linear"));
@@ -196,7 +223,7 @@ impl Call {
                 (kind, arithmetic, Cow::Borrowed(""), sizes)
             }
             Op::Attention(_) => {
-                let found = attention(&inputs, width)?;
+                let found = attention(inputs, width)?;
                 flops = found.flops;
                 if found.kind == Kind::MathAttention {
                     moved = found.scores.saturating_add(moved.saturating_mul(3));
@@ -224,15 +251,12 @@ impl Call {
             | Op::Gather { .. } => {
                 let by_rows = matches!(op, Op::Softmax { .. } | Op::Reduce { .. } | Op::Pool(_));
                 let kind = if by_rows { Kind::Rows } else { Kind::Map };
-                let large = inputs.iter().filter(|tensor| tensor.elements().unwrap_or(0) > 1).count();
-                let last = output.shape.last().copied().unwrap_or(1);
-                let sizes = vec![read, written, width, last, u64::from(large > 1), reordered, gaps];
-                (kind, Arithmetic::Fp32, operator(), sizes)
+                (kind, Arithmetic::Fp32, operator(), operands.sizes())
             }
             _ => return None,
         };
         debug_assert_eq!(sizes.len(), kind.sizes(), "{kind:?}");
-        Some(Self { kind, arithmetic, operator, sizes, flops, bytes: moved })
+        Some(Self { kind, phase: Phase::Forward, arithmetic, operator, sizes, flops, bytes: moved })
     }
 
     /// What it is as far as only measured calls are like it: the dimensions of a convolution and
@@ -249,6 +273,14 @@ impl Call {
 
     /// What it is, as one says that it was never measured.
     pub(super) fn what(&self) -> String {
+        match self.phase {
+            Phase::Forward => self.what_forward(),
+            _ if self.operator.is_empty() => format!("the backward of {}", self.what_forward()),
+            _ => format!("the backward of {}", self.operator),
+        }
+    }
+
+    fn what_forward(&self) -> String {
         match (self.kind, self.form()) {
             (_, [0, _]) => self.kind.name().to_owned(),
             (Kind::Recurrent, [gates, directions]) => {
@@ -263,7 +295,7 @@ impl Call {
     }
 
     pub(super) fn key(&self) -> Key {
-        (self.kind, self.arithmetic)
+        (self.phase, self.kind, self.arithmetic)
     }
 
     pub(super) fn floor(&self, peaks: &Peaks) -> Floor {
@@ -273,13 +305,63 @@ impl Call {
             _ => peaks.fp32,
         };
         let compute = match self.kind {
-            Kind::Norm | Kind::Map | Kind::Rows => 0.0,
+            Kind::Norm | Kind::Map | Kind::Rows | Kind::Optimizer => 0.0,
             _ => self.flops as f64 / peak,
         };
         let steps = if self.kind == Kind::Recurrent { self.sizes[1] as f64 * 3e-6 } else { 0.0 };
         let bytes =
             if self.kind == Kind::Recurrent { 0.0 } else { self.bytes as f64 / peaks.bytes_per_second };
         Floor { compute, bytes, start: self.kind.start() + steps }
+    }
+}
+
+/// The name of a layer's operator, without namespace and overload.
+pub(super) fn operator(layer: &Layer) -> &str {
+    layer.operator.split('.').nth(1).unwrap_or(&layer.operator)
+}
+
+/// The tensors of a layer.
+pub(super) struct Operands<'a> {
+    pub(super) inputs: Vec<&'a Tensor>,
+    /// The first output.
+    output: &'a Tensor,
+    /// Bytes of all inputs.
+    pub(super) read: u64,
+    /// Bytes of all outputs.
+    pub(super) written: u64,
+    layouts: Vec<Layout>,
+}
+
+impl<'a> Operands<'a> {
+    pub(super) fn of(graph: &'a Graph, layer: &Layer) -> Option<Self> {
+        let tensors = |indexes: &[usize]| {
+            indexes.iter().map(|&index| graph.tensors.get(index)).collect::<Option<Vec<&Tensor>>>()
+        };
+        let (inputs, outputs) = (tensors(&layer.inputs)?, tensors(&layer.outputs)?);
+        let output = *outputs.first()?;
+        // A tensor that is read twice is read once from memory.
+        let bytes = |indexes: &[usize]| {
+            let indexes: BTreeSet<usize> = indexes.iter().copied().collect();
+            let bytes = indexes.iter().map(|&index| graph.tensors[index].bytes().unwrap_or(u64::MAX));
+            bytes.fold(0, u64::saturating_add)
+        };
+        let (read, written) = (bytes(&layer.inputs), bytes(&layer.outputs));
+        let layouts = inputs.iter().map(|tensor| tensor.layout()).collect();
+        Some(Self { inputs, output, read, written, layouts })
+    }
+
+    /// Whether one lies in another order, and whether one has gaps.
+    fn layouts(&self) -> [u64; 2] {
+        [Layout::Reordered, Layout::Gaps].map(|layout| u64::from(self.layouts.contains(&layout)))
+    }
+
+    /// Sizes of a call that moves elements.
+    pub(super) fn sizes(&self) -> Vec<u64> {
+        let large = self.inputs.iter().filter(|tensor| tensor.elements().unwrap_or(0) > 1).count();
+        let last = self.output.shape.last().copied().unwrap_or(1);
+        let [reordered, gaps] = self.layouts();
+        let (read, written, width) = (self.read, self.written, self.output.element_bytes);
+        vec![read, written, width, last, u64::from(large > 1), reordered, gaps]
     }
 }
 

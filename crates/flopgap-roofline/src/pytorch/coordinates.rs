@@ -57,6 +57,7 @@ const ATTENTION: &[Scale] =
     &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(3.0)];
 const RECURRENT: &[Scale] = &[scale(6.0), scale(6.0), scale(6.0), scale(6.0), scale(2.0)];
 const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0)];
+const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME];
 const ELEMENTS: &[Scale] =
     &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0)];
 
@@ -70,6 +71,7 @@ impl Kind {
             Self::Recurrent => RECURRENT,
             Self::Norm => NORM,
             Self::Map | Self::Rows => ELEMENTS,
+            Self::Optimizer => OPTIMIZER,
         }
     }
 }
@@ -129,6 +131,7 @@ impl Call {
             (Kind::Norm, &[rows, columns, reordered, gaps]) => {
                 vec![log(rows), log(columns), name, log(self.bytes), flag(reordered), flag(gaps)]
             }
+            (Kind::Optimizer, &[tensors, elements, _]) => vec![log(tensors), log(elements), name],
             (_, &[read, written, width, last, several, reordered, gaps]) => vec![
                 log(read),
                 log(written),

@@ -14,10 +14,12 @@
 //! # Ok::<(), flopgap_graph::GraphError>(())
 //! ```
 
+mod backward;
 mod call;
 mod coordinates;
 mod file;
 mod table;
+mod training;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -25,9 +27,12 @@ use std::sync::OnceLock;
 use flopgap_graph::{Graph, Op};
 use serde::{Deserialize, Serialize};
 
-pub use self::call::{Arithmetic, Call, Computed, Kind};
+pub use self::backward::{Gradients, adamw};
+use self::call::Key;
+pub use self::call::{Arithmetic, Call, Computed, Kind, Phase};
 pub use self::file::{PyTorchError, to_text};
 use self::table::Table;
+pub use self::training::training;
 use crate::machines::{self, Bound};
 
 /// How a model runs.
@@ -65,6 +70,12 @@ pub struct Costs {
     pub operator: f64,
     /// Of the host for a module.
     pub module: f64,
+    /// Of the host for the backward of an operator that computes.
+    #[serde(default)]
+    pub gradient: f64,
+    /// Of the host for a tensor that the optimizer changes.
+    #[serde(default)]
+    pub tensor: f64,
 }
 
 /// Errors on models of architectures that were left out.
@@ -115,6 +126,9 @@ pub struct Reach {
     /// The table.
     pub kind: Kind,
     /// See `kind`.
+    #[serde(default, skip_serializing_if = "Phase::is_forward")]
+    pub phase: Phase,
+    /// See `kind`.
     pub arithmetic: Arithmetic,
     /// Standard deviations of an estimate within which nine tenths of the calls of architectures
     /// that were left out are.
@@ -160,7 +174,7 @@ pub struct PyTorch {
     pub target: Target,
     /// Numbers that stand for the operators.
     names: BTreeMap<String, f64>,
-    tables: BTreeMap<(Kind, Arithmetic), Table>,
+    tables: BTreeMap<Key, Table>,
 }
 
 /// The estimate of a call.
@@ -205,6 +219,86 @@ pub struct Estimate {
     pub calls: Vec<CallEstimate>,
     /// What of it was never measured, such as `recurrent layers`: it is in no sum.
     pub missing: BTreeSet<String>,
+    /// Nanoseconds of the GPU in each part of a training step.
+    pub parts: Option<Parts>,
+}
+
+/// Nanoseconds of the GPU in the parts of a training step.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Parts {
+    /// Forward.
+    pub forward: f64,
+    /// Backward.
+    pub backward: f64,
+    /// The optimizer's step.
+    pub optimizer: f64,
+}
+
+/// Calls that are estimated one by one.
+struct Sum<'a> {
+    pytorch: &'a PyTorch,
+    known: BTreeMap<Call, Option<CallEstimate>>,
+    calls: Vec<CallEstimate>,
+    missing: BTreeSet<String>,
+    parts: Parts,
+}
+
+impl<'a> Sum<'a> {
+    fn new(pytorch: &'a PyTorch) -> Self {
+        let (known, calls, missing) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { pytorch, known, calls, missing, parts: Parts::default() }
+    }
+
+    fn add(&mut self, layer: usize, call: Call) {
+        let what = call.what();
+        let (kind, phase) = (call.kind, call.phase);
+        let found = self.known.entry(call).or_insert_with_key(|call| self.pytorch.call(layer, call));
+        let Some(found) = found else {
+            self.missing.insert(what);
+            return;
+        };
+        let part = match (kind, phase) {
+            (Kind::Optimizer, _) => &mut self.parts.optimizer,
+            (_, Phase::Forward) => &mut self.parts.forward,
+            _ => &mut self.parts.backward,
+        };
+        *part += found.nanoseconds + self.pytorch.about.costs.node * found.kernels;
+        self.calls.push(CallEstimate { layer, ..found.clone() });
+    }
+
+    /// The calls of a graph forward.
+    fn forward(&mut self, graph: &Graph, computed: Computed) {
+        for (layer, of) in graph.layers.iter().enumerate() {
+            if let Some(what) = of.op.as_ref().and_then(never_measured) {
+                self.missing.insert(what.to_owned());
+            } else if let Some(call) = Call::of(graph, of, computed) {
+                self.add(layer, call);
+            }
+        }
+    }
+
+    /// All of them, with what `host_ns` of a host are for.
+    fn whole(self, way: Way, host_ns: f64) -> Option<Estimate> {
+        let Self { pytorch, calls, missing, parts, .. } = self;
+        if calls.is_empty() {
+            return None;
+        }
+        let costs = &pytorch.about.costs;
+        let sum = |of: fn(&CallEstimate) -> f64| calls.iter().map(of).sum::<f64>();
+        let kernels = sum(|call| call.nanoseconds);
+        let gpu_ns = kernels + costs.node * sum(|call| call.kernels) + costs.replay;
+        let (host_ns, errors) = match way {
+            Way::Graph => (0.0, &pytorch.about.graph),
+            Way::Eager => (host_ns, &pytorch.about.eager),
+        };
+        let nanoseconds = gpu_ns.max(host_ns);
+        let deviation = sum(|call| call.nanoseconds * call.deviation) / kernels;
+        let moved = pytorch.target.moved.unwrap_or_default();
+        // Errors of the tables and of the move are independent.
+        let tail = |place: usize| (errors.tails[place] * deviation).hypot(moved[place]);
+        let [low, high] = [(-tail(0)).exp(), tail(1).exp()].map(|factor| nanoseconds * factor);
+        Some(Estimate { nanoseconds, low, high, gpu_ns, host_ns, calls, missing, parts: Some(parts) })
+    }
 }
 
 impl PyTorch {
@@ -247,16 +341,35 @@ impl PyTorch {
 
     /// Measured calls by kind.
     pub fn rows(&self) -> impl Iterator<Item = (Kind, Arithmetic, usize)> + '_ {
-        self.tables.iter().map(|((kind, arithmetic), table)| (*kind, *arithmetic, table.len()))
+        self.tables.iter().map(|((_, kind, arithmetic), table)| (*kind, *arithmetic, table.len()))
     }
 
     /// The time of a call; `None` where nothing of its kind was measured.
     pub fn call(&self, layer: usize, call: &Call) -> Option<CallEstimate> {
         let table = self.tables.get(&call.key()).filter(|table| table.forms.contains(&call.form()))?;
-        let found = table.at(&self.point(call))?;
+        let point = self.point(call);
         let floor = call.floor(&self.target.peaks);
+        let (bound, flops, bytes) = (Bound::of(floor), call.flops, call.bytes);
+        let roofline_ns = floor.compute.max(floor.bytes) * 1e9;
+        if call.phase != Phase::Forward && !table.launches(&call.operator, &point)? {
+            let [nanoseconds, low, high, kernels, deviation, roofline_ns] = [0.0; 6];
+            let nothing = CallEstimate {
+                layer,
+                nanoseconds,
+                low,
+                high,
+                kernels,
+                bound,
+                roofline_ns,
+                flops: 0,
+                bytes: 0,
+                deviation,
+            };
+            return Some(nothing);
+        }
+        let found = table.at(&point)?;
         let at = |logarithm: f64| 1e9 * floor.seconds() * logarithm.exp();
-        let is_own = |own: &&Reach| (own.kind, own.arithmetic) == call.key();
+        let is_own = |own: &&Reach| (own.phase, own.kind, own.arithmetic) == call.key();
         let reach = self.about.reaches.iter().find(is_own).map_or(UNJUDGED, |own| own.reach);
         let wide = reach * table.spread() * found.deviation;
         Some(CallEstimate {
@@ -265,56 +378,19 @@ impl PyTorch {
             low: at(found.value - wide),
             high: at(found.value + wide),
             kernels: found.kernels,
-            bound: Bound::of(floor),
-            roofline_ns: floor.compute.max(floor.bytes) * 1e9,
-            flops: call.flops,
-            bytes: call.bytes,
+            bound,
+            roofline_ns,
+            flops,
+            bytes,
             deviation: found.deviation,
         })
     }
 
     /// The time of a model, as far as there is one.
     pub fn estimate(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
-        let mut calls = Vec::new();
-        let mut missing = BTreeSet::new();
-        let mut known: BTreeMap<Call, Option<CallEstimate>> = BTreeMap::new();
-        for (layer, of) in graph.layers.iter().enumerate() {
-            if let Some(what) = of.op.as_ref().and_then(never_measured) {
-                missing.insert(what.to_owned());
-                continue;
-            }
-            let Some(call) = Call::of(graph, of, computed) else { continue };
-            let what = call.what();
-            let found = known.entry(call).or_insert_with_key(|call| self.call(layer, call));
-            match found {
-                Some(found) => calls.push(CallEstimate { layer, ..found.clone() }),
-                None => {
-                    missing.insert(what);
-                }
-            }
-        }
-        if calls.is_empty() {
-            return None;
-        }
-        let costs = &self.about.costs;
-        let sum = |of: fn(&CallEstimate) -> f64| calls.iter().map(of).sum::<f64>();
-        let kernels = sum(|call| call.nanoseconds);
-        let gpu_ns = kernels + costs.node * sum(|call| call.kernels) + costs.replay;
-        let host_ns = match way {
-            Way::Graph => 0.0,
-            Way::Eager => self.host(graph),
-        };
-        let errors = match way {
-            Way::Graph => &self.about.graph,
-            Way::Eager => &self.about.eager,
-        };
-        let nanoseconds = gpu_ns.max(host_ns);
-        let deviation = sum(|call| call.nanoseconds * call.deviation) / kernels;
-        let moved = self.target.moved.unwrap_or_default();
-        // Errors of the tables and of the move are independent.
-        let tail = |place: usize| (errors.tails[place] * deviation).hypot(moved[place]);
-        let [low, high] = [(-tail(0)).exp(), tail(1).exp()].map(|factor| nanoseconds * factor);
-        Some(Estimate { nanoseconds, low, high, gpu_ns, host_ns, calls, missing })
+        let mut sum = Sum::new(self);
+        sum.forward(graph, computed);
+        sum.whole(way, self.host(graph)).map(|estimate| Estimate { parts: None, ..estimate })
     }
 
     /// Nanoseconds of the host that calls every operator of a model.

@@ -1,6 +1,6 @@
 //! Measured calls of one kind, interpolated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Row;
 use crate::kriging::{Field, Scale};
@@ -19,6 +19,10 @@ pub(super) struct Table {
     sums: [f64; 2],
     /// The forms of its calls.
     pub(super) forms: BTreeSet<[u64; 2]>,
+    /// By operator, whether its calls launch anything (1) or nothing (0), as the backward of most
+    /// views does.
+    launches: BTreeMap<String, Field>,
+    scales: &'static [Scale],
 }
 
 /// What lies between the measured calls.
@@ -30,8 +34,8 @@ pub(super) struct Between {
 
 impl Table {
     pub(super) fn new(scales: &'static [Scale]) -> Self {
-        let times = Field::new(scales);
-        Self { times, kernels: Vec::new(), sums: [0.0; 2], forms: BTreeSet::new() }
+        let (times, launches) = (Field::new(scales), BTreeMap::new());
+        Self { times, kernels: Vec::new(), sums: [0.0; 2], forms: BTreeSet::new(), launches, scales }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -41,11 +45,19 @@ impl Table {
     /// Adds a call by its rows.
     pub(super) fn push(&mut self, point: &[f64], rows: &[&Row], floor: f64) {
         self.forms.extend(rows.iter().map(|row| row.call.form()));
+        let kernels = rows.iter().map(|row| row.kernels).sum::<f64>() / rows.len() as f64;
+        let launches = u8::from(kernels >= 0.5);
+        let operator = rows[0].call.operator.to_string();
+        let field = self.launches.entry(operator).or_insert_with(|| Field::new(self.scales));
+        field.push(point, f64::from(launches));
+        if launches == 0 {
+            return;
+        }
         let mut times: Vec<f64> = rows.iter().map(|row| row.nanoseconds).collect();
         times.sort_by(f64::total_cmp);
         let value = (times[times.len() / 2] / floor).ln();
         self.times.push(point, value);
-        self.kernels.push(rows.iter().map(|row| row.kernels).sum::<f64>() / rows.len() as f64);
+        self.kernels.push(kernels);
         self.sums = [self.sums[0] + value, self.sums[1] + value * value];
     }
 
@@ -53,6 +65,12 @@ impl Table {
     pub(super) fn spread(&self) -> f64 {
         let [mean, squares] = self.sums.map(|sum| sum / self.len() as f64);
         (squares - mean * mean).max(0.0).sqrt()
+    }
+
+    /// Whether a call of an operator launches anything, as the nearest measured one; `None` of an
+    /// operator that was never measured.
+    pub(super) fn launches(&self, operator: &str, point: &[f64]) -> Option<bool> {
+        Some(self.launches.get(operator)?.nearest(point)? > 0.5)
     }
 
     pub(super) fn at(&self, point: &[f64]) -> Option<Between> {

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use flopgap_graph::{Graph, Shapes, read};
+use flopgap_graph::{Graph, Shapes, read, read_training};
 use flopgap_roofline::pytorch::{
-    Arithmetic, Call, Computed, Estimate, Kind, NAMES, PyTorch, Row, Way, launches, named, to_text,
+    Arithmetic, Call, Computed, Estimate, Gradients, Kind, NAMES, Phase, PyTorch, Row, Way, launches, named,
+    to_text, training,
 };
 
 const HALF: Computed = Computed { products: Arithmetic::Half, cudnn: Arithmetic::Half };
@@ -82,7 +83,8 @@ fn bits_decide_where_arithmetic_does() {
 fn call(operator: &'static str, read: u64, written: u64) -> Call {
     let sizes = vec![read, written, 4, 1024, 0, 0, 0];
     let (operator, bytes) = (Cow::Borrowed(operator), read + written);
-    Call { kind: Kind::Map, arithmetic: Arithmetic::Fp32, operator, sizes, flops: 0, bytes }
+    let (kind, phase, arithmetic) = (Kind::Map, Phase::Forward, Arithmetic::Fp32);
+    Call { kind, phase, arithmetic, operator, sizes, flops: 0, bytes }
 }
 
 /// A made-up GPU that copies 1 byte a nanosecond, and takes twice as long for `slow`.
@@ -156,4 +158,106 @@ fn a_file_is_read_as_it_was_written_and_damage_is_named() {
         let error = PyTorch::parse(text.as_bytes(), "a").unwrap_err().to_string();
         assert!(error.starts_with(message), "{error}");
     }
+}
+
+/// What PyTorch does by default.
+const DEFAULT: Computed = Computed { products: Arithmetic::Fp32, cudnn: Arithmetic::Tf32 };
+
+fn trained(name: &str) -> Graph {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models");
+    read_training(&folder.join(name), &Shapes::default()).unwrap()
+}
+
+fn backward(graph: &Graph) -> Vec<Call> {
+    let gradients = Gradients::of(graph);
+    (0..graph.layers.len()).flat_map(|layer| gradients.calls(graph, layer, DEFAULT)).collect()
+}
+
+#[test]
+fn gradients_flow_to_the_parameters_and_meet_at_residuals() {
+    let graph = trained("resnet18.pt2");
+    let calls = backward(&graph);
+    let count = |is: &dyn Fn(&Call) -> bool| calls.iter().filter(|call| is(call)).count();
+    // Of twenty convolutions, the first reads the image, which has no gradient.
+    assert_eq!(count(&|call| call.kind == Kind::Convolution), 20);
+    assert_eq!(count(&|call| call.phase == Phase::BackwardToWeights), 1);
+    // Eight blocks read their input twice: the tensors are as large as those that they add to.
+    let sums: Vec<&Call> = calls.iter().filter(|call| call.operator == "sum of gradients").collect();
+    assert_eq!(sums.len(), 8);
+    assert!(sums.iter().all(|call| call.sizes[0] == 2 * call.sizes[1]));
+    assert_eq!(sums[0].sizes[1] % (64 * 56 * 56 * 4), 0);
+    let gradients = Gradients::of(&graph);
+    assert_eq!(gradients.trained(&graph).count(), 62);
+    assert_eq!(gradients.trained(&graph).map(|tensor| tensor.elements().unwrap()).sum::<u64>(), 11_689_512);
+    // Two products and twice the operands of the first fully connected layer that has both.
+    let product = calls.iter().find(|call| call.kind == Kind::Product).unwrap();
+    let layer = graph.layers.iter().find(|layer| layer.operator.contains("linear")).unwrap();
+    assert_eq!(product.flops, 2 * layer.work.unwrap().flops);
+}
+
+#[test]
+fn a_training_step_is_its_parts() {
+    for name in NAMES {
+        let pytorch = training(name).unwrap();
+        let costs = &pytorch.about.costs;
+        for graph in ["resnet50.pt2", "vit_b_16.pt2", "bert.pt2", "mlp.pt2"].map(trained) {
+            let [replayed, eager] =
+                [Way::Graph, Way::Eager].map(|way| pytorch.training_step(&graph, DEFAULT, way).unwrap());
+            assert!(replayed.missing.is_empty(), "{}: {:?}", graph.name, replayed.missing);
+            let calls = &replayed.calls;
+            let kernels: f64 = calls.iter().map(|call| call.nanoseconds + costs.node * call.kernels).sum();
+            assert!((replayed.nanoseconds / (kernels + costs.replay) - 1.0).abs() < 1e-9);
+            let parts = replayed.parts.unwrap();
+            let sum = parts.forward + parts.backward + parts.optimizer;
+            assert!((sum / kernels - 1.0).abs() < 1e-9, "{}: {parts:?}", graph.name);
+            let [operators, modules] = launches(&graph);
+            let [layers, tensors] = Gradients::of(&graph).launches(&graph);
+            let host = costs.operator * operators
+                + costs.module * modules
+                + costs.gradient * layers
+                + costs.tensor * tensors;
+            assert!((eager.host_ns / host - 1.0).abs() < 1e-9);
+            assert!((eager.nanoseconds - eager.host_ns.max(replayed.nanoseconds)).abs() < 1.0);
+            assert!(replayed.low < replayed.nanoseconds && replayed.nanoseconds < replayed.high);
+            let forward = named(name).unwrap().estimate(&graph, DEFAULT, Way::Graph).unwrap();
+            assert!(replayed.nanoseconds > 1.5 * forward.nanoseconds, "{}", graph.name);
+        }
+    }
+}
+
+/// The optimizer moves seven times the parameters, which takes as long as the memory needs at least.
+#[test]
+fn the_optimizer_is_no_faster_than_the_memory() {
+    let pytorch = training("h100").unwrap();
+    let graph = trained("vit_b_16.pt2");
+    let bytes: u64 = Gradients::of(&graph).trained(&graph).map(|tensor| tensor.bytes().unwrap()).sum();
+    let least = 7.0 * bytes as f64 / pytorch.target.peaks.bytes_per_second * 1e9;
+    let parts = pytorch.training_step(&graph, DEFAULT, Way::Graph).unwrap().parts.unwrap();
+    assert!(least < parts.optimizer && parts.optimizer < 3.0 * least, "{parts:?}, {least}");
+}
+
+#[test]
+fn a_backward_that_was_never_measured_is_not_estimated() {
+    let made_up = |backward: &[(&'static str, f64)]| {
+        let mut rows = Vec::new();
+        for power in 10..26 {
+            let forward = call("copy", 1 << power, 1 << power);
+            rows.push(Row { call: forward.clone(), kernels: 1.0, nanoseconds: 1500.0 });
+            for (operator, kernels) in backward {
+                let phase = Phase::Backward;
+                let call = Call { phase, operator: Cow::Borrowed(operator), ..forward.clone() };
+                rows.push(Row { call, kernels: *kernels, nanoseconds: kernels * 3000.0 });
+            }
+        }
+        PyTorch::new(named("h100").unwrap().about.clone(), &rows)
+    };
+    let pytorch = made_up(&[("copy", 1.0), ("view", 0.0)]);
+    let asked = |operator| Call { phase: Phase::Backward, ..call(operator, 1 << 12, 1 << 12) };
+    assert_eq!(pytorch.call(0, &asked("never measured")), None);
+    let view = pytorch.call(0, &asked("view")).unwrap();
+    assert_eq!((view.nanoseconds, view.kernels), (0.0, 0.0), "its backward launches nothing");
+    assert!(pytorch.call(0, &asked("copy")).unwrap().nanoseconds > 1000.0);
+    let found = pytorch.training_step(&trained("resnet18.pt2"), DEFAULT, Way::Graph).unwrap();
+    let missing = "the backward of convolutions of 2-D images";
+    assert!(found.missing.contains(missing), "{:?}", found.missing);
 }

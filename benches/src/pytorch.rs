@@ -1,0 +1,218 @@
+//! What the programs that make tables of PyTorch's calls share.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "parts of programs")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::Path;
+
+use flopgap_calibration::accuracy;
+use flopgap_roofline::pytorch::{
+    About, Arithmetic, Call, Costs, Errors, Estimate, Kind, Peaks, Phase, Reach, Row, UNJUDGED, to_text,
+};
+use serde::Deserialize;
+
+/// What programs end with.
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// The first line of the rows.
+#[derive(Deserialize)]
+pub struct Head {
+    /// The GPU.
+    pub device: String,
+    /// PyTorch's version.
+    pub torch: String,
+    /// cuDNN's version.
+    pub cudnn: u64,
+}
+
+/// The family of models that one is left out with: `swinv2` of `tv_swinv2_tiny`.
+pub fn architecture(model: &str) -> String {
+    let prefixes = ["tv_", "hf_", "tf_"];
+    let name = prefixes.iter().fold(model, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
+    name.chars().take_while(char::is_ascii_alphabetic).collect()
+}
+
+/// The values of a few numbers that make a function least, by steps along each.
+pub fn least<const N: usize>(mut at: [f64; N], of: impl Fn([f64; N]) -> f64) -> [f64; N] {
+    let mut best = of(at);
+    let mut step = 0.5;
+    while step > 0.01 {
+        let mut moved = false;
+        for place in 0..N {
+            for factor in [1.0 + step, 1.0 / (1.0 + step)] {
+                let mut other = at;
+                other[place] *= factor;
+                let found = of(other);
+                if found < best {
+                    (at, best, moved) = (other, found, true);
+                }
+            }
+        }
+        if !moved {
+            step /= 2.0;
+        }
+    }
+    at
+}
+
+/// A whole model: architecture, what was measured, what was estimated.
+pub struct Judged<'a, R> {
+    /// What it was left out with.
+    pub architecture: String,
+    /// The run.
+    pub run: &'a R,
+    /// What was measured.
+    pub nanoseconds: f64,
+    /// What was estimated.
+    pub estimate: Estimate,
+}
+
+impl<R> Judged<'_, R> {
+    /// Tails of 1 stood in for those that are wanted.
+    fn score(&self) -> f64 {
+        self.off() / self.deviation()
+    }
+
+    /// The logarithm of measured over estimated.
+    fn off(&self) -> f64 {
+        (self.nanoseconds / self.estimate.nanoseconds).ln()
+    }
+
+    fn deviation(&self) -> f64 {
+        (self.estimate.high / self.estimate.nanoseconds).ln()
+    }
+
+    /// The error, as large for half as for twice the time.
+    pub fn score_of_error(&self) -> f64 {
+        self.off().abs()
+    }
+
+    fn error(&self) -> f64 {
+        (self.estimate.nanoseconds / self.nanoseconds - 1.0).abs()
+    }
+}
+
+/// A quantile of values in any order.
+pub fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    accuracy::quantile(&values, at).unwrap_or(f64::NAN)
+}
+
+fn tails(scores: Vec<f64>) -> [f64; 2] {
+    [quantile(scores.clone(), 0.05), quantile(scores, 0.95)]
+}
+
+/// Errors of runs, with the tails that their intervals need.
+pub fn errors<R>(judged: &[&Judged<'_, R>]) -> Errors {
+    let all: Vec<f64> = judged.iter().map(|one| one.error()).collect();
+    let inside = judged.iter().filter(|one| {
+        let others = judged.iter().filter(|other| other.architecture != one.architecture);
+        let [low, high] = tails(others.map(|other| other.score()).collect());
+        (low..=high).contains(&one.score())
+    });
+    Errors {
+        runs: judged.len(),
+        mape: all.iter().sum::<f64>() / all.len().max(1) as f64,
+        median: quantile(all.clone(), 0.5),
+        p90: quantile(all, 0.9),
+        coverage: inside.count() as f64 / judged.len().max(1) as f64,
+        tails: tails(judged.iter().map(|one| one.score()).collect()),
+    }
+}
+
+/// Those of a table that nobody judged yet.
+const UNKNOWN: Errors =
+    Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [-1.0, 1.0] };
+
+/// A share in percent.
+pub fn percent(fraction: f64) -> String {
+    format!("{:.1}", 100.0 * fraction)
+}
+
+/// A line about runs.
+pub fn print_whole<R>(name: &str, judged: &[&Judged<'_, R>]) {
+    let found = errors(judged);
+    println!(
+        "| {name} | {} | {} | {} | {} | {} |",
+        found.runs,
+        percent(found.mape),
+        percent(found.median),
+        percent(found.p90),
+        percent(found.coverage)
+    );
+}
+
+/// Errors of calls by kind, and how many deviations they are.
+pub type ByKind = BTreeMap<(Phase, Kind, Arithmetic), Vec<(f64, f64)>>;
+
+/// The widths of intervals that nine tenths of the calls are in. Those that scores are taken of are
+/// as wide as a table that nobody judged has.
+pub fn reaches(by_kind: &ByKind) -> Vec<Reach> {
+    let tables = by_kind.iter().map(|((phase, kind, arithmetic), judged)| {
+        let scores = judged.iter().map(|(_, score)| *score).collect();
+        Reach { phase: *phase, kind: *kind, arithmetic: *arithmetic, reach: UNJUDGED * quantile(scores, 0.9) }
+    });
+    tables.collect()
+}
+
+/// A table of errors by kind.
+pub fn print_calls(by_kind: &ByKind) {
+    println!(
+        "\n| calls | arithmetic | calls judged | MAPE, % | median | p90 |\n|---|---|---:|---:|---:|---:|"
+    );
+    for ((phase, kind, arithmetic), judged) in by_kind {
+        let errors: Vec<f64> = judged.iter().map(|(error, _)| *error).collect();
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        println!(
+            "| {}{} | {} | {} | {} | {} | {} |",
+            kind.name(),
+            phase.name(),
+            arithmetic.name(),
+            errors.len(),
+            percent(mean),
+            percent(quantile(errors.clone(), 0.5)),
+            percent(quantile(errors, 0.9))
+        );
+    }
+}
+
+/// What was measured, before it is judged.
+pub fn about(head: &Head, host: &str, costs: Costs, models: usize) -> About {
+    let torch = head.torch.split('+').next().unwrap_or_default();
+    About {
+        device: head.device.clone(),
+        software: format!("PyTorch {torch}, cuDNN {}.{}", head.cudnn / 10_000, head.cudnn / 100 % 100),
+        host: host.to_owned(),
+        memory_bytes: 85_520_809_984,
+        // NVIDIA's data sheet of H100 SXM.
+        peaks: Peaks { bytes_per_second: 3.35e12, fp32: 66.9e12, tf32: 494.5e12, half: 989e12, units: 132.0 },
+        costs,
+        models,
+        eager: UNKNOWN,
+        graph: UNKNOWN,
+        reaches: Vec::new(),
+    }
+}
+
+/// Writes the file of calls.
+pub fn write(about: &About, rows: Vec<Row>, output: &Path) -> Result<()> {
+    // A call that was measured several times has one row: its median.
+    let mut by_call: BTreeMap<Call, Vec<Row>> = BTreeMap::new();
+    for row in rows {
+        by_call.entry(row.call.clone()).or_default().push(row);
+    }
+    let rows: Vec<Row> = by_call
+        .into_values()
+        .filter_map(|mut rows| {
+            rows.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
+            let middle = rows.len() / 2;
+            rows.into_iter().nth(middle)
+        })
+        .map(|row| Row { nanoseconds: row.nanoseconds.round(), ..row })
+        .collect();
+    let bytes = zstd::encode_all(to_text(about, &rows)?.as_bytes(), 22)?;
+    eprintln!("{}: {} calls, {} bytes", output.display(), rows.len(), bytes.len());
+    std::fs::write(output, bytes)?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What a training step takes in PyTorch: forward, backward and the step of `AdamW`.
+
+use std::sync::OnceLock;
+
+use flopgap_graph::Graph;
+
+use super::backward::{Gradients, optimizer};
+use super::{Computed, Estimate, PyTorch, Sum, Way, on_h200};
+
+impl PyTorch {
+    /// The time of a training step of a graph that
+    /// [`read_training`](flopgap_graph::read_training) read, by calls of training steps
+    /// ([`training`]). The gradients of its outputs are given: no loss is in it. `AdamW` is the
+    /// one with `fused=True`.
+    pub fn training_step(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
+        let gradients = Gradients::of(graph);
+        let mut sum = Sum::new(self);
+        sum.forward(graph, computed);
+        for layer in 0..graph.layers.len() {
+            for call in gradients.calls(graph, layer, computed) {
+                sum.add(layer, call);
+            }
+        }
+        if let Some(call) = optimizer(graph, &gradients) {
+            sum.add(graph.layers.len(), call);
+        }
+        let costs = &self.about.costs;
+        let [layers, tensors] = gradients.launches(graph);
+        sum.whole(way, self.host(graph) + costs.gradient * layers + costs.tensor * tensors)
+    }
+}
+
+/// The calls of training steps on a GPU, ignoring case: see [`named`](super::named).
+pub fn training(name: &str) -> Option<&'static PyTorch> {
+    static H100: OnceLock<Option<PyTorch>> = OnceLock::new();
+    static H200: OnceLock<Option<PyTorch>> = OnceLock::new();
+    let h100 = || {
+        let bytes = include_bytes!("../../machines/h100.training.zst");
+        H100.get_or_init(|| PyTorch::parse(bytes, "h100").ok()).as_ref()
+    };
+    match name.to_ascii_lowercase().as_str() {
+        "h100" => h100(),
+        "h200" => H200.get_or_init(|| on_h200(h100()?)).as_ref(),
+        _ => None,
+    }
+}
