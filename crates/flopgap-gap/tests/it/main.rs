@@ -1,12 +1,14 @@
 //! Steps taken apart: recorded, generated, and of programs with a planted cause.
 
 mod causes;
+mod clocks;
 mod copies;
 mod differences;
 mod experiments;
 mod first;
 mod floor;
 mod frames;
+mod pieces;
 mod ranks;
 mod sums;
 
