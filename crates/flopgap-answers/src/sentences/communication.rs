@@ -179,7 +179,7 @@ mod tests {
         // The switches of the H200 can add up: 675 GB/s. Those of the A100 cannot: 300 GB/s.
         assert_eq!(
             said(&of("NVIDIA H200")),
-            "16 allreduce of 80 MB between 4 ranks take 4.000 ms after the last rank arrived: 320 GB/s of the message, 480 GB/s on the bus, 71.1% of the 675 GB/s that NVLink 4 allows at most, by its data sheet."
+            "16 allreduce of 80.0 MB between 4 ranks take 4.000 ms after the last rank arrived: 320 GB/s of the message, 480 GB/s on the bus, 71.1% of the 675 GB/s that NVLink 4 allows at most, by its data sheet."
         );
         assert!(said(&of("NVIDIA A100-SXM4-80GB")).ends_with(
             "480 GB/s on the bus, 160.0% of the 300 GB/s that NVLink 3 allows at most, by its data sheet."
