@@ -69,14 +69,14 @@ pub fn attention(
 /// # Errors
 /// When the trace has no GPU work or no such ranges, or cannot be read.
 pub fn gap(trace: &Opened, part: &Part) -> Result<Answer<Gap>, Error> {
-    let data = taken_apart(trace, part)?;
+    let data = taken_apart(trace, part, 0)?;
     Ok(Answer { tables: tables::gap(&trace.name(), &data)?, sentences: sentences::gap(&data), data })
 }
 
-/// The answer of [`gap`] without its tables and sentences.
-pub(crate) fn taken_apart(trace: &Opened, part: &Part) -> Result<Gap, Error> {
+/// The answer of [`gap`] without its tables and sentences, with at most so many of its last pieces.
+pub(crate) fn taken_apart(trace: &Opened, part: &Part, pieces: usize) -> Result<Gap, Error> {
     let steps = part.named().map_or(Ranges::Steps, |scope| scope.ranges);
-    let options = flopgap_gap::Options { steps, peaks: part.peaks.clone() };
+    let options = flopgap_gap::Options { steps, peaks: part.peaks.clone(), pieces };
     Ok(match &part.capture {
         Some(capture) => {
             let both = WithCapture::new(trace.recording(), capture.recording()).map_err(Error::Trace)?;
@@ -94,7 +94,7 @@ pub(crate) fn taken_apart(trace: &Opened, part: &Part) -> Result<Gap, Error> {
 pub fn difference(traces: [&Opened; 2], part: &Part) -> Result<Option<Answer<Difference>>, Error> {
     let mut gaps = Vec::new();
     for trace in traces {
-        gaps.extend(present(taken_apart(trace, part))?);
+        gaps.extend(present(taken_apart(trace, part, 0))?);
     }
     let [before, after] = gaps.as_slice() else { return Ok(None) };
     difference_of([before, after])

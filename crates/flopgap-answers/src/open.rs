@@ -1,7 +1,8 @@
 //! Opens traces: exports of Nsight Systems and traces of `torch.profiler`, also compressed with
 //! gzip or Zstandard, and those of all ranks of a job as one recording. The content decides what a
 //! file is, not its name. Traces of `torch.profiler` say of which rank of which job they are; those
-//! of Nsight Systems are of one job where they were recorded at the same time.
+//! of Nsight Systems are of one job where they were recorded at the same time. Clocks of ranks are
+//! corrected where their collectives show that they differ.
 //!
 //! ```
 //! use flopgap_answers::open;
@@ -21,12 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use flopgap_kernels::Classifier;
 use flopgap_kineto::Job;
 use flopgap_nsys::{Job as ExportsJob, Problem};
 use flopgap_table::{Kind, Source, Trace};
+use flopgap_timings::clocks;
 use flopgap_trace::Recording;
 
-use crate::error::Error;
+use crate::error::{Error, present};
 
 /// An open trace, or those of all ranks of a job.
 #[derive(Debug)]
@@ -175,7 +178,7 @@ pub fn together(files: Vec<File>, reading: Reading) -> Result<Together, Error> {
     };
     if let Some(job) = job {
         let at = exports[0].0;
-        opened.push((at, Opened::of_exports(job, exports.into_iter().map(|(_, export)| export))));
+        opened.push((at, Opened::of_exports(job, exports.into_iter().map(|(_, export)| export))?));
     } else {
         opened.extend(exports);
     }
@@ -189,14 +192,28 @@ impl Opened {
         Some(Opened { path: source.path().to_owned(), trace: source.trace()?, sources: vec![source] })
     }
 
-    fn of_exports(job: ExportsJob, exports: impl Iterator<Item = Opened>) -> Opened {
+    fn of_exports(mut job: ExportsJob, exports: impl Iterator<Item = Opened>) -> Result<Opened, Error> {
         let path = job.path().to_owned();
         let sources = exports.flat_map(|export| export.sources).collect();
-        Opened { path, trace: Trace::Exports(Arc::new(job)), sources }
+        let corrections = present(clocks::corrections(&job, &Classifier::new()))?.unwrap_or_default();
+        if !corrections.is_empty() {
+            job.correct(corrections);
+        }
+        Ok(Opened { path, trace: Trace::Exports(Arc::new(job)), sources })
     }
 
     fn of_ranks(path: PathBuf, traces: Vec<flopgap_kineto::Trace>) -> Result<Opened, Error> {
-        Ok(Opened { path, trace: Trace::Kineto(Arc::new(Job::of(traces)?)), sources: Vec::new() })
+        Opened::of_job(path, Job::of(traces)?)
+    }
+
+    fn of_job(path: PathBuf, mut job: Job) -> Result<Opened, Error> {
+        if job.processes().len() > 1 {
+            let corrections = present(clocks::corrections(&job, &Classifier::new()))?.unwrap_or_default();
+            if !corrections.is_empty() {
+                job.correct(corrections);
+            }
+        }
+        Ok(Opened { path, trace: Trace::Kineto(Arc::new(job)), sources: Vec::new() })
     }
 
     /// The same trace under the name of the file that it was made from.
@@ -356,7 +373,7 @@ impl Directory {
             };
         }
         match Job::open(&self.traces) {
-            Ok(job) => Ok(Opened { path, trace: Trace::Kineto(Arc::new(job)), sources: Vec::new() }),
+            Ok(job) => Opened::of_job(path, job),
             Err(reason @ flopgap_kineto::Error::NotOneJob { .. }) => Err(not_one(reason.to_string())),
             Err(error) => Err(error.into()),
         }

@@ -1,9 +1,11 @@
-//! Recordings that were put together by their clocks, and what collectives say of these.
+//! Recordings that were put together by their clocks, what collectives say of these, and how they
+//! were corrected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flopgap_timings::Place;
 use flopgap_timings::collectives::Arrival;
+use flopgap_timings::{Gpus, Place};
+use flopgap_trace::{DeviceId, ProcessId, Recording};
 use serde::{Deserialize, Serialize};
 
 /// Recordings of different processes that were read as the ranks of one job. Their clocks are put
@@ -23,6 +25,41 @@ pub struct Joined {
     /// before all have begun it. Absent without collectives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clocks_within_ns: Option<i64>,
+}
+
+/// A clock that was corrected by when collectives end, so that it and that of the first recording
+/// are one ([`flopgap_timings::clocks`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorrectedClock {
+    /// Which processes on which GPUs have this clock.
+    pub places: Vec<Place>,
+    /// What was added to their times, in nanoseconds.
+    pub corrected_ns: i64,
+    /// By how much it may still differ, in nanoseconds.
+    pub within_ns: i64,
+    /// How many collectives say so.
+    pub collectives: u64,
+}
+
+impl CorrectedClock {
+    /// The corrected clocks of a trace, given where it did GPU work.
+    pub(crate) fn of(
+        trace: &dyn Recording,
+        gpus: &Gpus,
+        ran: &[(Option<ProcessId>, DeviceId)],
+    ) -> Vec<CorrectedClock> {
+        let one = |own: &flopgap_trace::ClockCorrection| {
+            let is_own = |process: Option<ProcessId>| process.is_some_and(|id| trace.part(id) == own.part);
+            let places = ran.iter().filter(|(process, _)| is_own(*process));
+            CorrectedClock {
+                places: places.map(|(process, device)| gpus.place(*process, *device)).collect(),
+                corrected_ns: own.ns,
+                within_ns: own.within_ns,
+                collectives: own.collectives,
+            }
+        };
+        trace.corrections().iter().map(one).collect()
+    }
 }
 
 impl Joined {

@@ -11,10 +11,12 @@ mod frequency;
 mod host;
 mod joined;
 mod late;
+mod links;
 mod measured;
 mod partition;
 mod patterns;
 mod peaks;
+mod pieces;
 mod steps;
 mod sweep;
 mod timeline;
@@ -31,9 +33,11 @@ pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
 pub use floor::{Bar, Floor, FloorPart, TypeFlops};
 pub use frequency::Frequency;
-pub use joined::Joined;
+pub use joined::{CorrectedClock, Joined};
+pub use links::Link;
 pub use partition::{Detail, Share, Step};
 pub use peaks::{Peak, Peaks, Source};
+pub use pieces::{Piece, Pieces};
 pub use steps::{Clock, FoundBy};
 pub use with_capture::WithCapture;
 
@@ -57,12 +61,15 @@ pub struct Options {
     /// What was measured on a GPU ([`Peaks::measured`]), for the floor of traces whose GPUs are all
     /// called as it is.
     pub peaks: Option<Peaks>,
+    /// How many pieces of time to keep at most for [`Gap::pieces`], of all GPUs together: the last
+    /// ones of each.
+    pub pieces: usize,
 }
 
 impl Default for Options {
     /// What a trace marks as its steps, or else what can be found.
     fn default() -> Options {
-        Options { steps: Ranges::Steps, peaks: None }
+        Options { steps: Ranges::Steps, peaks: None, pieces: 0 }
     }
 }
 
@@ -82,6 +89,9 @@ pub struct Gap {
     /// How recordings that know nothing of each other were read as one job; absent of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<Joined>,
+    /// The clocks of ranks that were corrected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<CorrectedClock>,
     /// Whether CUDA graphs are captured in the measured time: what is captured runs later.
     pub captures: bool,
     /// The nodes of CUDA graphs that ran; absent without any.
@@ -119,6 +129,10 @@ pub struct Gap {
     pub steps: Vec<Step>,
     /// The time between steps, and after the last.
     pub between: Vec<Step>,
+    /// Which piece of the measured time counts for which cause, as far as [`Options::pieces`] asks
+    /// for them; serde leaves them out.
+    #[serde(skip)]
+    pub pieces: Vec<Pieces>,
 }
 
 impl Gap {
@@ -229,7 +243,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         _ => None,
     };
     let launch_ns = peaks.as_ref().and_then(|peaks| peaks.launch_ns);
-    let mut measured = Measured::new(&context, Frequencies::read(trace)?);
+    let each = options.pieces / timeline.lanes.len().max(1);
+    let mut measured = Measured::new(&context, Frequencies::read(trace)?, each);
     measured.patterns.launches = launch_ns.map(|_| 0);
     for lane in &timeline.lanes {
         measured.add(lane, place(lane), &found);
@@ -239,6 +254,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     }
     let captures = captures(&host, &measured.steps, &measured.between);
     let places: Vec<Place> = timeline.lanes.iter().map(place).collect();
+    let ran: Vec<_> = timeline.lanes.iter().map(|lane| (lane.process, lane.device)).collect();
+    let clocks = CorrectedClock::of(trace, &gpus, &ran);
     let joined = trace.joined().map(|joined| Joined::of(joined, late, &places));
     let launches = measured.patterns.launches.zip(launch_ns).map(Launches::of);
     let facts = Facts { gpus: &gpu_names, captures, measured: &measured };
@@ -255,6 +272,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         frequency: frequencies.mean(),
         gpus: gpu_names,
         joined,
+        clocks,
         captures,
         graphs: GraphNodes::of(&timeline.graphs),
         measured: total.steps,
@@ -267,6 +285,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         limits: limits.into_iter().map(|(limit, ns)| Group { limit, ns }).collect(),
         steps: measured.steps,
         between: measured.between,
+        pieces: measured.pieces,
     })
 }
 

@@ -9,6 +9,7 @@ use crate::floor::Floors;
 use crate::frequency::Frequencies;
 use crate::partition::{Context, Folded, Key, Step, Sum, Total};
 use crate::patterns::Patterns;
+use crate::pieces::{Last, Pieces};
 use crate::steps::{FoundBy, HostStep, HostSteps};
 use crate::timeline::Lane;
 use crate::{Pauses, Place, Unmarked};
@@ -32,10 +33,17 @@ pub(crate) struct Measured<'a> {
     pub(crate) waited_ns: i64,
     /// The longest time that one place waited for others that work.
     longest_wait_ns: i64,
+    /// How many pieces to keep of each thread on each GPU.
+    most_pieces: usize,
+    pub(crate) pieces: Vec<Pieces>,
 }
 
 impl<'a> Measured<'a> {
-    pub(crate) fn new(context: &'a Context<'a>, frequencies: Frequencies) -> Measured<'a> {
+    pub(crate) fn new(
+        context: &'a Context<'a>,
+        frequencies: Frequencies,
+        most_pieces: usize,
+    ) -> Measured<'a> {
         Measured {
             context,
             folded: Folded::new(),
@@ -51,6 +59,8 @@ impl<'a> Measured<'a> {
             late: BTreeMap::new(),
             waited_ns: 0,
             longest_wait_ns: 0,
+            most_pieces,
+            pieces: Vec::new(),
         }
     }
 
@@ -83,7 +93,9 @@ impl<'a> Measured<'a> {
     /// Takes the steps of one thread apart on one GPU.
     fn thread(&mut self, lane: &Lane, place: Place, steps: &[&HostStep]) {
         let context = self.context;
-        let apart = context.apart(lane, place, steps, &mut self.folded, &mut self.floors);
+        let mut last = Last::new(self.most_pieces);
+        let apart = context.apart(lane, place, steps, &mut self.folded, &mut self.floors, &mut last);
+        self.pieces.extend(last.finish(place));
         let measured = apart.steps.iter().chain(&apart.between).filter(|step| !step.warm_up);
         let mut measured: Vec<(i64, i64)> =
             measured.map(|step| (step.start_ns, step.start_ns + step.wall_ns)).collect();

@@ -14,6 +14,7 @@ use crate::cause::{Cause, Limit, Part};
 use crate::floor::Floors;
 use crate::host::{Host, NONE};
 use crate::late::{Explain, What};
+use crate::pieces::Last;
 use crate::steps::{HostStep, Window, windows};
 use crate::sweep::{Found, sweep};
 use crate::timeline::{Lane, Op, Timeline};
@@ -245,11 +246,12 @@ impl Context<'_> {
         steps: &[&HostStep],
         folded: &mut Folded,
         floors: &mut Floors,
+        pieces: &mut Last,
     ) -> Apart {
         let (clock, windows) = windows(steps, self.host, lane);
         let main = steps.iter().find_map(|step| self.host.place(step.thread?));
         self.launched(lane, main, &windows, floors);
-        let collected = self.sum(lane, place, main, &windows, folded, floors);
+        let collected = self.sum((lane, place), main, &windows, folded, floors, pieces);
         let mut apart = Apart {
             steps: Vec::new(),
             between: Vec::new(),
@@ -391,12 +393,12 @@ impl Context<'_> {
 
     fn sum(
         &self,
-        lane: &Lane,
-        place: Place,
+        (lane, place): (&Lane, Place),
         main: Option<u16>,
         windows: &[Window],
         folded: &mut Folded,
         floors: &mut Floors,
+        pieces: &mut Last,
     ) -> Vec<Collected> {
         let mut collected = vec![Collected::default(); windows.len()];
         let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return collected };
@@ -416,7 +418,10 @@ impl Context<'_> {
                     *own.sums.entry(key).or_default() += Sum { ns, pieces: 1 };
                     own.after_sync += if after_sync { ns } else { 0 };
                     own.optimizer += if optimizer { ns } else { 0 };
-                    measured += if window.warm_up { 0 } else { ns };
+                    if !window.warm_up {
+                        measured += ns;
+                        pieces.add(start.max(window.start), end.min(window.end), key.0);
+                    }
                 }
             }
             measured

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use flopgap_files::Hint as _;
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
-    ApiCall, Attribution, ClockSample, Copied, CorrelationId, Frame, GpuActivity, GpuId, GpuNumber, Joined,
-    Launched, Name, Operation, OperationTimes, Overhead, ProcessId, Range, RangeName, Ranges, ReadError,
-    Recording, ThreadId, WorkKind,
+    ApiCall, Attribution, ClockCorrection, ClockSample, Copied, CorrelationId, Frame, GpuActivity, GpuId,
+    GpuNumber, Joined, Launched, Name, Operation, OperationTimes, Overhead, ProcessId, Range, RangeName,
+    Ranges, ReadError, Recording, ThreadId, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -192,6 +192,18 @@ impl Recording for WithCapture<'_> {
 
     fn joined(&self) -> Option<Joined> {
         self.replays.joined()
+    }
+
+    fn is_one_machine(&self) -> bool {
+        self.replays.is_one_machine()
+    }
+
+    fn part(&self, process: ProcessId) -> usize {
+        self.replays.part(process)
+    }
+
+    fn corrections(&self) -> &[ClockCorrection] {
+        self.replays.corrections()
     }
 
     fn world_size(&self) -> Option<u64> {

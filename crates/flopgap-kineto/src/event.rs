@@ -298,11 +298,11 @@ impl<'a> Launched<'a> {
         Ok(launched)
     }
 
-    /// Bytes of a collective: of what all ranks give or of what each gets, whichever is whole.
-    pub(crate) fn message(&self) -> Option<u64> {
+    /// Bytes of what this rank gives to a collective and of what it gets.
+    pub(crate) fn exchanged(&self) -> Option<[u64; 2]> {
         let Scalar::Text(element) = self.element else { return None };
-        let elements = self.given.count()?.max(self.gotten.count()?);
-        elements.checked_mul(element_bytes(&element.text())?)
+        let element = element_bytes(&element.text())?;
+        Some([self.given.count()?.checked_mul(element)?, self.gotten.count()?.checked_mul(element)?])
     }
 }
 

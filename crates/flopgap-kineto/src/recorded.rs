@@ -216,7 +216,10 @@ impl Recorded {
         let Some((start, duration)) = self.times(event) else { return };
         let launched = self.arguments(Launched::read(event));
         let group = self.group(&launched);
-        let bytes = launched.bytes.count().or_else(|| launched.message());
+        let exchanged = launched.exchanged();
+        // Of what all ranks give or of what each gets, whichever is whole.
+        let message = exchanged.map(|[given, gotten]| given.max(gotten));
+        let bytes = launched.bytes.count().or(message);
         let extents = [launched.grid, launched.block].map(|sizes| sizes.filter(|sizes| !sizes.is_empty()));
         let shape = |sizes: &Vec<u64>| Dim3::checked(<[u64; 3]>::try_from(&sizes[..]).ok()?);
         let [grid, block] = extents.each_ref().map(|sizes| sizes.as_ref().and_then(shape));
@@ -240,6 +243,7 @@ impl Recorded {
             registers: launched.registers.count(),
             shared_bytes: launched.shared_memory.count(),
             bytes,
+            exchanged: exchanged.filter(|_| group.is_some()).map(Box::new),
             group,
         };
         self.gpu_work.push(work);

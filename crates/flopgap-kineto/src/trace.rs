@@ -89,6 +89,8 @@ pub struct GpuWork {
     pub shared_bytes: Option<u64>,
     /// Bytes copied or set; of a collective kernel, those of its message.
     pub bytes: Option<u64>,
+    /// Bytes of what this rank gives and of what it gets; of a collective kernel.
+    pub exchanged: Option<Box<[u64; 2]>>,
     /// The group of ranks that it communicates in; of a collective kernel.
     pub group: Option<Arc<RankGroup>>,
 }

@@ -105,6 +105,7 @@ impl Plain {
                 registers: None,
                 shared_bytes: None,
                 bytes,
+                exchanged: None,
             });
         }
         if !process.starts_with(HOST) {

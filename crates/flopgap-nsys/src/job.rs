@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use flopgap_trace::{
-    ApiCall, Copied, GpuNumber, Joined, Kinds, LaunchCalls, Name, Names, Nesting, Operation, OperationSums,
-    Overhead, Owners, ProcessId, RangeName, ReadError, Recording, ThreadId, Work, WorkKind,
+    ApiCall, ClockCorrection, Copied, GpuNumber, Joined, Kinds, LaunchCalls, Name, Names, Nesting, Operation,
+    OperationSums, Overhead, Owners, ProcessId, RangeName, ReadError, Recording, ThreadId, Work, WorkKind,
 };
 use rustc_hash::FxHashMap;
 
@@ -44,6 +44,7 @@ pub struct Job {
     parts: Vec<Part>,
     /// Whether all exports list a GPU of the first one by its unique id.
     one_machine: bool,
+    corrections: Vec<ClockCorrection>,
     ranges: Mutex<Weak<NvtxRanges>>,
     launched: Mutex<Option<(Attribution, Weak<Launched>)>>,
 }
@@ -145,6 +146,7 @@ impl Job {
         Ok(Job {
             parts: parts.map(part).collect::<Result<_, Error>>()?,
             one_machine,
+            corrections: Vec::new(),
             ranges: Mutex::default(),
             launched: Mutex::default(),
         })
@@ -162,6 +164,21 @@ impl Job {
             }
         }
         Ok(())
+    }
+
+    /// Corrects the clocks of its exports. That of the job begins with the first of them again.
+    pub fn correct(&mut self, corrections: Vec<ClockCorrection>) {
+        for own in &corrections {
+            if let Some(part) = self.parts.get_mut(own.part) {
+                part.shift = part.shift.saturating_add(own.ns);
+            }
+        }
+        let first = self.parts.iter().map(|part| part.shift).min().unwrap_or_default();
+        for part in &mut self.parts {
+            part.shift = part.shift.saturating_sub(first);
+        }
+        (self.ranges, self.launched) = (Mutex::default(), Mutex::default());
+        self.corrections = corrections;
     }
 
     /// The exports, in the order in which they were given.
@@ -334,6 +351,18 @@ impl Recording for Job {
         let recordings = u64::try_from(self.parts.len()).unwrap_or(u64::MAX);
         let at_same_time = self.ran_together();
         Some(Joined { recordings, at_same_time, one_machine: self.one_machine })
+    }
+
+    fn is_one_machine(&self) -> bool {
+        self.one_machine
+    }
+
+    fn part(&self, process: ProcessId) -> usize {
+        usize::try_from((process.0 >> ID_BITS) - 1).unwrap_or_default()
+    }
+
+    fn corrections(&self) -> &[ClockCorrection] {
+        &self.corrections
     }
 
     fn ranges(&self) -> Result<Arc<NvtxRanges>, ReadError> {

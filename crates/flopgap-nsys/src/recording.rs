@@ -155,7 +155,7 @@ impl Trace {
             // As in every answer, what ends before it starts is left out; the warnings count it.
             if start <= end {
                 let work = Work { kind, start, end, device, process, correlation };
-                visit(&Operation { work, stream, name_id, name, bytes, group: None });
+                visit(&Operation { work, stream, name_id, name, bytes, exchanged: None, group: None });
             }
         };
         recorded(Kind::all(whole_graphs), |kind| {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flopgap_trace::{Operation, RankGroup};
 use serde::{Deserialize, Serialize};
 
+use crate::exchanges::AllToAll;
 use crate::place::Place;
 
 /// How the time in collectives divides, for the places that took part.
@@ -24,6 +25,9 @@ pub struct Collectives {
     /// Those that were divided by what they do, ranks and size, where that is recorded: the ones
     /// with the most transfer first.
     pub messages: Vec<Messages>,
+    /// How unevenly ranks give and get in all-to-alls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub all_to_alls: Vec<AllToAll>,
 }
 
 /// Collectives of one size.
@@ -48,13 +52,17 @@ impl Messages {
         (seconds > 0.0).then(|| self.bytes as f64 * self.collectives as f64 / seconds)
     }
 
+    /// Whether the ranks add up what they give, and all get the sum.
+    pub fn is_all_reduce(&self) -> bool {
+        plain(&self.collective).contains("allreduce")
+    }
+
     /// Bytes per second that each GPU sends at least, by the least that a collective can send:
     /// `2 (n - 1) / n` of the message in an all-reduce, `(n - 1) / n` in others (NCCL's
     /// `doc/PERFORMANCE.md`).
     pub fn bus_bandwidth(&self) -> Option<f64> {
         let ranks = self.ranks as f64;
-        let twice = plain(&self.collective).contains("allreduce");
-        let share = if twice { 2.0 } else { 1.0 } * (ranks - 1.0) / ranks;
+        let share = if self.is_all_reduce() { 2.0 } else { 1.0 } * (ranks - 1.0) / ranks;
         self.algorithm_bandwidth().map(|bandwidth| bandwidth * share)
     }
 }
@@ -126,11 +134,13 @@ impl Collectives {
 
 /// A kernel that communicates.
 #[derive(Clone, Copy, Debug)]
-struct Call {
-    start: i64,
-    end: i64,
+pub(crate) struct Call {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
     /// The size of its message.
-    bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+    /// How many bytes its rank gives and gets.
+    pub(crate) exchanged: Option<[u64; 2]>,
 }
 
 /// Which collectives are matched with each other: group and name of the kernel.
@@ -163,13 +173,31 @@ fn is_of_all(name: &str) -> bool {
     OF_ALL.iter().any(|known| plain.contains(known))
 }
 
+/// Whether a collective is an all-to-all, by the name of its kernel, or what the framework calls
+/// it.
+fn is_all_to_all(name: &str) -> bool {
+    plain(name).contains("alltoall")
+}
+
+/// Whether all ranks end a collective together, as far as nothing of theirs is slower: all get
+/// something of every other one. Of an all-to-all some may give nothing to some.
+pub(crate) fn ends_together(name: &str, collective: &str) -> bool {
+    let names = [name, collective];
+    names.iter().any(|name| is_of_all(name)) && !names.iter().any(|name| is_all_to_all(name))
+}
+
 impl Calls {
     /// Adds a kernel that communicates, and where it ran.
     pub fn add(&mut self, place: Place, operation: &Operation<'_>) {
         let key = (operation.group.cloned(), operation.name.to_owned());
         let (start, end) = (operation.work.start, operation.work.end);
         let bytes = operation.bytes.and_then(|bytes| u64::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
-        self.0.entry(key).or_default().entry(place).or_default().push(Call { start, end, bytes });
+        self.0.entry(key).or_default().entry(place).or_default().push(Call {
+            start,
+            end,
+            bytes,
+            exchanged: operation.exchanged,
+        });
     }
 
     /// Divides the time of all, given the places that did GPU work and how many ranks there are.
@@ -190,14 +218,22 @@ impl Calls {
                 own.sort_unstable_by_key(|call| (call.start, call.end));
             }
             let collective = group.as_ref().map_or("", |group| &group.collective);
-            if !is_of_all(&name) && !is_of_all(collective) {
-                sums.leave(Why::NotOfAll, calls.values().flatten());
+            let why = if !is_of_all(&name) && !is_of_all(collective) {
+                Some(Why::NotOfAll)
             } else if !is_complete(group.as_ref(), &calls, ran, world_size) {
-                sums.leave(Why::NotAllRanks, calls.values().flatten());
+                Some(Why::NotAllRanks)
             } else if calls.values().map(Vec::len).collect::<BTreeSet<_>>().len() > 1 {
-                sums.leave(Why::Unmatched, calls.values().flatten());
+                Some(Why::Unmatched)
             } else {
-                sums.divide_all(&calls, collective);
+                None
+            };
+            if is_all_to_all(&name) || is_all_to_all(collective) {
+                let group = group.as_ref().map(|group| group.name.to_string());
+                sums.all_to_alls.push(AllToAll::of(group, &calls, why));
+            }
+            match why {
+                Some(why) => sums.leave(why, calls.values().flatten()),
+                None => sums.divide_all(&calls, collective),
             }
         }
         sums
@@ -231,6 +267,7 @@ struct Sums {
     arrivals: Vec<Arrival>,
     /// Collectives and their transfer, by what they do, ranks and bytes.
     messages: BTreeMap<(String, u64, u64), (u64, i128)>,
+    all_to_alls: Vec<AllToAll>,
 }
 
 fn duration(call: &Call) -> i128 {
@@ -320,6 +357,7 @@ impl Sums {
             undivided: undivided.collect(),
             places: self.places.into_values().collect(),
             messages,
+            all_to_alls: self.all_to_alls,
         }
     }
 }
@@ -341,7 +379,12 @@ mod tests {
         let mut calls = Calls::default();
         let own = calls.0.entry((None, name.to_owned())).or_default();
         for (rank, times) in (0..).zip(of) {
-            let list = times.iter().map(|(start, end)| Call { start: *start, end: *end, bytes: None });
+            let list = times.iter().map(|(start, end)| Call {
+                start: *start,
+                end: *end,
+                bytes: None,
+                exchanged: None,
+            });
             own.insert(place(rank), list.collect());
         }
         let ran: Vec<Place> = (0..).zip(of).map(|(rank, _)| place(rank)).collect();
@@ -391,7 +434,7 @@ mod tests {
             let own = calls.0.entry((Some(group), "ncclDevKernel_Generic_1".to_owned())).or_default();
             for (rank, bytes) in (0..).zip(bytes) {
                 let start = 100 * i64::try_from(rank).unwrap();
-                own.insert(place(rank), vec![Call { start, end: 2300, bytes: Some(bytes) }]);
+                own.insert(place(rank), vec![Call { start, end: 2300, bytes: Some(bytes), exchanged: None }]);
             }
             calls.split(&[0, 1, 2, 3].map(place), Some(4)).messages
         };
@@ -416,7 +459,7 @@ mod tests {
             let group = RankGroup { name: "0".into(), ranks: vec![0, 1], collective: collective.into() };
             let own = calls.0.entry((Some(group), "ncclDevKernel_Generic_1".to_owned())).or_default();
             for rank in [0, 1] {
-                own.insert(place(rank), vec![Call { start: 0, end: 10, bytes: None }]);
+                own.insert(place(rank), vec![Call { start: 0, end: 10, bytes: None, exchanged: None }]);
             }
             let found = calls.split(&[place(0), place(1)], Some(2));
             assert_eq!((found.divided, found.undivided.is_empty()), (divided, divided == 1), "{collective}");
@@ -431,7 +474,7 @@ mod tests {
             let group = RankGroup { name: "tp".into(), ranks: ranks.to_vec(), collective: "".into() };
             let own = calls.0.entry((Some(group), ALL_REDUCE.to_owned())).or_default();
             for (rank, (start, end)) in ranks.into_iter().zip(times) {
-                own.insert(place(rank), vec![Call { start, end, bytes: None }]);
+                own.insert(place(rank), vec![Call { start, end, bytes: None, exchanged: None }]);
             }
         }
         let ran: Vec<Place> = (0..4).map(place).collect();

@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 pub mod attention;
+pub mod clocks;
 pub mod collectives;
 pub mod communication;
 pub mod compare;
 mod computing;
 pub mod diff;
 mod error;
+pub mod exchanges;
 mod fold;
 mod intervals;
 pub mod kernels;

@@ -156,6 +156,23 @@ pub trait Recording: Send + Sync {
         None
     }
 
+    /// Whether the recording shows that all of it is of one machine.
+    fn is_one_machine(&self) -> bool {
+        true
+    }
+
+    /// Of which of several recordings a process is that were put together, from 0: each has a clock
+    /// of its own. All are of 0 where there is one.
+    fn part(&self, process: ProcessId) -> usize {
+        let _ = process;
+        0
+    }
+
+    /// By how much the clocks of its recordings were corrected; empty where none was.
+    fn corrections(&self) -> &[ClockCorrection] {
+        &[]
+    }
+
     /// How many ranks the job has, recorded or not, where the recording says it.
     fn world_size(&self) -> Option<u64> {
         None
@@ -181,6 +198,19 @@ pub struct ApiCall<'a> {
     pub name: &'a str,
     /// Ties it to the GPU work that it launched, within its process.
     pub correlation: Option<CorrelationId>,
+}
+
+/// By how much the times of a recording were moved, so that it and others have one clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockCorrection {
+    /// Which recording ([`Recording::part`]).
+    pub part: usize,
+    /// What was added to its times, in nanoseconds, beside what moves all recordings alike.
+    pub ns: i64,
+    /// By how much its clock may still differ from that of the first recording, in nanoseconds.
+    pub within_ns: i64,
+    /// How many collectives say so.
+    pub collectives: u64,
 }
 
 /// Recordings that were put together by when each began in UTC.
@@ -297,6 +327,9 @@ pub struct Operation<'a> {
     /// How much was copied or set; of a collective kernel, the size of its message: what all ranks
     /// give together, or what each gets, whichever is whole.
     pub bytes: Option<i64>,
+    /// Of a collective kernel, how many bytes its rank gives and gets, what it keeps for itself
+    /// included; absent where it is not recorded.
+    pub exchanged: Option<[u64; 2]>,
     /// The group of ranks of a collective; absent where it is not recorded.
     pub group: Option<&'a RankGroup>,
 }

@@ -23,7 +23,7 @@ fn the_timeline_shows_each_kind_of_work_as_the_tables_count_it() {
     browser.wait_until_drawn().unwrap();
 
     let legend = browser
-        .evaluate("[...document.querySelectorAll('.fg-legend li')].map((entry) => [entry.childNodes[1].textContent.trim(), entry.querySelector('.fg-value').textContent])")
+        .evaluate("[...document.querySelectorAll('.fg-legend:not(.fg-parts) li')].map((entry) => [entry.childNodes[1].textContent.trim(), entry.querySelector('.fg-value').textContent])")
         .unwrap();
     let drawn: BTreeMap<String, String> =
         serde_json::from_value::<Vec<(String, String)>>(legend).unwrap().into_iter().collect();
@@ -284,4 +284,137 @@ fn two_traces_stand_on_one_scale_and_causes_lead_from_one_to_the_other() {
     // On a narrow screen one is below the other.
     let tops = browser.evaluate(&format!("[{}, {}]", top(0), top(1))).unwrap();
     assert!(tops[1].as_f64() > tops[0].as_f64(), "{tops}");
+}
+
+const READY: &str =
+    "[...document.querySelectorAll('.fg-timeline')].every((root) => root.dataset.ready === 'true')";
+
+/// What the status of a timeline says is marked in it.
+fn marked(browser: &mut Browser, timeline: usize) -> String {
+    browser.wait_until_drawn().unwrap();
+    let status = format!("document.querySelectorAll('.fg-status')[{timeline}].textContent");
+    let status = browser.evaluate(&status).unwrap();
+    let status = status.as_str().unwrap().to_owned();
+    status.find("Marked: ").map(|at| status[at..].to_owned()).unwrap_or_default()
+}
+
+/// A column of pixels of the first stream of the first timeline is as it was where the marked
+/// cause counts all of the column's time, and pale where it counts none of it: the number of the
+/// former, of the latter, and of those for which that is not so.
+fn columns(browser: &mut Browser, cause: &str) -> [u64; 3] {
+    let script = format!(
+        "(() => {{
+            const {{ u, lanes }} = document.querySelector('figure.timeline').timeline;
+            const names = JSON.parse(document.querySelector('figure.timeline > script').textContent).names;
+            const {{ left, top, width }} = u.bbox;
+            const row = (lane) => u.ctx.getImageData(left, top + lane.top + 9, width, 1).data;
+            const [parts, work] = ['parts', 'work'].map((kind) => lanes.find((lane) => lane.row.counted === kind));
+            const {{ min, max }} = u.scales.x;
+            const share = new Float64Array(width);
+            for (let i = 0; i < parts.start.length; i += 1) {{
+                if (names[parts.name[i]][0] !== '{cause}') continue;
+                const [from, to] = [parts.start[i], parts.end[i]].map((time) => (time - min) * width / (max - min));
+                for (let at = 0; at < width; at += 1) share[at] += Math.max(0, Math.min(to, at + 1) - Math.max(from, at));
+            }}
+            window.unmarked ??= row(work);
+            const now = row(work);
+            const same = (at) => [0, 1, 2].every((k) => now[4 * at + k] === window.unmarked[4 * at + k]);
+            const found = [0, 0, 0];
+            for (let at = 0; at < width; at += 1) {{
+                if (share[at] > 1e-6 && share[at] < 1 - 1e-6) continue;
+                const is = share[at] > 0.5;
+                found[is ? 0 : 1] += 1;
+                if (is !== same(at)) found[2] += 1;
+            }}
+            return found;
+        }})()"
+    );
+    serde_json::from_value(browser.evaluate(&script).unwrap()).unwrap()
+}
+
+/// A click on a bar marks in the timeline when it counts, another one takes the marks away; keys do
+/// the same, and a link shows them.
+#[test]
+fn an_open_bar_is_marked_in_the_timeline() {
+    let Some(mut browser) = Browser::for_test("marks in a timeline").unwrap() else { return };
+    let name = "advice/layer-timers.before.json.gz";
+    let _folder = opened(&mut browser, "gap", &[name]);
+    browser.wait_for(READY).unwrap();
+    let cause = "idle: after a blocking call";
+    let bar = format!(
+        "[...document.querySelectorAll('details.fall')].find((fall) => fall.querySelector('.label').textContent === '{cause}')"
+    );
+    let plain = columns(&mut browser, cause);
+    assert_eq!(marked(&mut browser, 0), "");
+
+    // All of what the step counts for it is there: the timeline has all measured steps.
+    let found = gap(&[name]);
+    let part = found["parts"].as_array().unwrap().iter().find(|part| part["cause"] == "blocking-call");
+    let ns = part.unwrap()["ns"].as_f64().unwrap();
+    browser.evaluate(&format!("{bar}.querySelector('summary').click()")).unwrap();
+    let said = marked(&mut browser, 0);
+    let amount = said.strip_prefix(&format!("Marked: {cause} (")).unwrap_or_else(|| panic!("{said}"));
+    let (count, time) = amount.strip_suffix(").").unwrap().split_once(" intervals, ").unwrap();
+    // Four digits are shown.
+    let shown: f64 = time.strip_suffix(" ms").unwrap().parse().unwrap();
+    assert!((shown - ns / 1e6).abs() <= 0.0005, "{time} of {ns} ns");
+    let note = browser.evaluate(&format!("{bar}.querySelector('.note').firstChild.textContent")).unwrap();
+    assert_eq!(note, format!("Marked in the timeline: {count} intervals, {time}. "));
+    let [all, none, wrong] = columns(&mut browser, cause);
+    assert!(all > 10 && none > 10, "{all} {none}");
+    assert_eq!(wrong, 0, "of {all} and {none}");
+    browser.wait_for("location.hash.includes('open=')").unwrap();
+    let link = browser.evaluate("location.href").unwrap();
+    for scheme in ["light", "dark"] {
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        browser.command("Emulation.setEmulatedMedia", &media).unwrap();
+        browser.wait_until_drawn().unwrap();
+        assert_eq!(browser.axe().unwrap(), Vec::<String>::new(), "{scheme}");
+        browser.shot(&format!("marked-{scheme}")).unwrap();
+    }
+    browser.command("Emulation.setEmulatedMedia", &json!({ "features": [] })).unwrap();
+
+    // Enter on the bar closes it, and all is as it was.
+    browser.evaluate(&format!("{bar}.querySelector('summary').focus()")).unwrap();
+    browser.key("Enter").unwrap();
+    assert_eq!(marked(&mut browser, 0), "");
+    let [all, none, wrong] = columns(&mut browser, cause);
+    assert_eq!(([all, none], wrong), ([plain[0], plain[1]], none), "nothing is pale");
+
+    // The way from a bar to the timeline, and through its marked intervals alone.
+    browser.key("Enter").unwrap();
+    browser.evaluate(&format!("{bar}.querySelector('.note button').click()")).unwrap();
+    assert_eq!(browser.evaluate("document.activeElement.className").unwrap(), "fg-lanes");
+    for _ in 0..3 {
+        browser.key(".").unwrap();
+        let status = browser.evaluate("document.querySelector('.fg-status').textContent").unwrap();
+        assert!(status.as_str().unwrap().contains(&format!(". {cause} · ")), "{status}");
+    }
+
+    // From the link in a new page.
+    browser.evaluate("window.isOld = true").unwrap();
+    browser.command("Page.navigate", &json!({ "url": "about:blank" })).unwrap();
+    browser.command("Page.navigate", &json!({ "url": link })).unwrap();
+    let is_marked = "document.querySelector('.fg-status')?.textContent.includes('Marked: ') === true";
+    browser.wait_for(&format!("window.isOld === undefined && {is_marked}")).unwrap();
+    assert_eq!(marked(&mut browser, 0), said);
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+/// A bar of one of two traces is marked in its own timeline, a cause of the difference in both.
+#[test]
+fn bars_of_two_traces_are_marked_in_their_own_timelines() {
+    let Some(mut browser) = Browser::for_test("marks in two timelines").unwrap() else { return };
+    let names = ["advice/layer-timers.before.json.gz", "advice/healthy-training.healthy.json.gz"];
+    let _folder = opened(&mut browser, "gap", &names);
+    browser.wait_for(READY).unwrap();
+    for (figure, is_marked) in [(0, [true, false]), (1, [false, true]), (2, [true, true])] {
+        let bar = format!(
+            "document.querySelectorAll('.waterfall')[{figure}].querySelector('details.fall summary')"
+        );
+        browser.evaluate(&format!("{bar}.click()")).unwrap();
+        let found = [0, 1].map(|timeline| !marked(&mut browser, timeline).is_empty());
+        assert_eq!(found, is_marked, "figure {figure}");
+        browser.evaluate(&format!("{bar}.click()")).unwrap();
+    }
 }

@@ -174,6 +174,41 @@ fn the_screen_says_how_exports_were_read() {
     assert_eq!(directory, json(&["gap", first, second]));
 }
 
+/// A clock that is wrong by a known time is corrected by the ends of collectives, and the parts of
+/// a step are what they were, but for who waits for whom, within the stated uncertainty.
+#[test]
+fn a_wrong_clock_is_corrected_and_named() {
+    const WRONG: i64 = 1_500_000;
+    let halves = Halves::new();
+    let [first, second] = halves.ranks();
+    let right = json(&["gap", first, second]);
+    assert!(right["clocks"].is_null());
+    halves.change(1, &format!("UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = utcEpochNs + {WRONG}"));
+    let found = json(&["gap", first, second]);
+    let clock = &found["clocks"][0];
+    let [corrected, within] = [&clock["corrected_ns"], &clock["within_ns"]].map(|ns| ns.as_i64().unwrap());
+    assert!((corrected + WRONG).abs() <= within && within <= 50_000, "{clock}");
+    assert_eq!(clock["collectives"], 10);
+    assert_eq!(found["joined"]["collectives"], 10);
+    let ns = |found: &Value, cause: &str| {
+        let part = found["parts"].as_array().unwrap().iter().find(|part| part["cause"] == cause);
+        part.map_or(0, |part| part["ns"].as_i64().unwrap())
+    };
+    for part in right["parts"].as_array().unwrap() {
+        let cause = part["cause"].as_str().unwrap();
+        let is_of_others = ["communication", "late-rank", "idle-rank"].contains(&cause);
+        let most = if is_of_others { 20 * within } else { 0 };
+        let [one, other] = [ns(&right, cause), ns(&found, cause)];
+        assert!((one - other).abs() <= most, "{cause}: {one} and {other}");
+    }
+    let flat = run(&["gap", first, second]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "Clocks are corrected by the times at which collectives end: process ";
+    assert!(flat.contains(said), "{flat}");
+    // Recordings of their own keep their clocks.
+    let apart = run(&["gap", first, second, "--read-as", "recordings"]).stdout;
+    assert!(!apart.contains("Clocks are corrected"), "{apart}");
+}
+
 #[test]
 fn exports_of_different_times_are_compared() {
     let halves = Halves::new();

@@ -5,26 +5,31 @@ use flopgap_report::chart::{Color, Fall, Waterfall};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 
-use super::gap::{CAUSES, DETAILS, color, waterfall};
+use super::gap::{CAUSES, DETAILS, color, in_timeline, waterfall};
 use crate::error::Error;
 use crate::sentences::difference::signed;
 use crate::sentences::{shown, time};
 use crate::tables::{self, ms};
 
-/// The waterfalls of both on one scale, and that from one to the other.
-pub(crate) fn blocks(gaps: [&Gap; 2], found: &Difference) -> Result<Vec<Block>, Error> {
+/// The waterfalls of both on one scale, and that from one to the other; open parts are marked in
+/// the timelines of each.
+pub(crate) fn blocks(
+    gaps: [&Gap; 2],
+    found: &Difference,
+    marks_in: &[Vec<String>],
+) -> Result<Vec<Block>, Error> {
     let longest = found.before_ns.max(found.after_ns);
     if longest <= 0 {
         return Ok(Vec::new());
     }
     let mut blocks = Vec::new();
-    for (letter, gap) in ["A", "B"].into_iter().zip(gaps) {
-        blocks.extend(waterfall(gap, &format!("{letter}: "), Some(longest))?.map(Block::Waterfall));
+    for ((letter, gap), marks_in) in ["A", "B"].into_iter().zip(gaps).zip(marks_in) {
+        blocks.extend(waterfall(gap, &format!("{letter}: "), Some(longest), marks_in)?.map(Block::Waterfall));
     }
     blocks.push(Block::Text(
         "What B takes longer begins where the bar above it ends; what it takes less ends there.".to_owned(),
     ));
-    blocks.push(Block::Waterfall(bridge(found)?));
+    blocks.push(Block::Waterfall(bridge(found)?.marks_in(marks_in.concat())));
     Ok(blocks)
 }
 
@@ -44,10 +49,11 @@ fn bridge(found: &Difference) -> Result<Waterfall, Error> {
     let (single, rest) = changed.split_at(shown(changed.len(), CAUSES));
     let mut falls = vec![sum("A", found.before_ns)];
     let mut until = found.before_ns;
-    let mut add = |label: String, color: Color, ns: i64, details: Table| {
+    let mut add = |label: String, color: Color, ns: i64, details: Table, of: &[&CauseDifference]| {
         let at = [until.min(until + ns) as f64, until.max(until + ns) as f64];
         until += ns;
-        let fall = Fall::new(label, at, color).text(signed(ns)).details(details);
+        let marks = of.iter().map(|own| in_timeline(own.cause)).collect();
+        let fall = Fall::new(label, at, color).text(signed(ns)).details(details).marks(marks);
         falls.push(if ns > 0 { fall.rising() } else { fall });
     };
     for own in single {
@@ -57,7 +63,7 @@ fn bridge(found: &Difference) -> Result<Waterfall, Error> {
             ([text(&detail.what), text(&detail.by)], [detail.before_ns, detail.after_ns])
         });
         let details = details(&label, ["kernel, copy or call", "in"], rows.collect())?;
-        add(label, color(own.part), own.difference_ns, details);
+        add(label, color(own.part), own.difference_ns, details, std::slice::from_ref(own));
     }
     if !rest.is_empty() {
         let label = format!("{} other causes", rest.len());
@@ -66,7 +72,7 @@ fn bridge(found: &Difference) -> Result<Waterfall, Error> {
             (cause, [own.before_ns, own.after_ns])
         });
         let details = details(&label, ["part", "cause"], rows.collect())?;
-        add(label, Color::NEUTRAL, rest.iter().map(|own| own.difference_ns).sum(), details);
+        add(label, Color::NEUTRAL, rest.iter().map(|own| own.difference_ns).sum(), details, rest);
     }
     falls.push(sum("B", found.after_ns));
     Ok(Waterfall::new(format!("From a {what} of A to one of B, by cause"), falls)?)

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use flopgap_gap::{Bar, FloorPart, FoundBy, Gap, Part, Share};
+use flopgap_gap::{Bar, Cause, Detail, FloorPart, FoundBy, Gap, Part, Share};
 use flopgap_report::chart::{Color, Fall, Waterfall};
 use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
@@ -27,19 +27,24 @@ pub(crate) fn color(part: Part) -> Color {
     })
 }
 
+/// What the pieces of a cause are called in a timeline.
+pub(crate) fn in_timeline(cause: Cause) -> String {
+    format!("{}: {}", cause.part().as_str(), cause.in_words())
+}
+
 /// Whether there are no steps, and all is one.
 pub(crate) fn is_whole(found: &Gap) -> bool {
     found.found_by == FoundBy::None
 }
 
 /// The verdict, the waterfall from a step to what the GPU computes unless it stands elsewhere, and
-/// the advice.
-pub(crate) fn blocks(found: &Gap, falls: bool) -> Result<Vec<Block>, Error> {
+/// the advice. Open parts are marked in some timelines.
+pub(crate) fn blocks(found: &Gap, falls: bool, marks_in: &[String]) -> Result<Vec<Block>, Error> {
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     let mut blocks = vec![Block::Text(verdict.join(" ")), Block::Text(steps(found))];
     blocks.extend(floor(found).into_iter().chain(launches(found)).map(Block::Text));
     if falls {
-        blocks.extend(waterfall(found, "", None)?.map(Block::Waterfall));
+        blocks.extend(waterfall(found, "", None, marks_in)?.map(Block::Waterfall));
     }
     blocks.push(Block::Text(before_advice(found).to_owned()));
     if !found.advice.is_empty() {
@@ -51,7 +56,12 @@ pub(crate) fn blocks(found: &Gap, falls: bool) -> Result<Vec<Block>, Error> {
 
 /// From the measured step down to what the GPU computes, and on to what that needs, or where this
 /// is not known, to nothing; on the scale of a step of some nanoseconds. Nothing without time.
-pub(crate) fn waterfall(found: &Gap, name: &str, step_ns: Option<i64>) -> Result<Option<Waterfall>, Error> {
+pub(crate) fn waterfall(
+    found: &Gap,
+    name: &str,
+    step_ns: Option<i64>,
+    marks_in: &[String],
+) -> Result<Option<Waterfall>, Error> {
     if found.total_ns() <= 0 {
         return Ok(None);
     }
@@ -86,7 +96,7 @@ pub(crate) fn waterfall(found: &Gap, name: &str, step_ns: Option<i64>) -> Result
     let waterfall = Waterfall::new(format!("{name}{what}, taken apart"), falls.all)?;
     // The bars are sums over all steps.
     let scale = step_ns.map_or(0.0, |ns| ns as f64 * found.measured.max(1) as f64);
-    Ok(Some(waterfall.on_scale_of(scale)))
+    Ok(Some(waterfall.on_scale_of(scale).marks_in(marks_in.to_vec())))
 }
 
 /// Bars of a waterfall, each from where the one before it ends.
@@ -129,7 +139,8 @@ impl Falls<'_> {
             let details = details(&label, self.found, &shares)?;
             let at = [(self.until - ns) as f64, self.until as f64];
             self.until -= ns;
-            self.all.push(Fall::new(label, at, color).text(self.text(ns)).details(details));
+            let marks = shares.iter().map(|share| in_timeline(share.cause)).collect();
+            self.all.push(Fall::new(label, at, color).text(self.text(ns)).details(details).marks(marks));
         }
         Ok(())
     }
@@ -138,11 +149,14 @@ impl Falls<'_> {
 /// What some causes consist of, largest first.
 fn details(label: &str, found: &Gap, shares: &[&Share]) -> Result<Table, Error> {
     let several = shares.len() > 1;
+    // What none of them has is no column.
+    let has = |is: fn(&Detail) -> bool| shares.iter().any(|share| share.details.iter().any(is));
+    let (has_what, has_by) = (has(|detail| detail.what.is_some()), has(|detail| detail.by.is_some()));
     let mut columns = vec![];
     columns.extend(several.then(|| Column::text("cause", "cause")));
+    columns.extend(has_what.then(|| Column::text("what", "kernel, copy or call")));
+    columns.extend(has_by.then(|| Column::text("by", "in")));
     columns.extend([
-        Column::text("what", "kernel, copy or call"),
-        Column::text("by", "in"),
         Column::number("time_ms", "time").unit("ms"),
         Column::number("share", "of the step"),
         Column::number("pieces", "pieces"),
@@ -157,9 +171,9 @@ fn details(label: &str, found: &Gap, shares: &[&Share]) -> Result<Table, Error> 
     for (cause, detail) in rows.into_iter().take(DETAILS) {
         let mut row = vec![];
         row.extend(several.then(|| Cell::text(cause.in_words())));
+        row.extend(has_what.then(|| text(&detail.what)));
+        row.extend(has_by.then(|| text(&detail.by)));
         row.extend([
-            text(&detail.what),
-            text(&detail.by),
             ms(found.each(detail.ns)),
             Cell::percent(found.share(detail.ns), 2),
             Cell::float(detail.pieces as f64 / found.measured.max(1) as f64, 1),
@@ -169,13 +183,9 @@ fn details(label: &str, found: &Gap, shares: &[&Share]) -> Result<Table, Error> 
     if more > 0 {
         let mut row = vec![];
         row.extend(several.then_some(Cell::Absent));
-        row.extend([
-            Cell::text(format!("{more} more")),
-            Cell::Absent,
-            ms(found.each(rest)),
-            Cell::percent(found.share(rest), 2),
-            Cell::Absent,
-        ]);
+        row.push(Cell::text(format!("{more} more")));
+        row.extend((has_what && has_by).then_some(Cell::Absent));
+        row.extend([ms(found.each(rest)), Cell::percent(found.share(rest), 2), Cell::Absent]);
         table.push(row)?;
     }
     Ok(table)

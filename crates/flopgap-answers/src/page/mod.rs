@@ -115,12 +115,19 @@ fn join(
     let several = pages.len() > 1;
     // A step of two beside each other, where they compare.
     let apart: Vec<&Gap> = pages.iter().filter_map(|page| page.taken_apart.as_ref()).collect();
+    let subjects = subjects(&pages);
+    // The timelines in which the parts of each trace can be marked.
+    let marks_in = pages
+        .iter()
+        .zip(&subjects)
+        .map(|(page, subject)| if page.shows_parts { vec![subject.clone()] } else { Vec::new() });
+    let marks_in: Vec<Vec<String>> = marks_in.collect();
     let mut beside = Vec::new();
     if let ([a, b], 2) = (apart.as_slice(), pages.len())
         && let Some(found) = Difference::of(a, b)
     {
         comparison.splice(0..0, sentences::difference(&found));
-        beside = difference::blocks([a, b], &found)?;
+        beside = difference::blocks([a, b], &found, &marks_in)?;
         compared.splice(0..0, difference::section(&found)?);
     }
     let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
@@ -154,7 +161,7 @@ fn join(
             _ => document.blocks.push(Block::Text(page.name.clone())),
         }
         if let Some(found) = &page.taken_apart {
-            document.blocks.extend(gap::blocks(found, falls)?);
+            document.blocks.extend(gap::blocks(found, falls, &marks_in[at])?);
             if !page.answers.is_empty() {
                 document.blocks.push(Block::Text("What else the trace says:".to_owned()));
             }
@@ -167,8 +174,18 @@ fn join(
         document.blocks.extend(places::section(found)?);
     }
     document.blocks.extend(compared);
-    for page in pages {
-        document.blocks.extend(page.into_blocks(several));
+    for (page, subject) in pages.into_iter().zip(subjects) {
+        document.blocks.extend(page.into_blocks(several, &subject));
     }
     Ok(document)
+}
+
+/// What the page calls each trace where it says which timeline it means: nothing where there is
+/// one.
+fn subjects(pages: &[TracePage]) -> Vec<String> {
+    match pages {
+        [_] => vec![String::new()],
+        [_, _] => ["A", "B"].map(str::to_owned).into(),
+        several => several.iter().map(|page| page.name.clone()).collect(),
+    }
 }

@@ -1,9 +1,11 @@
 //! Communication between GPUs, and the time of each rank.
 
+use flopgap_gap::Link;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_timings::communication::{Communication, communication};
+use flopgap_timings::exchanges::{AllToAll, Imbalance};
 use flopgap_trace::{GpuActivity, Recording};
 
 use super::PageOptions;
@@ -30,37 +32,90 @@ pub(crate) fn section(
         }
     }
     let Some(found) = page.answer("communication", communication(trace, classifier))? else { return Ok(()) };
-    page.answers.extend(sentences::communication(&found));
+    let link = link(trace)?;
+    page.answers.extend(sentences::communication(&found, &link));
     page.heading("Communication and the time of each rank");
     page.table(table(&found))?;
     if !found.collectives.messages.is_empty() {
-        page.table(messages(&found))?;
+        page.table(messages(&found, link.as_ref().ok()))?;
+    }
+    if !found.collectives.all_to_alls.is_empty() {
+        page.table(all_to_alls(&found.collectives.all_to_alls))?;
     }
     page.text(
         "Of everything recorded, the time in which such kernels ran: communication is kernels of NCCL and their like, \
          waiting for other GPUs included; exposed is the part of it beside which no other kernel ran. Waiting is the time in collectives until the last rank \
          arrived, transfer the rest of them; both add up the durations of kernels. Bandwidths are those of NCCL's tests: the message over the time \
-         from the last arrival to the last end, and what each GPU sends of it at least.",
+         from the last arrival to the last end, and what each GPU sends of it at least. Ranks that arrive early can send before the last one arrives: of \
+         small messages, the bandwidth of the bus can be larger than its ceiling.",
     );
     Ok(())
 }
 
-fn messages(found: &Communication) -> Result<Table, ReportError> {
+/// The links between the ranks, or why nothing is known of them.
+fn link(trace: &dyn Recording) -> Result<Result<Link, String>, Error> {
+    if !trace.is_one_machine() {
+        return Ok(Err("the recording does not show that its ranks are of one machine".to_owned()));
+    }
+    Ok(match trace.gpu_names()?.as_slice() {
+        [gpu] => Link::of(gpu)
+            .ok_or_else(|| format!("what connects GPUs of the name `{gpu}` to each other is not recorded")),
+        [] => Err("the names of the GPUs are not recorded".to_owned()),
+        _ => Err("its GPUs are of several kinds".to_owned()),
+    })
+}
+
+/// How many times the mean the rank with most has.
+fn all_to_alls(found: &[AllToAll]) -> Result<Table, ReportError> {
     let mut table = Table::new(
-        "Collectives by size",
+        "Imbalance of all-to-alls: the rank with most, as a multiple of the mean",
         [
-            Column::text("collective", "collective"),
+            Column::text("group", "group"),
             Column::number("ranks", "ranks"),
-            Column::number("bytes", "message").unit("B").rank(0),
             Column::number("collectives", "calls"),
-            Column::number("transfer_ms", "transfer").unit("ms").rank(0),
-            Column::number("algorithm_bandwidth", "algorithm").unit("GB/s").rank(1),
-            Column::number("bus_bandwidth", "bus").unit("GB/s").rank(0),
+            Column::number("given_bytes", "sent, mean").unit("B").rank(1),
+            Column::number("given", "sent"),
+            Column::text("given_most", "sends most").rank(1),
+            Column::number("gotten", "received"),
+            Column::text("gotten_most", "receives most").rank(1),
+            Column::number("transfer", "transfer"),
+            Column::text("transfer_most", "transfers longest").rank(1),
         ],
     )?;
+    let factor = |own: Option<Imbalance>| Cell::optional(own, |own| Cell::float(own.factor, 2));
+    let most = |own: Option<Imbalance>| Cell::optional(own, |own| Cell::text(own.most.to_string()));
+    for own in found {
+        table.push([
+            Cell::text(own.group.clone().unwrap_or_default()),
+            Cell::from(own.ranks),
+            Cell::from(own.collectives),
+            Cell::optional(own.given, |own| Cell::float(own.mean, 0)),
+            factor(own.given),
+            most(own.given),
+            factor(own.gotten),
+            most(own.gotten),
+            factor(own.transfer),
+            most(own.transfer),
+        ])?;
+    }
+    Ok(table)
+}
+
+fn messages(found: &Communication, link: Option<&Link>) -> Result<Table, ReportError> {
+    let mut columns = vec![
+        Column::text("collective", "collective"),
+        Column::number("ranks", "ranks"),
+        Column::number("bytes", "message").unit("B").rank(0),
+        Column::number("collectives", "calls"),
+        Column::number("transfer_ms", "transfer").unit("ms").rank(0),
+        Column::number("algorithm_bandwidth", "algorithm").unit("GB/s").rank(1),
+        Column::number("bus_bandwidth", "bus").unit("GB/s").rank(0),
+    ];
+    columns.extend(link.map(|_| Column::number("bus_ceiling", "ceiling").unit("GB/s").rank(1)));
+    let mut table = Table::new("Collectives by size", columns)?;
     let gigabytes = |rate: Option<f64>| Cell::optional(rate, |rate| Cell::float(rate / 1e9, 1));
     for own in &found.collectives.messages {
-        table.push([
+        let mut row = vec![
             Cell::text(own.collective.clone()),
             Cell::from(own.ranks),
             Cell::from(own.bytes),
@@ -68,7 +123,10 @@ fn messages(found: &Communication) -> Result<Table, ReportError> {
             ms(own.transfer_ns as f64),
             gigabytes(own.algorithm_bandwidth()),
             gigabytes(own.bus_bandwidth()),
-        ])?;
+        ];
+        let ceiling = |link: &Link| gigabytes(Some(link.bus_bandwidth(own.is_all_reduce(), own.ranks)));
+        row.extend(link.map(ceiling));
+        table.push(row)?;
     }
     Ok(table)
 }

@@ -35,7 +35,14 @@ pub(crate) fn machine(page: &mut TracePage, opened: &Opened) -> Result<Recorded,
         }
     };
     let lasted = duration.map(|ns| format!("recorded for {}", time(ns as f64)));
-    let gpus = recording.gpus.iter().map(|(_, name)| name.clone());
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for (_, name) in recording.gpus.iter().filter(|(_, name)| !name.is_empty()) {
+        *kinds.entry(name).or_default() += 1;
+    }
+    let gpus = kinds.into_iter().map(|(name, count)| match count {
+        1 => name.to_owned(),
+        several => format!("{several} × {name}"),
+    });
     page.machine = gpus.chain(tool).chain(lasted).collect::<Vec<_>>().join(", ");
     page.overview.recorded_ns = duration;
     Ok(recording)

@@ -40,12 +40,12 @@ pub(crate) fn all(
     let _ranges = trace.ranges();
     if options.sections == Sections::First {
         recorded::machine(page, opened)?;
-        page.taken_apart = Some(ask::taken_apart(opened, &options.part)?);
+        page.taken_apart = Some(ask::taken_apart(opened, &options.part, timeline::PIECES)?);
         let passes = present(passes::passes(trace, &options.part.passes(measured.to_vec())))?;
         return timeline::section(page, trace, passes.as_ref(), classifier);
     }
     // Both first, so that no more than one list of all operations is held at a time.
-    page.taken_apart = present(ask::taken_apart(opened, &options.part))?;
+    page.taken_apart = present(ask::taken_apart(opened, &options.part, timeline::PIECES))?;
     let devices = work::read(trace, None)?;
     let gaps = work::gaps(&devices, busy::GAPS);
     let gaps = work::described(&gaps, &work::Names::new(&devices, classifier));

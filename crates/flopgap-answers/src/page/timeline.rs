@@ -4,15 +4,17 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use flopgap_gap::{Part, Piece, Pieces};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
 use flopgap_report::chart::{Color, NameId, Timeline};
 use flopgap_report::html::Block;
-use flopgap_timings::PassKind;
 use flopgap_timings::passes::{Pass, Passes};
 use flopgap_timings::shares::Work;
+use flopgap_timings::{PassKind, Place};
 use flopgap_trace::{Ranges, Recording, ThreadId, fold_name};
 
+use super::gap;
 use super::trace::TracePage;
 use super::work::{self, Devices, Names, Operation, Stream, What, color};
 use crate::error::{Error, present};
@@ -23,6 +25,9 @@ const OPTIMIZER: Work = Work::Kernels(KernelClass::Optimizer);
 
 /// How many steps are drawn: the last ones, which are no longer warming up.
 const STEPS: usize = 3;
+
+/// How many pieces of steps taken apart are kept for it.
+pub(crate) const PIECES: usize = Timeline::capacity() / 2;
 
 /// The work of a device in the window, by time.
 fn within<'a>(operations: &'a [Operation], window: &'a Range<i64>) -> impl Iterator<Item = &'a Operation> {
@@ -45,11 +50,10 @@ pub(crate) fn section(
         return Ok(());
     };
     let title = match steps {
-        Some((pass, _)) => format!(
-            "The last {} of `{}`, timed from their beginning",
-            pass.instances.len().min(STEPS),
-            pass.name
-        ),
+        Some((pass, _)) => match pass.instances.len().min(STEPS) {
+            1 => format!("The last `{}`, timed from its beginning", pass.name),
+            several => format!("The last {several} of `{}`, timed from their beginning", pass.name),
+        },
         None => "Everything recorded, timed from its first work on a GPU".to_owned(),
     };
     let mut timeline = match Timeline::new(title, window.clone()) {
@@ -62,7 +66,8 @@ pub(crate) fn section(
     };
     let nvtx = present(trace.ranges())?;
     let ranges = nvtx.as_deref().map(|nvtx| host_ranges(nvtx, &window)).unwrap_or_default();
-    if let Some(time) = kept_from(devices, &ranges, &window) {
+    let pieces = page.taken_apart.as_mut().map(|found| std::mem::take(&mut found.pieces)).unwrap_or_default();
+    if let Some(time) = kept_from(devices, &ranges, &pieces, &window) {
         timeline = timeline.keep_from(time);
     }
     let mut colors = Colors::default();
@@ -70,7 +75,7 @@ pub(crate) fn section(
     if let Some(passes) = passes {
         projected(passes, &mut colors, &mut timeline);
     }
-    gpu_rows(passes, devices, classifier, &window, &mut timeline);
+    page.shows_parts = gpu_rows(passes, devices, (classifier, &pieces), &window, &mut timeline);
     if timeline.is_empty() {
         page.skip("timeline", "nothing happened in its time");
     } else {
@@ -81,24 +86,72 @@ pub(crate) fn section(
 }
 
 /// From when on single operations and ranges are kept, where there are too many of them.
-fn kept_from(devices: &Devices, ranges: &[HostRange<'_>], window: &Range<i64>) -> Option<i64> {
+fn kept_from(
+    devices: &Devices,
+    ranges: &[HostRange<'_>],
+    pieces: &[Pieces],
+    window: &Range<i64>,
+) -> Option<i64> {
     let operations = || devices.operations.values().flat_map(|operations| within(operations, window));
-    let count = operations().count() + ranges.len();
+    let pieces = || pieces.iter().flat_map(|own| drawn(own, window));
+    let count = operations().count() + pieces().count() + ranges.len();
     let too_many = count.checked_sub(Timeline::capacity()).filter(|more| *more > 0)?;
     let mut starts: Vec<i64> = operations().map(|operation| operation.start).collect();
     starts.extend(ranges.iter().map(|range| range.start));
+    starts.extend(pieces().map(|piece| piece.start_ns));
     let (_, first, _) = starts.select_nth_unstable(too_many);
     Some(*first)
 }
 
-/// A row for each GPU and in it a lane for each stream.
+/// The pieces in the window, by time.
+fn drawn<'a>(pieces: &'a Pieces, window: &Range<i64>) -> impl Iterator<Item = &'a Piece> {
+    let before = pieces.pieces.partition_point(|piece| piece.start_ns < window.end);
+    let first = pieces.pieces.partition_point(|piece| piece.end_ns <= window.start);
+    pieces.pieces.get(first..before).unwrap_or_default().iter()
+}
+
+/// A row of what counts at each instant on a GPU, a lane for each thread whose steps were taken
+/// apart there. Whether there is any.
+fn parts_row(gpu: Place, pieces: &[Pieces], window: &Range<i64>, timeline: &mut Timeline) -> bool {
+    let is_own = |own: &&Pieces| {
+        let place = own.place;
+        place.gpu == gpu.gpu && gpu.process.is_none_or(|process| place.process == Some(process))
+    };
+    let own: Vec<&Pieces> =
+        pieces.iter().filter(is_own).filter(|own| drawn(own, window).next().is_some()).collect();
+    let kept_from = own.iter().filter_map(|own| own.kept_from_ns).max().filter(|from| *from > window.start);
+    let since = kept_from
+        .map(|from| format!(", kept from {} on", sentences::time((from - window.start) as f64)))
+        .unwrap_or_default();
+    let name = sentences::upper_first(&gpu.to_string());
+    let row =
+        timeline.row_of_parts(format!("{name}: what counts at each instant of the measured steps{since}"));
+    for pieces in &own {
+        let label = if own.len() > 1 { pieces.place.to_string() } else { String::new() };
+        let lane = timeline.lane(row, label);
+        for piece in drawn(pieces, window) {
+            let part = piece.cause.part();
+            let name = timeline.name(&gap::in_timeline(piece.cause), gap::color(part));
+            timeline.push(lane, name, piece.start_ns..piece.end_ns);
+        }
+    }
+    for part in [Part::Busy, Part::Exposed, Part::Idle] {
+        if own.iter().any(|own| drawn(own, window).any(|piece| piece.cause.part() == part)) {
+            timeline.part(part.as_str(), gap::color(part));
+        }
+    }
+    !own.is_empty()
+}
+
+/// For each GPU a row of what counts, and one with a lane for each stream. Whether there is any of
+/// the former.
 fn gpu_rows(
     passes: Option<&Passes>,
     devices: &Devices,
-    classifier: &Classifier,
+    (classifier, pieces): (&Classifier, &[Pieces]),
     window: &Range<i64>,
     timeline: &mut Timeline,
-) {
+) -> bool {
     let names = Names::new(devices, classifier);
     let mut known: BTreeMap<(What, bool), NameId> = BTreeMap::new();
     // As in the shares: only its range says that an unfused kernel is part of an optimizer.
@@ -107,10 +160,12 @@ fn gpu_rows(
         let next = optimizer.partition_point(|(start, _)| *start <= operation.start);
         next > 0 && operation.end <= optimizer[next - 1].1
     };
+    let mut shows_parts = false;
     for (gpu, operations) in &devices.operations {
         let streams: BTreeSet<Stream> =
             within(operations, window).map(|operation| devices.stream(*operation)).collect();
         let processes = streams.iter().map(|stream| stream.process).collect::<BTreeSet<_>>().len();
+        shows_parts |= parts_row(*gpu, pieces, window, timeline);
         let gpu = sentences::upper_first(&gpu.to_string());
         let row = timeline.row_of_work(format!("{gpu}: what ran, by stream and kind of work"));
         let lanes = streams.into_iter().map(|stream| {
@@ -138,6 +193,7 @@ fn gpu_rows(
             timeline.push(lanes[&devices.stream(*operation)], name, operation.start..operation.end);
         }
     }
+    shows_parts
 }
 
 /// The pass to draw, and from the beginning of the first to the end of the last of its instances

@@ -38,6 +38,8 @@ pub struct TracePage {
     pub(crate) reported: Vec<Problem>,
     /// Its steps taken apart; absent without GPU work.
     pub(crate) taken_apart: Option<Gap>,
+    /// Whether its timeline shows into which parts its steps are divided.
+    pub(crate) shows_parts: bool,
     /// In sentences.
     pub(crate) answers: Vec<String>,
     /// Why steps and passes, or the requested ranges, were not measured; nothing when
@@ -101,6 +103,7 @@ impl TracePage {
             machine: String::new(),
             reported: trace.problems()?,
             taken_apart: None,
+            shows_parts: false,
             answers: Vec::new(),
             unmeasured: None,
             skipped: Vec::new(),
@@ -178,8 +181,8 @@ impl TracePage {
     }
 
     /// What was skipped and the sections; with the trace's name before each heading when there are
-    /// several traces.
-    pub(crate) fn into_blocks(self, several: bool) -> Vec<Block> {
+    /// several traces. By `subject`, waterfalls find its timeline.
+    pub(crate) fn into_blocks(self, several: bool, subject: &str) -> Vec<Block> {
         let mut blocks = Vec::new();
         let name = |text: String| if several { format!("{}: {text}", self.name) } else { text };
         // In JSON the problems of all traces are one list, without titles: there each names its
@@ -194,6 +197,7 @@ impl TracePage {
         }
         blocks.extend(self.blocks.into_iter().map(|block| match block {
             Block::Heading(text) => Block::Heading(name(text)),
+            Block::Timeline(timeline) => Block::Timeline(timeline.subject(subject)),
             block => block,
         }));
         blocks

@@ -9,7 +9,7 @@ use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
 use super::floor::{floor, launches};
-use super::joined::joined;
+use super::joined::{corrected, joined};
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -303,7 +303,7 @@ fn tail(found: &Gap) -> String {
 
 /// What the reader must know about the recording.
 pub(crate) fn caveats(found: &Gap) -> Vec<String> {
-    let mut said: Vec<String> = joined(found).into_iter().collect();
+    let mut said: Vec<String> = joined(found).into_iter().chain(corrected(found)).collect();
     if found.pauses.count > 0 {
         let (count, all) = (found.pauses.count, time(found.pauses.ns as f64));
         let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
@@ -461,6 +461,7 @@ mod tests {
             step: "step".to_owned(),
             gpus: Vec::new(),
             joined: None,
+            clocks: Vec::new(),
             launches: None,
             frequency: None,
             captures: false,
@@ -475,6 +476,7 @@ mod tests {
             advice: Vec::new(),
             steps: Vec::new(),
             between: Vec::new(),
+            pieces: Vec::new(),
             floor: None,
         }
     }

@@ -1,31 +1,114 @@
-//! The clock of a GPU while it works.
+//! Ranks whose clocks differ by a known time are taken apart as ranks with one clock are.
 
-use flopgap_gap::{Kind, Options, Part, gap};
+use std::collections::BTreeMap;
 
-use crate::{fixture, open};
+use flopgap_gap::{Cause, Gap, Options, gap};
+use flopgap_kernels::Classifier;
+use flopgap_kineto::{Job, Trace};
+use flopgap_timings::clocks::corrections;
+use flopgap_trace::{ClockCorrection, Recording as _};
+use proptest::prelude::*;
 
-/// Products of random numbers take an H100 to its power limit. Products of zeros, which are the
-/// same kernels and take less power, are 12 % shorter: 1.340 ms instead of 1.527 ms.
+use crate::fixture;
+
+/// Two ranks of one machine, recorded by one clock.
+const JOBS: [&str; 4] = [
+    "kineto/ddp_",
+    "advice/late-reduction.before.",
+    "advice/small-buckets.before.",
+    "advice/straggler.before.",
+];
+
+/// The ranks of a job, of which the clock of one is ahead.
+fn shifted(job: &str, rank: usize, ahead: i64) -> Job {
+    let open = |rank| fixture(&format!("{job}rank{rank}.json.gz"));
+    let mut traces: Vec<Trace> =
+        [0, 1].map(|rank| Trace::options().without_shapes(true).open(open(rank)).unwrap()).into();
+    traces[rank].base += ahead;
+    Job::of(traces).unwrap()
+}
+
+fn by_cause(found: &Gap) -> BTreeMap<Cause, i64> {
+    found.parts.iter().map(|part| (part.cause, part.ns)).collect()
+}
+
+/// What depends on when other ranks arrive.
+const OF_OTHERS: [Cause; 3] = [Cause::Communication, Cause::LateRank, Cause::IdleRank];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Every cause that is a matter of one rank alone is the same to the nanosecond. How much of a
+    /// collective is waiting may differ by the uncertainty that is stated, in each collective.
+    #[test]
+    fn a_shifted_clock_changes_nothing_beyond_its_uncertainty(
+        job in 0..JOBS.len(),
+        rank in 0..2_usize,
+        size in 60_000_i64..1_300_000,
+        is_ahead in any::<bool>(),
+    ) {
+        let ahead = if is_ahead { size } else { -size };
+        let plain = gap(&shifted(JOBS[job], 0, 0), &Options::default()).unwrap();
+        prop_assert!(plain.clocks.is_empty());
+        let mut other = shifted(JOBS[job], rank, ahead);
+        let found = corrections(&other, &Classifier::new()).unwrap();
+        let [ClockCorrection { part: 1, ns, within_ns, collectives }] = found[..] else {
+            panic!("{}: {ahead}: {found:?}", JOBS[job])
+        };
+        // The first rank keeps its clock.
+        let expected = if rank == 0 { ahead } else { -ahead };
+        prop_assert!((ns - expected).abs() <= within_ns, "{ns} instead of {expected} ± {within_ns}");
+        other.correct(found);
+        let found = gap(&other, &Options::default()).unwrap();
+        prop_assert_eq!((found.clocks[0].corrected_ns, found.clocks[0].places[0].rank), (ns, Some(1)));
+        let [plain, found] = [plain, found].map(|found| by_cause(&found));
+        for cause in Cause::ALL {
+            let [one, other] = [&plain, &found].map(|sums| sums.get(&cause).copied().unwrap_or_default());
+            let most = if OF_OTHERS.contains(&cause) {
+                2 * i64::try_from(collectives).unwrap() * within_ns
+            } else {
+                0
+            };
+            prop_assert!((one - other).abs() <= most, "{}: {cause:?}: {one} and {other}", JOBS[job]);
+        }
+    }
+}
+
+/// Times count from the first event, whichever clock was moved.
 #[test]
-fn the_clock_of_a_gpu_at_its_power_limit_is_that_of_its_samples() {
-    let opened = open(&fixture("nsys/power_limited.sqlite.zst"));
-    let found = gap(&*opened.trace, &Options::default()).unwrap();
-    let own = found.frequency.unwrap();
+fn corrected_times_begin_at_0() {
+    for ahead in [-900_000, 900_000] {
+        let mut job = shifted(JOBS[0], 1, ahead);
+        let length = |job: &Job| job.span().unwrap().map(|(start, end)| (start, end - start)).unwrap();
+        let plain = length(&shifted(JOBS[0], 1, 0));
+        let found = corrections(&job, &Classifier::new()).unwrap();
+        let off = (found[0].ns + ahead).abs();
+        job.correct(found);
+        let corrected = length(&job);
+        assert_eq!((plain.0, corrected.0), (0, 0));
+        assert!((plain.1 - corrected.1).abs() <= off, "{plain:?} {corrected:?}");
+    }
+}
 
-    let database = rusqlite::Connection::open(opened.trace.path()).unwrap();
-    let sql = "SELECT avg(value), count(*) FROM GPU_METRICS WHERE metricId = 0 AND EXISTS
-               (SELECT 1 FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start <= timestamp AND \"end\" > timestamp)";
-    let (mean, samples): (f64, i64) =
-        database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    let sampled = i64::try_from(own.samples).unwrap();
-    // The first of 400 steps warms up.
-    assert!((own.mean_hz / mean - 1.0).abs() < 0.005, "{own:?} {mean}");
-    assert!(sampled <= samples && sampled * 100 >= samples * 99, "{own:?} {samples}");
-    assert_eq!(own.highest_hz, 1.98e9);
+/// By the clocks as they were recorded, nothing could be said of who is late.
+#[test]
+fn without_a_correction_collectives_are_not_divided() {
+    let skew = |job: &Job| {
+        let sums = by_cause(&gap(job, &Options::default()).unwrap());
+        [Cause::LateRank, Cause::IdleRank].map(|cause| sums.get(&cause).copied().unwrap_or_default())
+    };
+    let mut job = shifted("advice/straggler.before.", 1, 1_400_000);
+    assert_eq!(skew(&job), [0, 0]);
+    let found = corrections(&job, &Classifier::new()).unwrap();
+    job.correct(found);
+    assert!(skew(&job)[0] > 0);
+}
 
-    let clocks = found.advice.iter().find(|advice| advice.kind == Kind::Clocks).unwrap();
-    let busy: i64 = found.parts.iter().filter(|part| part.part == Part::Busy).map(|part| part.ns).sum();
-    let expected = found.share(busy) * (1.0 - mean / 1.98e9);
-    assert!((clocks.share / expected - 1.0).abs() < 0.01, "{} {expected}", clocks.share);
-    assert!(clocks.share > (1.527_476 - 1.340_051) / 1.527_476);
+/// Of steps of 4.3 ms that repeat, the n-th could be the next of the other rank.
+#[test]
+fn a_clock_that_is_wrong_by_half_a_step_is_not_corrected() {
+    for ahead in [-2_000_000, 2_000_000] {
+        let job = shifted("advice/straggler.before.", 1, ahead);
+        assert_eq!(corrections(&job, &Classifier::new()).unwrap(), []);
+    }
 }

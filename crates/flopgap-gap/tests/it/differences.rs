@@ -85,6 +85,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
     Gap {
         version: VERSION,
         joined: None,
+        clocks: Vec::new(),
         launches: None,
         limit: Limit::Gpu,
         found_by: FoundBy::Marked,
@@ -103,6 +104,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
         advice: Vec::new(),
         steps: Vec::new(),
         between: Vec::new(),
+        pieces: Vec::new(),
         floor: None,
     }
 }

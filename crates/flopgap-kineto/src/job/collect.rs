@@ -67,6 +67,11 @@ fn thread_ids(at: usize, threads: &[Thread]) -> Vec<ThreadId> {
     ids.collect()
 }
 
+/// The place of the trace of which a thread or process is.
+pub(super) fn trace_of(id: i64) -> usize {
+    usize::try_from((id >> (2 * ID_BITS)) - 1).unwrap_or_default()
+}
+
 /// The process that most of `threads` are of.
 fn main_process(at: usize, ids: &[ThreadId], threads: impl Iterator<Item = u32>) -> ProcessId {
     let mut counts: BTreeMap<ProcessId, u64> = BTreeMap::new();
@@ -89,6 +94,7 @@ struct Together {
     calls: Vec<LaunchCall>,
     call_names: Texts,
     work: Vec<Piece>,
+    exchanged: FxHashMap<usize, [u64; 2]>,
     work_names: Texts,
     groups: Vec<Arc<RankGroup>>,
     group_places: BTreeMap<Arc<RankGroup>, u32>,
@@ -136,10 +142,12 @@ pub(super) fn job(traces: Vec<Trace>) -> Job {
         calls: together.calls,
         call_names: together.call_names.all,
         work: together.work,
+        exchanged: together.exchanged,
         work_names: together.work_names.all,
         groups: together.groups,
         operator_work: together.operator_work.into(),
         span: together.span,
+        corrections: Vec::new(),
         launched: Mutex::default(),
     }
 }
@@ -292,6 +300,9 @@ impl Together {
             };
             let device = work.device.unwrap_or(DeviceId(0));
             let group = work.group.as_ref().map(|group| self.group(group));
+            if let Some(exchanged) = &work.exchanged {
+                self.exchanged.insert(self.work.len(), **exchanged);
+            }
             self.work.push(Piece {
                 work: Work { kind, start, end, device, process: Some(id), correlation },
                 stream: work.stream.unwrap_or(StreamId(0)),

@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
-    Activities, ApiCall, AttributeBy, Attribution, Copied, CorrelationId, Frame, GpuActivity, GpuNumber,
-    Interval, Kinds, LaunchCalls, Launched, Memory, Nesting, Operation, OperationSums, OperationTimes,
-    Overhead, Owners, OwnersByThread, ProcessId, Ranges, RankGroup, ReadError, Recording, StreamId, Summary,
-    ThreadId, Values, Work, WorkKind, common_name,
+    Activities, ApiCall, AttributeBy, Attribution, ClockCorrection, Copied, CorrelationId, DeviceId, Frame,
+    GpuActivity, GpuNumber, Interval, Kinds, LaunchCalls, Launched, Memory, Nesting, Operation,
+    OperationSums, OperationTimes, Overhead, Owners, OwnersByThread, ProcessId, Ranges, RankGroup, ReadError,
+    Recording, StreamId, Summary, ThreadId, Values, Work, WorkKind, common_name,
 };
+use rustc_hash::FxHashMap;
 
 use crate::{Device, Distributed, Error, Profiler, Trace, Warning, WarningKind};
 
@@ -63,6 +64,8 @@ pub struct Job {
     /// What calls are called.
     call_names: Vec<Arc<str>>,
     work: Vec<Piece>,
+    /// What ranks give to collectives and get, in bytes, by the places of their kernels.
+    exchanged: FxHashMap<usize, [u64; 2]>,
     /// What kernels, copies and memsets are called.
     work_names: Vec<Arc<str>>,
     /// In which collectives communicate.
@@ -72,6 +75,7 @@ pub struct Job {
     overheads: Vec<Overhead>,
     frames: Vec<Frame>,
     span: Option<(i64, i64)>,
+    corrections: Vec<ClockCorrection>,
     launched: Mutex<Vec<(AttributeBy, Arc<Launched>)>>,
 }
 
@@ -166,6 +170,51 @@ impl Job {
     /// As [`Job::of`]: why not.
     pub fn require_one(traces: &[Trace]) -> Result<(), Error> {
         alike::require_one(traces)
+    }
+
+    /// Corrects the clocks of its traces. Times count from the first event again.
+    pub fn correct(&mut self, corrections: Vec<ClockCorrection>) {
+        self.move_times(|part| corrections.iter().filter(|own| own.part == part).map(|own| own.ns).sum());
+        let first = self.span.map_or(0, |(start, _)| start);
+        self.move_times(|_| first.saturating_neg());
+        self.corrections = corrections;
+    }
+
+    /// Adds to all times of each trace.
+    fn move_times(&mut self, by: impl Fn(usize) -> i64) {
+        let mut span: Option<(i64, i64)> = None;
+        let mut add = |part: usize, start: &mut i64, end: &mut i64, is_in_span: bool| {
+            let by = by(part);
+            (*start, *end) = (start.saturating_add(by), end.saturating_add(by));
+            if is_in_span {
+                let (first, last) = span.unwrap_or((*start, *end));
+                span = Some((first.min(*start), last.max(*end)));
+            }
+        };
+        let ranges = Arc::make_mut(&mut self.ranges);
+        for range in &mut ranges.ranges {
+            let mut end = range.end.unwrap_or(ranges.last_range);
+            add(collect::trace_of(range.thread.0), &mut range.start, &mut end, true);
+            range.end = Some(end);
+        }
+        let last = ranges.ranges.iter().filter_map(|range| range.end).max().unwrap_or_default();
+        (ranges.last_event, ranges.last_range, ranges.last_push_pop) = (last, last, last);
+        for call in &mut self.calls {
+            add(collect::trace_of(call.thread.0), &mut call.interval.start, &mut call.interval.end, true);
+        }
+        for Piece { work, .. } in &mut self.work {
+            let part = work.process.map_or(0, |process| collect::trace_of(process.0));
+            add(part, &mut work.start, &mut work.end, true);
+        }
+        for own in &mut self.overheads {
+            add(collect::trace_of(own.process.0), &mut own.start, &mut own.end, false);
+        }
+        self.overheads.sort_by_key(|own| own.start);
+        for frame in &mut self.frames {
+            add(collect::trace_of(frame.thread.0), &mut frame.start, &mut frame.end, false);
+        }
+        self.span = span;
+        self.launched.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The processes, by rank.
@@ -320,10 +369,19 @@ impl Recording for Job {
 
     fn each_operation(&self, _: bool, visit: &mut dyn FnMut(&Operation<'_>)) -> Result<(), ReadError> {
         self.require_work().map_err(ReadError::new)?;
-        for Piece { work, stream, name, bytes, group } in &self.work {
+        for (at, Piece { work, stream, name, bytes, group }) in self.work.iter().enumerate() {
             let (name_id, name) = (i64::from(*name), &self.work_names[*name as usize]);
             let group = group.map(|group| &*self.groups[group as usize]);
-            visit(&Operation { work: *work, stream: *stream, name_id, name, bytes: *bytes, group });
+            let exchanged = group.and_then(|_| self.exchanged.get(&at).copied());
+            visit(&Operation {
+                work: *work,
+                stream: *stream,
+                name_id,
+                name,
+                bytes: *bytes,
+                exchanged,
+                group,
+            });
         }
         Ok(())
     }
@@ -388,6 +446,26 @@ impl Recording for Job {
         let rank = |process: &Process| Some((process.id, process.distributed.as_ref()?.rank?));
         let ranks: Vec<_> = self.processes.iter().filter_map(rank).collect();
         if self.processes.len() > 1 && ranks.len() == self.processes.len() { ranks } else { Vec::new() }
+    }
+
+    fn is_one_machine(&self) -> bool {
+        let [first, others @ ..] = self.processes.as_slice() else { return false };
+        let mut used: FxHashMap<DeviceId, ProcessId> = FxHashMap::default();
+        // Ranks of two machines would use GPUs of the same numbers.
+        let are_apart = self.work.iter().all(|Piece { work, .. }| {
+            work.process.is_some_and(|process| *used.entry(work.device).or_insert(process) == process)
+        });
+        let lists_all = first.devices.len() >= self.processes.len()
+            && used.keys().all(|used| first.devices.iter().any(|own| own.id == Some(*used)));
+        others.is_empty() || (are_apart && lists_all && others.iter().all(|own| own.devices == first.devices))
+    }
+
+    fn part(&self, process: ProcessId) -> usize {
+        collect::trace_of(process.0)
+    }
+
+    fn corrections(&self) -> &[ClockCorrection] {
+        &self.corrections
     }
 
     fn world_size(&self) -> Option<u64> {

@@ -7,5 +7,6 @@ mod corpus;
 mod gpu;
 mod host;
 mod others;
+mod ranks;
 mod recorded;
 mod threads;

@@ -179,10 +179,11 @@
     const bar = element("div", { className: "fg-buttons" });
     const plot = element("div", { className: "fg-lanes", tabIndex: 0 });
     const legend = element("ul", { className: "fg-legend" });
+    const partLegend = element("ul", { className: "fg-legend fg-parts", hidden: data.parts.length === 0 });
     const status = element("p", { className: "note fg-status" });
     const help = element("p", { className: "note fg-help", id: `${root.id}-help` });
     help.textContent = "Drag to zoom in, Shift and drag to move, double-click to see everything, Ctrl and wheel to zoom. On a touch screen, one finger moves and two zoom. "
-      + "Keys: ← → move, + − zoom, 0 everything, ↑ ↓ choose a lane, comma and period step through its intervals, Enter zooms to one. "
+      + "Keys: ← → move, + − zoom, 0 everything, ↑ ↓ choose a lane, comma and period step through its intervals, or through those that are marked, Enter zooms to one. "
       + "Where intervals are narrower than a pixel, each column is divided among the colors in proportion to their time.";
     const tip = element("div", { className: "fg-tip", hidden: true });
     plot.setAttribute("role", "application");
@@ -190,7 +191,7 @@
     plot.setAttribute("aria-label", caption);
     plot.setAttribute("aria-describedby", help.id);
     status.setAttribute("role", "status");
-    root.replaceChildren(bar, plot, legend, status, help);
+    root.replaceChildren(bar, plot, legend, partLegend, status, help);
     if (data.detail > 0) {
       root.append(element("p", { className: "note" }, `Single intervals are kept from ${duration(data.detail)} on; before, their sums over every ${duration(data.span)}.`));
     }
@@ -200,15 +201,17 @@
 
     let theme = null;
     let chosen = null;
+    const marks = marksOf(figure, data, { lanes, heads, height }, { after, duration, element });
     let seen = [0, data.extent];
-    const entries = data.kinds.map(([label, color]) => {
+    const entry = (list, counted) => ([label, color]) => {
       const value = element("span", { className: "fg-value" });
       const swatch = element("span", { className: "fg-swatch" });
       swatch.style.background = `var(--fg-c${color})`;
       const entry = element("li", {}, swatch, `${label} `, value);
-      legend.append(entry);
-      return { color, value, entry };
-    });
+      list.append(entry);
+      return { color, value, entry, counted };
+    };
+    const entries = [...data.kinds.map(entry(legend, "work")), ...data.parts.map(entry(partLegend, "parts"))];
 
     function readTheme() {
       const style = getComputedStyle(root);
@@ -220,7 +223,7 @@
       const kinds = data.kinds.map((kind) => kind[1]);
       const everyColor = [...Array(COLORS).keys()];
       return {
-        ink: variable("--fg-ink"), muted: variable("--fg-muted"), line: variable("--fg-line"), on: everyColor.map((color) => variable(`--fg-on${color}`)),
+        ink: variable("--fg-ink"), muted: variable("--fg-muted"), line: variable("--fg-line"), paper: variable("--fg-paper"), on: everyColor.map((color) => variable(`--fg-on${color}`)),
         track: packed(variable("--fg-raised")), touched: packed(variable("--fg-line")), pixels: everyColor.map((color) => packed(variable(`--fg-c${color}`))),
         order: [...new Set([...kinds, ...everyColor])], font: style.fontFamily,
       };
@@ -245,8 +248,7 @@
       const wide = Math.max(Math.round(u.bbox.width), 1);
       const { min, max } = u.scales.x;
       if (!(max > min)) return;
-      const sums = new Float64Array(COLORS);
-      const others = new Float64Array(COLORS);
+      const sums = { no: new Float64Array(COLORS), work: new Float64Array(COLORS), parts: new Float64Array(COLORS) };
       const high = Math.round((LANE - 2) * ratio);
       const image = ctx.createImageData(wide, high);
       const top = Math.round(u.bbox.top);
@@ -261,7 +263,7 @@
       ctx.font = `${12 * ratio}px ${theme.font}`;
       for (const lane of lanes) {
         const y = top + Math.round(lane.top * ratio);
-        const large = columns(lane, min, max, wide, high, image, theme, lane.row.work ? sums : others, data);
+        const large = columns(lane, min, max, wide, high, image, theme, sums[lane.row.counted], data);
         ctx.putImageData(image, left, y);
         ctx.fillStyle = theme.muted;
         ctx.fillText(fitting(ctx, lane.label, left - 8 * ratio), 2 * ratio, y + high / 2);
@@ -278,6 +280,7 @@
           ctx.fillText(text, left + from + 4 * ratio, y + high / 2);
         }
       }
+      marks.draw(ctx, { left, top, wide, high }, u.scales.x, theme);
       if (chosen) {
         const { lane, i } = chosen;
         const scale = wide / (max - min);
@@ -290,12 +293,13 @@
         }
       }
       ctx.restore();
-      const whole = sums.reduce((sum, time) => sum + time, 0);
-      for (const { color, value, entry } of entries) {
-        value.textContent = sums[color] > 0 ? `${duration(sums[color])}, ${(100 * sums[color] / whole).toFixed(1)}%` : "none in sight";
-        entry.classList.toggle("fg-none", sums[color] === 0);
+      for (const { color, value, entry, counted } of entries) {
+        const own = sums[counted];
+        const whole = own.reduce((sum, time) => sum + time, 0);
+        value.textContent = own[color] > 0 ? `${duration(own[color])}, ${(100 * own[color] / whole).toFixed(1)}%` : "none in sight";
+        entry.classList.toggle("fg-none", own[color] === 0);
       }
-      status.textContent = `In sight: ${duration(max - min)} from ${duration(min)}.${chosen ? ` ${describe(chosen)}` : ""}`;
+      status.textContent = [`In sight: ${duration(max - min)} from ${duration(min)}.`, chosen && describe(chosen), marks.said()].filter(Boolean).join(" ");
       near.disabled = max - min <= least;
       far.disabled = all.disabled = max - min >= data.extent;
     }
@@ -303,7 +307,7 @@
     function describe({ lane, i }) {
       const kind = data.kinds.find((entry) => entry[1] === lane.color[i]);
       const name = data.names[lane.name[i]][0];
-      const parts = [name, lane.row.work && kind && kind[0] !== name ? kind[0] : "", duration(lane.end[i] - lane.start[i]), `from ${duration(lane.start[i])}`, lane.named];
+      const parts = [name, lane.row.counted === "work" && kind && kind[0] !== name ? kind[0] : "", duration(lane.end[i] - lane.start[i]), `from ${duration(lane.start[i])}`, lane.named];
       return parts.filter(Boolean).join(" · ");
     }
 
@@ -347,7 +351,8 @@
       if (near.length > 0) return { text: describe({ lane, i: near[0] }) };
       const sums = lane.sums.filter((sum) => sum.start <= time && time < sum.start + data.span);
       if (sums.length === 0) return null;
-      const kinds = sums.map((sum) => `${data.kinds.find((kind) => kind[1] === sum.color)?.[0] ?? "other"} ${duration(sum.time)}`);
+      const known = lane.row.counted === "parts" ? data.parts : data.kinds;
+      const kinds = sums.map((sum) => `${known.find((kind) => kind[1] === sum.color)?.[0] ?? "other"} ${duration(sum.time)}`);
       return { text: `${duration(data.span)} from ${duration(sums[0].start)}: ${kinds.join(", ")}` };
     }
     function point() {
@@ -461,7 +466,13 @@
       const lane = usable[Math.min(Math.max(at, 0), usable.length - 1)];
       if (lane) choose(lane, chosen ? Math.min(after(lane.end, chosen.lane.start[chosen.i]), lane.start.length - 1) : inSight(lane));
     }
-    const next = (step) => (chosen ? choose(chosen.lane, chosen.i + step) : otherLane(0));
+    function next(step) {
+      if (!chosen) return otherLane(0);
+      const { lane } = chosen;
+      let i = chosen.i + step;
+      while (i in lane.start && marks.passesOver(lane, i)) i += step;
+      return choose(lane, i);
+    }
     function toChosen() {
       if (!chosen) return;
       const [from, to] = [chosen.lane.start[chosen.i], chosen.lane.end[chosen.i]];
@@ -491,6 +502,11 @@
       u.redraw(false);
     });
     isKept = true;
+    marks.begin(() => u.redraw(false), (lane, i) => {
+      figure.scrollIntoView({ block: "start" });
+      plot.focus({ preventScroll: true });
+      choose(lane, i);
+    });
     figure.timeline = { u, show, lanes };
     root.dataset.ready = "true";
   }

@@ -81,6 +81,7 @@ impl Stacks {
             is_strong: false,
             svg: self.draw(bar),
             details: None,
+            marks: &[],
         })
     }
 

@@ -36,6 +36,7 @@ pub struct Waterfall {
     title: String,
     falls: Vec<Fall>,
     whole: f64,
+    marks_in: Vec<String>,
 }
 
 /// A part of a [`Waterfall`].
@@ -49,6 +50,7 @@ pub struct Fall {
     is_known: bool,
     rises: bool,
     details: Option<Table>,
+    marks: Vec<String>,
 }
 
 impl Fall {
@@ -63,6 +65,7 @@ impl Fall {
             is_known: true,
             rises: false,
             details: None,
+            marks: Vec::new(),
         }
     }
 
@@ -94,6 +97,14 @@ impl Fall {
         self
     }
 
+    /// What its intervals are called in the rows of parts of timelines, in which a page marks them
+    /// while the part is open.
+    #[must_use]
+    pub fn marks(mut self, names: Vec<String>) -> Fall {
+        self.marks = names;
+        self
+    }
+
     /// Where it begins.
     fn begin(&self) -> f64 {
         self.at[usize::from(!self.rises)]
@@ -114,6 +125,7 @@ pub(crate) struct Drawn<'a> {
     pub(crate) is_strong: bool,
     pub(crate) svg: String,
     pub(crate) details: Option<&'a Table>,
+    pub(crate) marks: &'a [String],
 }
 
 /// Height of a row and of the bar in it, in pixels.
@@ -135,7 +147,7 @@ impl Waterfall {
         }
         let whole = falls.iter().map(|fall| fall.at[1]).fold(0.0, f64::max);
         if whole > 0.0 {
-            return Ok(Waterfall { title, falls, whole });
+            return Ok(Waterfall { title, falls, whole, marks_in: Vec::new() });
         }
         Err(ReportError::NothingToDraw { title, reason: "there is no part".to_owned() })
     }
@@ -145,6 +157,18 @@ impl Waterfall {
     pub fn on_scale_of(mut self, whole: f64) -> Waterfall {
         self.whole = self.whole.max(whole);
         self
+    }
+
+    /// The timelines on the same page in which open parts are marked, by their
+    /// [`subject`](super::Timeline::subject)s.
+    #[must_use]
+    pub fn marks_in(mut self, subjects: Vec<String>) -> Waterfall {
+        self.marks_in = subjects;
+        self
+    }
+
+    pub(crate) fn subjects(&self) -> &[String] {
+        &self.marks_in
     }
 
     /// What the chart shows.
@@ -165,6 +189,7 @@ impl Waterfall {
             is_strong: fall.is_strong,
             svg: self.draw(index),
             details: fall.details.as_ref(),
+            marks: &fall.marks,
         })
     }
 

@@ -17,7 +17,8 @@ use crate::svg::style::page_style;
 use crate::table::{Table, TextOptions, escape_markdown};
 use crate::text::{columns, printable, shorten, wrap};
 
-const TIMELINE: &str = include_str!("../../assets/page/timeline.js");
+const TIMELINE: &str =
+    concat!(include_str!("../../assets/page/marks.js"), include_str!("../../assets/page/timeline.js"));
 const UPLOT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
@@ -133,10 +134,13 @@ enum BlockView<'a> {
         falls: Vec<FallView<'a>>,
         hatched: bool,
         opens: bool,
+        /// The timelines in which open parts are marked, as JSON; empty without any.
+        marks_in: String,
         legend: Vec<(u8, &'a str)>,
     },
     Timeline {
         text: Vec<Span<'a>>,
+        subject: &'a str,
         data: String,
     },
     Explorer(ExplorerView<'a>),
@@ -150,6 +154,8 @@ struct FallView<'a> {
     is_strong: bool,
     svg: String,
     details: Option<TableView<'a>>,
+    /// What is marked while it is open, as JSON; empty without anything.
+    marks: String,
 }
 
 /// A piece of prose.
@@ -366,29 +372,41 @@ fn view(block: &Block) -> Result<BlockView<'_>, ReportError> {
         Block::Shares(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page() },
         Block::Waterfall(chart) => BlockView::Waterfall {
             text: spans(chart.title()),
-            falls: chart.to_page().map(fall).collect(),
+            falls: chart.to_page().map(fall).collect::<Result<_, _>>()?,
             hatched: chart.has_unknown(),
             opens: chart.to_page().any(|fall| fall.details.is_some()),
+            marks_in: names(chart.subjects())?,
             legend: Vec::new(),
         },
         Block::Stacks(chart) => BlockView::Waterfall {
             text: spans(chart.title()),
-            falls: chart.to_page().map(fall).collect(),
+            falls: chart.to_page().map(fall).collect::<Result<_, _>>()?,
             hatched: false,
             opens: false,
+            marks_in: String::new(),
             legend: chart.legend(),
         },
         Block::Plot(chart) => BlockView::Chart { text: spans(chart.title()), svg: chart.to_page()? },
-        Block::Timeline(chart) => {
-            BlockView::Timeline { text: spans(chart.title()), data: inside_script(&timeline_json(chart)?) }
-        }
+        Block::Timeline(chart) => BlockView::Timeline {
+            text: spans(chart.title()),
+            subject: chart.subject_name(),
+            data: inside_script(&timeline_json(chart)?),
+        },
         Block::Explorer(explorer) => BlockView::Explorer(data::view(explorer)?),
     })
 }
 
-fn fall(fall: Drawn<'_>) -> FallView<'_> {
-    let Drawn { label, text, is_strong, svg, details } = fall;
-    FallView { label, text, is_strong, svg, details: details.map(TableView::from) }
+fn fall(fall: Drawn<'_>) -> Result<FallView<'_>, ReportError> {
+    let Drawn { label, text, is_strong, svg, details, marks } = fall;
+    Ok(FallView { label, text, is_strong, svg, details: details.map(TableView::from), marks: names(marks)? })
+}
+
+/// Names as JSON for an attribute; nothing without any.
+fn names(names: &[String]) -> Result<String, ReportError> {
+    if names.is_empty() {
+        return Ok(String::new());
+    }
+    serde_json::to_string(names).map_err(ReportError::json)
 }
 
 fn markdown(out: &mut String, block: &Block) {

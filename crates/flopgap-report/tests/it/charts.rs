@@ -20,7 +20,12 @@ fn shares(text: &str) -> ShareBars {
 }
 
 fn timeline(text: &str) -> Timeline {
-    let mut timeline = Timeline::new(text, 0..1_000_000).unwrap();
+    let mut timeline = Timeline::new(text, 0..1_000_000).unwrap().subject(text);
+    let parts = timeline.row_of_parts(text);
+    let lane = timeline.lane(parts, text);
+    let name = timeline.name(text, Color::nth(1));
+    timeline.part(text, Color::nth(1));
+    timeline.push(lane, name, 0..500_000);
     let row = timeline.row_of_work(text);
     let lane = timeline.lane(row, text);
     let name = timeline.name(text, Color::NEUTRAL);
@@ -34,8 +39,12 @@ fn waterfall(text: &str) -> Waterfall {
     let mut table = Table::new(text, [Column::text("a", text)]).unwrap();
     table.push([Cell::text(text)]).unwrap();
     let fall = |at| Fall::new(text, at, Color::nth(2)).text(text);
-    let falls = vec![fall([0.0, 4.0]).strong(), fall([1.0, 4.0]).details(table), fall([0.0, 1.0]).unknown()];
-    Waterfall::new(text, falls).unwrap()
+    let falls = vec![
+        fall([0.0, 4.0]).strong(),
+        fall([1.0, 4.0]).details(table).marks(vec![text.to_owned()]),
+        fall([0.0, 1.0]).unknown(),
+    ];
+    Waterfall::new(text, falls).unwrap().marks_in(vec![text.to_owned()])
 }
 
 fn page(text: &str) -> Document {

@@ -100,10 +100,12 @@ impl Browser {
     /// # Errors
     /// [`Error::Failed`] when the browser is gone.
     pub fn key(&mut self, key: &str) -> Result<(), Error> {
-        let letter = key.chars().count() == 1;
-        let mut down = json!({ "type": if letter { "keyDown" } else { "rawKeyDown" }, "key": key });
-        if letter {
-            down["text"] = key.into();
+        // Only what is typed presses a button or opens details.
+        let typed = if key == "Enter" { "\r" } else { key };
+        let is_typed = typed.chars().count() == 1;
+        let mut down = json!({ "type": if is_typed { "keyDown" } else { "rawKeyDown" }, "key": key });
+        if is_typed {
+            down["text"] = typed.into();
         }
         // Only the code of a key moves the focus or scrolls.
         let code = match key {

@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde::Serialize;
 
-use super::{Color, Level, Timeline};
+use super::{Color, Counted, Level, Timeline};
 use crate::ReportError;
 
 #[derive(Serialize)]
@@ -26,6 +26,7 @@ struct Data<'a> {
     /// Label and color.
     names: Vec<(&'a str, u8)>,
     kinds: Vec<(&'a str, u8)>,
+    parts: Vec<(&'a str, u8)>,
     rows: Vec<RowData<'a>>,
     bytes: String,
 }
@@ -33,7 +34,7 @@ struct Data<'a> {
 #[derive(Serialize)]
 struct RowData<'a> {
     label: &'a str,
-    work: bool,
+    counted: Counted,
     /// How many intervals are not drawn, and their nanoseconds.
     left: (u64, u64),
     lanes: Vec<LaneData<'a>>,
@@ -60,7 +61,7 @@ pub(crate) fn script_json(timeline: &Timeline) -> Result<String, ReportError> {
             lanes.push(LaneData { label: &lane.label, levels });
         }
         let left = (row.left_out.count, row.left_out.nanoseconds);
-        rows.push(RowData { label: &row.label, work: row.work, left, lanes });
+        rows.push(RowData { label: &row.label, counted: row.counted, left, lanes });
     }
     let entry = |entry: &'_ (String, Color)| entry.1.index();
     let data = Data {
@@ -69,6 +70,7 @@ pub(crate) fn script_json(timeline: &Timeline) -> Result<String, ReportError> {
         span: timeline.span(),
         names: timeline.names.iter().map(|name| (name.0.as_str(), entry(name))).collect(),
         kinds: timeline.kinds.iter().map(|kind| (kind.0.as_str(), entry(kind))).collect(),
+        parts: timeline.parts.iter().map(|part| (part.0.as_str(), entry(part))).collect(),
         rows,
         bytes: BASE64_STANDARD.encode(bytes.finish()?),
     };

@@ -35,6 +35,7 @@ pub(crate) use encode::script_json;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     title: String,
+    subject: String,
     start: i64,
     extent: u64,
     /// From here on, single intervals are kept; before, sums.
@@ -42,6 +43,7 @@ pub struct Timeline {
     names: Vec<(String, Color)>,
     known: HashMap<(String, Color), NameId>,
     kinds: Vec<(String, Color)>,
+    parts: Vec<(String, Color)>,
     rows: Vec<Row>,
 }
 
@@ -60,11 +62,19 @@ pub struct NameId(u32);
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     label: String,
-    /// Whether the legend counts its time.
-    work: bool,
+    counted: Counted,
     lanes: Vec<Lane>,
     /// How many intervals found no level, and their time in nanoseconds.
     left_out: Sum,
+}
+
+/// In which legend the time of a row is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Counted {
+    No,
+    Work,
+    Parts,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -125,12 +135,14 @@ impl Timeline {
         }
         Ok(Self {
             title,
+            subject: String::new(),
             start: window.start,
             extent,
             detail: 0,
             names: Vec::new(),
             known: HashMap::new(),
             kinds: Vec::new(),
+            parts: Vec::new(),
             rows: Vec::new(),
         })
     }
@@ -148,6 +160,18 @@ impl Timeline {
         self
     }
 
+    /// What it is of, by which waterfalls on the same page mark their parts in it
+    /// ([`Waterfall::marks_in`](super::Waterfall::marks_in)).
+    #[must_use]
+    pub fn subject(mut self, subject: impl Into<String>) -> Self {
+        self.subject = subject.into();
+        self
+    }
+
+    pub(crate) fn subject_name(&self) -> &str {
+        &self.subject
+    }
+
     /// What the timeline shows.
     pub fn title(&self) -> &str {
         &self.title
@@ -155,16 +179,23 @@ impl Timeline {
 
     /// Adds a row.
     pub fn row(&mut self, label: impl Into<String>) -> RowId {
-        self.add_row(label.into(), false)
+        self.add_row(label.into(), Counted::No)
     }
 
     /// Adds a row whose time is counted in the legend.
     pub fn row_of_work(&mut self, label: impl Into<String>) -> RowId {
-        self.add_row(label.into(), true)
+        self.add_row(label.into(), Counted::Work)
     }
 
-    fn add_row(&mut self, label: String, work: bool) -> RowId {
-        self.rows.push(Row { label, work, lanes: Vec::new(), left_out: Sum::default() });
+    /// Adds a row of intervals into which the time of the rows below it is divided, up to the next
+    /// such row. The open parts of a waterfall are marked in it by what its intervals are called,
+    /// and in the rows below it.
+    pub fn row_of_parts(&mut self, label: impl Into<String>) -> RowId {
+        self.add_row(label.into(), Counted::Parts)
+    }
+
+    fn add_row(&mut self, label: String, counted: Counted) -> RowId {
+        self.rows.push(Row { label, counted, lanes: Vec::new(), left_out: Sum::default() });
         RowId(self.rows.len() - 1)
     }
 
@@ -180,6 +211,14 @@ impl Timeline {
         let entry = (label.into(), color);
         if !self.kinds.contains(&entry) {
             self.kinds.push(entry);
+        }
+    }
+
+    /// Adds an entry to the legend of the rows of parts.
+    pub fn part(&mut self, label: impl Into<String>, color: Color) {
+        let entry = (label.into(), color);
+        if !self.parts.contains(&entry) {
+            self.parts.push(entry);
         }
     }
 
