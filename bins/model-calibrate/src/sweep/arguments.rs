@@ -1,8 +1,9 @@
 //! The command line.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Parser;
@@ -77,6 +78,11 @@ pub(crate) struct Options {
     /// dimension. Can be repeated
     #[arg(long, value_name = "NAME=SIZES", requires = "model")]
     pub(crate) shape: Vec<StatedShape>,
+    /// Widths of a fully connected network from inputs to outputs, such as 784,512,512,10, with
+    /// `ReLU` between them; in fp32 unless --precision is given, of one sample unless --batch is.
+    /// Only networks and models unless --family is given. Can be repeated
+    #[arg(long, value_name = "WIDTHS")]
+    pub(crate) widths: Vec<Widths>,
     /// Samples in a batch, or several numbers of them, such as 1,16,64 [default: those of the
     /// design]
     #[arg(long, value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
@@ -117,6 +123,36 @@ pub(crate) struct Options {
     /// sweep 500ms; 60ms on a GPU]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) row_limit: Option<Duration>,
+}
+
+/// Widths of a network, from inputs to outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Widths {
+    pub(crate) input: u64,
+    pub(crate) hidden: Vec<u64>,
+    pub(crate) output: u64,
+}
+
+impl FromStr for Widths {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let width = |text: &str| text.trim().parse().ok().filter(|&width: &u64| width > 0);
+        let widths: Option<Vec<u64>> = text.split(',').map(width).collect();
+        match widths.as_deref() {
+            Some([input, hidden @ .., output]) => {
+                Ok(Self { input: *input, hidden: hidden.to_vec(), output: *output })
+            }
+            _ => Err("expected two or more widths, such as 784,512,10".to_owned()),
+        }
+    }
+}
+
+impl Display for Widths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.input)?;
+        self.hidden.iter().chain([&self.output]).try_for_each(|width| write!(f, ",{width}"))
+    }
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
@@ -179,6 +215,7 @@ impl Options {
         ];
         pairs.extend(valued.into_iter().filter(|(_, value)| value.is_some()));
         pairs.extend(self.model.iter().map(|path| ("--model", Some(path.display().to_string()))));
+        pairs.extend(self.widths.iter().map(|widths| ("--widths", Some(widths.to_string()))));
         pairs.extend(self.shape.iter().map(|shape| {
             let sizes: Vec<String> = shape.sizes.iter().map(u64::to_string).collect();
             ("--shape", Some(format!("{}={}", shape.name, sizes.join("x"))))
@@ -186,9 +223,9 @@ impl Options {
         pairs
     }
 
-    /// Whether the plan is drawn, or all that is measured are models.
+    /// Whether the plan is drawn, or all that is measured are networks and models.
     pub(crate) fn is_drawn(&self) -> bool {
-        self.model.is_empty() || !self.family.is_empty()
+        self.model.is_empty() && self.widths.is_empty() || !self.family.is_empty()
     }
 
     /// The amount of measurements.
@@ -248,7 +285,8 @@ mod tests {
     fn options_come_back_from_their_words() {
         let all = "--full --device cuda:1 --engine cuda,fused --family mlp,conv --batch 1,16 \
                    --precision fp16,int8 --scenario L2_fit --mode graph --threads 2 --rows 99 --seed 7 --energy 5 \
-                   --count 6 --repeats 7 --row-limit 1s500ms --model a.onnx --model b.pt2 --shape x=8x3";
+                   --count 6 --repeats 7 --row-limit 1s500ms --model a.onnx --model b.pt2 --widths 784,512,10 --widths 8,8 \
+                   --shape x=8x3";
         let options = parse(all);
         assert_eq!(options.words().join(" "), all.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(Options::of_words(&options.words()).unwrap(), options);
@@ -266,7 +304,15 @@ mod tests {
 
     #[test]
     fn invalid_values_are_refused() {
-        for wrong in ["--batch 0", "--family gan", "--scenario L4_fit", "--quick --full", "--threads 0"] {
+        for wrong in [
+            "--batch 0",
+            "--family gan",
+            "--scenario L4_fit",
+            "--quick --full",
+            "--threads 0",
+            "--widths 8",
+            "--widths 8,0",
+        ] {
             let words: Vec<String> = wrong.split_whitespace().map(str::to_owned).collect();
             assert!(Options::of_words(&words).is_err(), "{wrong}");
         }

@@ -42,7 +42,7 @@ impl Engines {
         let requested: Vec<&str> = options.engine.iter().map(String::as_str).collect();
         let usual: &[&str] = match device {
             // `native` has no models from files.
-            Device::Cpu if !options.is_drawn() => &["ort"],
+            Device::Cpu if !options.is_drawn() && !options.model.is_empty() => &["ort"],
             Device::Cpu if options.full => &["native", "ort"],
             Device::Cpu => &["native"],
             Device::Cuda(_) => &["cuda"],

@@ -317,17 +317,19 @@ fn plan(
     Ok(rows)
 }
 
-/// The models that an engine can run; others are reported.
+/// The networks and models that an engine can run; others are reported.
 fn of_models(options: &Options, engine: &dyn Engine, models: &[UserModel]) -> Vec<Point> {
     let mut points = Vec::new();
     for (model, point) in models::points(models, options, &options.modes(engine.modes())) {
-        let supported = models[model].suits(engine.name()).and_then(|()| {
+        let suits = model.map_or(Ok(()), |model| model.suits(engine.name()));
+        let supported = suits.and_then(|()| {
             engine.supports(&point.workload, point.precision).map_err(|error| chain(&error).to_string())
         });
         match supported {
             Ok(()) => points.push(point),
             Err(reason) => {
-                let (name, engine) = (&models[model].spec.name, engine.name());
+                let name = model.map_or_else(|| point.workload.label(), |model| model.spec.name.clone());
+                let engine = engine.name();
                 flopgap_cli::note(PROGRAM, format_args!("without {name} on {engine}: {reason}"));
             }
         }

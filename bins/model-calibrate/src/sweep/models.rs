@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use flopgap_calibration::engines::ModelFile;
 use flopgap_cli::Failure;
-use flopgap_flops::Precision;
-use flopgap_graph::{FileSpec, Graph, Mode, StatedShape, Workload, plan};
+use flopgap_flops::{Activation, Precision};
+use flopgap_graph::{FileSpec, Graph, MlpSpec, Mode, StatedShape, Workload, plan};
 use sha2::{Digest as _, Sha256};
 
-use super::arguments::Options;
+use super::arguments::{Options, Widths};
 use crate::load::of_graph;
 use flopgap_calibration::grid::Point;
 
@@ -109,14 +109,28 @@ fn digest(path: &Path) -> Result<(String, bool), Failure> {
     Ok((text, is_archive.unwrap_or(false)))
 }
 
-/// The models in the precisions and modes that are requested; in fp32 where none is.
-pub(crate) fn points(models: &[UserModel], options: &Options, launched: &[Mode]) -> Vec<(usize, Point)> {
+/// The models, and the networks that widths describe (`None`), in the precisions and modes that are
+/// requested; in fp32 where none is.
+pub(crate) fn points<'m>(
+    models: &'m [UserModel],
+    options: &Options,
+    launched: &[Mode],
+) -> Vec<(Option<&'m UserModel>, Point)> {
     let precisions = if options.precision.is_empty() { &[Precision::Fp32] } else { &options.precision[..] };
+    let batches = if options.batch.is_empty() { &[1] } else { &options.batch[..] };
+    let networks = options.widths.iter().flat_map(|widths| {
+        batches.iter().map(|&batch| {
+            let Widths { input, hidden, output } = widths.clone();
+            let activation = Activation::Relu;
+            (None, Workload::Mlp(MlpSpec { input, hidden, output, batch, activation }))
+        })
+    });
+    let files = models.iter().map(|model| (Some(model), Workload::File(model.spec.clone())));
     let mut points = Vec::new();
-    for (index, model) in models.iter().enumerate() {
+    for (model, workload) in files.chain(networks) {
         for &precision in precisions {
             for &mode in launched {
-                points.push((index, Point { workload: Workload::File(model.spec.clone()), mode, precision }));
+                points.push((model, Point { workload: workload.clone(), mode, precision }));
             }
         }
     }

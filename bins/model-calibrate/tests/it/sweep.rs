@@ -199,6 +199,23 @@ fn a_model_from_a_file_is_measured_as_it_is() {
     assert!(error.contains("without small on native: "), "{error}");
 }
 
+/// What `estimate --widths` estimates can be measured: networks by their widths, at each batch.
+#[test]
+fn networks_are_measured_by_their_widths() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run");
+    let widths = ["--device", "cpu", "--row-limit", "5ms", "--repeats", "0", "--widths", "32,64,10"];
+    let more = ["--widths", "16,8", "--batch", "1,4"];
+    expect(&sweep(&run, &[&widths[..], &more].concat()).output().unwrap(), 0);
+    let rows = Calibration::read(&calibration_path(&run)).unwrap().rows;
+    let mut labels: Vec<String> = rows.iter().map(|row| row.workload.label()).collect();
+    labels.sort();
+    let of = |batch: u64| [format!("mlp 16-8 batch {batch}"), format!("mlp 32-64-10 batch {batch}")];
+    let [a, b] = of(1);
+    let [c, d] = of(4);
+    assert_eq!(labels, [a, c, b, d]);
+}
+
 #[test]
 fn a_dry_run_measures_nothing() {
     let dir = tempfile::tempdir().unwrap();
