@@ -459,7 +459,8 @@ fn pytorch_trains_a_model() {
         assert!(sum < part("forward_ms") + part("backward_ms"), "nodes lie between kernels");
         // Activations are not counted, so that it may fit or not.
         assert!(graph["fits"].is_null() && graph["memory_mb"].is_null());
-        assert_eq!(graph["flops"], inference["flops"]);
+        // Norms take their statistics from the batch.
+        assert!(graph["flops"].as_u64() > inference["flops"].as_u64());
     }
     let text = done(dir.path(), &["estimate", &resnet, "--machine", "h100", "--train", "--as", "graph"]).out;
     assert!(text.lines().next().unwrap().ends_with(", in a CUDA graph, a training step"), "{text}");
