@@ -73,6 +73,7 @@ impl ScopeArguments {
             attribution: Attribution { by: self.owner.attribute.into(), whole_graphs: true },
             pool: self.pool,
             peaks: None,
+            capture: None,
         }
     }
 }
