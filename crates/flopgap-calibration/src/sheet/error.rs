@@ -29,12 +29,6 @@ pub enum SheetFault {
         /// What is wrong.
         reason: String,
     },
-    /// A Parquet file is damaged, or a column of it cannot be a cell.
-    #[error("not Parquet: {reason}")]
-    NotParquet {
-        /// What is wrong.
-        reason: String,
-    },
     /// Columns are missing.
     #[error("missing columns: {}; the file has: {}", missing.join(", "), found.join(", "))]
     MissingColumns {
@@ -124,8 +118,7 @@ impl Hint for SheetFault {
             }
             Self::Io { .. } | Self::MixedDevices { .. } | Self::NoSuchDevice { .. } => return None,
             Self::Empty { .. } => "pass a table with a header and at least one row",
-            Self::Malformed { .. } => "pass a CSV table in UTF-8, a Parquet table, or a calibration file",
-            Self::NotParquet { .. } => "write the table again, with a column for each number or text",
+            Self::Malformed { .. } => "pass a CSV table in UTF-8, or a calibration file",
             Self::MissingColumns { missing, .. }
                 if missing.iter().any(|name| name.starts_with("analytical_")) =>
             {

@@ -1,18 +1,16 @@
-//! Tables of measurements and estimates, of this and of other estimators.
+//! CSV tables of measurements and estimates, of this and of other estimators.
 //!
 //! Columns that begin with `empirical_` are measured and those that begin with `analytical_`
 //! estimated; columns that end with `_error_pct` compare the two. All others say what was run and
 //! identify a row: `model`, `input_dim`, `hidden_dims`, `output_dim`, `batch_size`, `device`,
 //! `precision`, or whatever else a sweep varies. So tables of convolutions and of products are read
-//! as well as those of MLPs. A table is CSV or Parquet; a row of the latter is named by the line
-//! that it would have as CSV.
+//! as well as those of MLPs.
 //!
 //! Times are milliseconds, memory is megabytes (10⁶ bytes), energy joules.
 
 mod cells;
 mod error;
 mod join;
-mod parquet;
 mod read;
 mod rows;
 mod warning;

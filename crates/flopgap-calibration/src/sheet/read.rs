@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use super::cells::{Cells, Columns, Role};
-use super::parquet;
 use super::workload::workload;
 use super::{Record, Sheet, SheetError, SheetFault, SheetWarning};
 
@@ -26,9 +25,6 @@ pub fn read(path: &Path, role: Role, device: Option<&str>) -> Result<Sheet, Shee
 /// # Errors
 /// As [`read`].
 pub fn parse(bytes: &[u8], path: &Path, role: Role, device: Option<&str>) -> Result<Sheet, SheetError> {
-    if parquet::is_parquet(bytes) {
-        return parse(&parquet::as_csv(bytes, path)?, path, role, device);
-    }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(SheetError::new(path, SheetFault::Empty { what: "the file is empty" }));

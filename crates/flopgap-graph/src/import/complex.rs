@@ -46,7 +46,7 @@ mod tests {
 
     fn tensor(element: Option<flopgap_flops::ElementType>, element_bytes: u64) -> Tensor {
         let (name, shape, strides) = (String::new(), vec![4], Vec::new());
-        Tensor { name, shape, element, element_bytes, parameter: false, strides }
+        Tensor { name, shape, element, element_bytes, parameter: false, trained: false, strides }
     }
 
     /// `(a + bi)(c + di)` is `ac - bd` and `ad + bc`: six FLOPs.
