@@ -85,7 +85,7 @@ def passes(
     return typing.cast(Passes, answered(Passes, _flopgap.passes(path, look, _nanoseconds(measured))))
 
 
-def gap(path: Input, *, range: Ranges = None) -> StepGap:
+def gap(path: Input, *, range: Ranges = None, capture: Input | None = None) -> StepGap:
     """What a step consists of, in nanoseconds that add up, why the GPU does nothing, and what to change first.
 
     >>> import flopgap
@@ -97,8 +97,9 @@ def gap(path: Input, *, range: Ranges = None) -> StepGap:
     True
 
     :param range: ranges, such as ``"forward"``, instead of those that are steps by their names
+    :param capture: the recording in which the CUDA graphs of the trace were captured
     """
-    return typing.cast(StepGap, answered(StepGap, _flopgap.gap(path, _texts(range))))
+    return typing.cast(StepGap, answered(StepGap, _flopgap.gap(path, _texts(range), capture)))
 
 
 def kernels(

@@ -541,6 +541,35 @@ class GapJoined:
 
 
 @dataclass(frozen=True)
+class GapClock:
+    """A clock of ranks that was corrected by when collectives end."""
+
+    places: list[Place]
+    #: What was added to their times, and by how much it may still differ.
+    corrected_ns: int
+    within_ns: int
+    collectives: int
+
+
+@dataclass(frozen=True)
+class GapGraphs:
+    """Kernels, copies and memory sets that CUDA graphs launched, in the whole recording."""
+
+    operations: int
+    #: Those of which it is known by which operators they were captured.
+    named: int
+
+
+@dataclass(frozen=True)
+class GapFrequency:
+    """How fast the clocks of the GPUs ran while kernels of measured steps did."""
+
+    samples: int
+    mean_hz: float
+    highest_hz: float
+
+
+@dataclass(frozen=True)
 class StepGap(_Answer):
     """The steps of a trace taken apart."""
 
@@ -553,8 +582,12 @@ class StepGap(_Answer):
     gpus: list[str]
     #: Of exports of nsys in a directory: how they were read as one job.
     joined: GapJoined | None
+    #: Clocks of ranks that were corrected; None without any.
+    clocks: list[GapClock] | None
     #: Whether CUDA graphs are captured meanwhile.
     captures: bool
+    #: None without CUDA graphs.
+    graphs: GapGraphs | None
     #: How many steps are measured, on how many GPUs of processes.
     measured: int
     places: int
@@ -569,6 +602,8 @@ class StepGap(_Answer):
     floor: GapFloor | None
     #: None without measured ceilings.
     launches: GapLaunches | None
+    #: None where the clock was not sampled.
+    frequency: GapFrequency | None
     #: Largest bound first.
     advice: list[GapAdvice]
     steps: list[GapStep]

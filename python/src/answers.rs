@@ -111,9 +111,18 @@ pub(crate) fn kernels(py: Python<'_>, input: Input<'_>, look: Look) -> PyResult<
 
 /// Steps taken apart.
 #[pyfunction]
-pub(crate) fn gap(py: Python<'_>, input: Input<'_>, ranges: Vec<String>) -> PyResult<Answer> {
-    let (trace, part) =
-        (opened(py, input, "steps taken apart")?, part((ranges, vec![], None, false, false, false))?);
+pub(crate) fn gap(
+    py: Python<'_>,
+    input: Input<'_>,
+    ranges: Vec<String>,
+    capture: Option<Input<'_>>,
+) -> PyResult<Answer> {
+    let trace = opened(py, input, "steps taken apart")?;
+    let capture = capture.map(|input| opened(py, input, "captures")).transpose()?;
+    let part = Part {
+        capture: capture.map(std::sync::Arc::new),
+        ..part((ranges, vec![], None, false, false, false))?
+    };
     let found = py.detach(|| ask::gap(&trace, &part)).map_err(|error| of_hint(&error))?;
     Ok((json(&found.data)?, Vec::new(), found.sentences, warnings(&[&trace])))
 }
