@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// What runs the model [default: eager of a `.pt2` archive where PyTorch is known, else own]
     #[arg(long = "as", value_enum, value_name = "WAY")]
     run_as: Option<RunAs>,
-    /// A training step by PyTorch: forward, backward and AdamW with fused=True, without a loss
+    /// A training step by PyTorch: forward, backward and fused `AdamW`, without a loss
     #[arg(long)]
     train: bool,
     /// Launch mode of `--as own` [default: stream, if it was measured]
@@ -226,7 +226,7 @@ impl Arguments {
             None => RunAs::Eager,
         };
         let way = if way == RunAs::Graph { Way::Graph } else { Way::Eager };
-        // No engine of ours trains.
+        // Our own engine does not train.
         let or_own = |text: &'static str| if self.train { "" } else { text };
         if is_own {
             let hint = format!("omit them{}", or_own(", or pass `--as own`"));

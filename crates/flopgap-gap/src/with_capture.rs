@@ -182,8 +182,8 @@ impl Recording for WithCapture<'_> {
         };
         let own = present(self.replays.operator_work())?.unwrap_or_default();
         let before = present(self.replays.ranges())?.map_or(0, |ranges| ranges.ranges.len());
-        let captured = captured.iter().map(|(range, work)| (before + range, work.clone()));
-        Ok(own.iter().cloned().chain(captured).collect())
+        let captured = captured.iter().map(|(range, work)| (before + range, *work));
+        Ok(own.iter().copied().chain(captured).collect())
     }
 
     fn ranks(&self) -> Vec<(ProcessId, u64)> {

@@ -84,6 +84,7 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "keys of the format")]
 struct Training {
     forward_ms: Option<f64>,
     backward_ms: Option<f64>,

@@ -63,8 +63,8 @@ proptest! {
         prop_assert_eq!((found.clocks[0].corrected_ns, found.clocks[0].places[0].rank), (ns, Some(1)));
         let [plain, found] = [plain, found].map(|found| by_cause(&found));
         for cause in Cause::ALL {
-            let [one, other] = [&plain, &found].map(|sums| sums.get(&cause).copied().unwrap_or_default());
-            let most = if OF_OTHERS.contains(&cause) {
+            let [one, other] = [&plain, &found].map(|sums| sums.get(cause).copied().unwrap_or_default());
+            let most = if OF_OTHERS.contains(cause) {
                 2 * i64::try_from(collectives).unwrap() * within_ns
             } else {
                 0
@@ -95,7 +95,7 @@ fn corrected_times_begin_at_0() {
 fn without_a_correction_collectives_are_not_divided() {
     let skew = |job: &Job| {
         let sums = by_cause(&gap(job, &Options::default()).unwrap());
-        [Cause::LateRank, Cause::IdleRank].map(|cause| sums.get(&cause).copied().unwrap_or_default())
+        [Cause::LateRank, Cause::IdleRank].map(|cause| sums.get(cause).copied().unwrap_or_default())
     };
     let mut job = shifted("advice/straggler.before.", 1, 1_400_000);
     assert_eq!(skew(&job), [0, 0]);

@@ -17,11 +17,11 @@ fn the_clock_of_a_gpu_at_its_power_limit_is_that_of_its_samples() {
                (SELECT 1 FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start <= timestamp AND \"end\" > timestamp)";
     let (mean, samples): (f64, i64) =
         database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    let sampled = i64::try_from(own.samples).unwrap();
+    let within = i64::try_from(own.samples).unwrap();
     // The first of 400 steps warms up.
     assert!((own.mean_hz / mean - 1.0).abs() < 0.005, "{own:?} {mean}");
-    assert!(sampled <= samples && sampled * 100 >= samples * 99, "{own:?} {samples}");
-    assert_eq!(own.highest_hz, 1.98e9);
+    assert!(within <= samples && within * 100 >= samples * 99, "{own:?} {samples}");
+    assert!((own.highest_hz - 1.98e9).abs() < 1.0);
 
     let clocks = found.advice.iter().find(|advice| advice.kind == Kind::Clocks).unwrap();
     let busy: i64 = found.parts.iter().filter(|part| part.part == Part::Busy).map(|part| part.ns).sum();
