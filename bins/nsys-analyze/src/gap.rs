@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// names. Can be repeated; `flopgap nsys --help` says how ranges are written.
     #[arg(long, value_name = "RANGE")]
     range: Vec<RangePattern>,
-    /// The recording in which the CUDA graphs of the trace were captured: their kernels are those of
+    /// The recording in which the CUDA graphs of the trace were captured: their kernels belong to
     /// the operators that were captured.
     #[arg(long, value_name = "TRACE")]
     capture: Option<PathBuf>,

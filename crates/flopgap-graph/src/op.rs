@@ -45,10 +45,6 @@ pub enum Op {
         /// Elements of a row.
         width: u64,
     },
-    /// Images sampled at given points.
-    GridSample(GridSample),
-    /// Rows picked out of a table and brought together by bag.
-    EmbeddingBag(EmbeddingBag),
     /// Sums, means or maxima over some dimensions.
     Reduce {
         /// Elements read.
@@ -66,6 +62,11 @@ pub enum Op {
     View,
     /// An empty launch: the cost of a call before it computes.
     Empty,
+    // Kinds that are new come last: fits divide their models by a hash of the steps.
+    /// Images sampled at given points.
+    GridSample(GridSample),
+    /// Rows picked out of a table and brought together by bag.
+    EmbeddingBag(EmbeddingBag),
 }
 
 /// Sizes of a (batched) matrix product.

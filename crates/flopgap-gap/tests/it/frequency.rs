@@ -8,7 +8,7 @@ use crate::{fixture, open};
 /// same kernels and take less power, are 12 % shorter: 1.340 ms instead of 1.527 ms.
 #[test]
 fn the_clock_of_a_gpu_at_its_power_limit_is_that_of_its_samples() {
-    let opened = open(&fixture("nsys/power_limited.sqlite.zst"));
+    let opened = open(&fixture("inference/power_limited.sqlite.zst"));
     let found = gap(&*opened.trace, &Options::default()).unwrap();
     let own = found.frequency.unwrap();
 

@@ -27,23 +27,23 @@ fn operators(found: &Gap) -> BTreeSet<(Option<String>, Option<String>)> {
 /// kernels that are launched one by one have their operators from their own launches.
 #[test]
 fn replays_have_the_operators_flops_and_functions_of_what_was_captured() {
-    let eager = of("kineto/graph_eager.json.gz");
+    let eager = of("inference/graph_eager.json.gz");
     assert_eq!((eager.graphs, eager.found_by), (None, FoundBy::None));
     let expected = operators(&eager);
     assert!(expected.len() >= 8 && expected.iter().all(|(_, by)| by.is_some()), "{expected:?}");
 
-    let replays = fixture("kineto/graph_replays.json.gz");
+    let replays = fixture("inference/graph_replays.json.gz");
     let alone = gap(&*open(&replays).trace, &Options::default()).unwrap();
     let nodes = |named| Some(GraphNodes { operations: 110, named });
     assert_eq!((alone.graphs, alone.measured), (nodes(0), 3));
     assert!(operators(&alone).iter().all(|(_, by)| by.is_none()));
 
-    let apart = with_capture(&replays, &fixture("kineto/graph_capture.json.gz"));
+    let apart = with_capture(&replays, &fixture("inference/graph_capture.json.gz"));
     let flops = |found: &Gap| {
         let flops = &found.floor.as_ref().unwrap().flops;
         flops.iter().map(|own| (own.number, own.model)).collect::<Vec<_>>()
     };
-    for found in [&apart, &of("kineto/graph_both.json.gz")] {
+    for found in [&apart, &of("inference/graph_both.json.gz")] {
         assert_eq!(found.graphs, nodes(110));
         assert_eq!((found.found_by, found.measured), (FoundBy::GraphReplays, 3));
         assert_eq!(operators(found), expected);
@@ -63,12 +63,12 @@ fn replays_have_the_operators_flops_and_functions_of_what_was_captured() {
 /// SQL has it, is that of the kernel.
 #[test]
 fn nodes_of_an_export_are_of_the_ranges_in_which_they_were_created() {
-    let opened = open(&fixture("nsys/graph_captured.sqlite.zst"));
+    let opened = open(&fixture("inference/graph_captured.sqlite.zst"));
     let found = gap(&*opened.trace, &Options::default()).unwrap();
     assert_eq!(found.graphs, Some(GraphNodes { operations: 110, named: 110 }));
 
     let database = rusqlite::Connection::open(opened.trace.path()).unwrap();
-    // The outermost operator around the creation of the node that the kernel's node was copied from.
+    // The outermost operator around the creation of the node that the kernel's was copied from.
     let sql = "
         SELECT (SELECT coalesce(text, (SELECT value FROM StringIds WHERE id = textId)) FROM NVTX_EVENTS
                 WHERE start <= original.start AND end >= original.start AND NVTX_EVENTS.globalTid = original.globalTid

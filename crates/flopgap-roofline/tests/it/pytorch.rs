@@ -225,7 +225,7 @@ fn a_training_step_is_its_parts() {
     }
 }
 
-/// The optimizer moves seven times the parameters, which takes as long as the memory needs at least.
+/// The optimizer moves seven times the parameters: at least as long as the memory needs.
 #[test]
 fn the_optimizer_is_no_faster_than_the_memory() {
     let pytorch = training("h100").unwrap();
