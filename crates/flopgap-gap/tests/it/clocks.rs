@@ -95,7 +95,7 @@ fn corrected_times_begin_at_0() {
 fn without_a_correction_collectives_are_not_divided() {
     let skew = |job: &Job| {
         let sums = by_cause(&gap(job, &Options::default()).unwrap());
-        [Cause::LateRank, Cause::IdleRank].map(|cause| sums.get(cause).copied().unwrap_or_default())
+        [Cause::LateRank, Cause::IdleRank].map(|cause| sums.get(&cause).copied().unwrap_or_default())
     };
     let mut job = shifted("advice/straggler.before.", 1, 1_400_000);
     assert_eq!(skew(&job), [0, 0]);
