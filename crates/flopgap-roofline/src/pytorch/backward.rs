@@ -227,7 +227,7 @@ pub(super) fn optimizer(graph: &Graph, gradients: &Gradients) -> Option<Call> {
     (tensors > 0).then(|| adamw(tensors, elements, width, bytes))
 }
 
-/// See [`optimizer`].
+/// A fused `AdamW` step over so many tensors and elements that moves `bytes` in all.
 pub fn adamw(tensors: u64, elements: u64, width: u64, bytes: u64) -> Call {
     Call {
         kind: Kind::Optimizer,
