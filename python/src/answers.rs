@@ -39,6 +39,7 @@ fn part((ranges, warm_up, skip, keep, by_thread, pool): Look) -> PyResult<Part> 
         attribution: Attribution { by, ..Part::default().attribution },
         pool,
         peaks: None,
+        capture: None,
     })
 }
 

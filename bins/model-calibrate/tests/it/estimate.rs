@@ -445,7 +445,7 @@ fn pytorch_trains_a_model() {
         let parts = part("forward_ms") + part("backward_ms") + part("optimizer_ms");
         // What a replay costs besides is in the whole alone.
         let rest = number(&graph, "time_ms") - parts;
-        assert!(0.0 <= rest && rest < 0.1, "{graph}");
+        assert!((0.0..0.1).contains(&rest), "{graph}");
         assert!(part("backward_ms") > part("forward_ms"));
         assert!(number(&graph, "time_low_ms") < number(&graph, "time_ms"));
         assert!(number(&graph, "time_ms") < number(&graph, "time_high_ms"));

@@ -360,9 +360,9 @@ fn an_open_bar_is_marked_in_the_timeline() {
     assert!((shown - ns / 1e6).abs() <= 0.0005, "{time} of {ns} ns");
     let note = browser.evaluate(&format!("{bar}.querySelector('.note').firstChild.textContent")).unwrap();
     assert_eq!(note, format!("Marked in the timeline: {count} intervals, {time}. "));
-    let [all, none, wrong] = columns(&mut browser, cause);
-    assert!(all > 10 && none > 10, "{all} {none}");
-    assert_eq!(wrong, 0, "of {all} and {none}");
+    let [all, others, wrong] = columns(&mut browser, cause);
+    assert!(all > 10 && others > 10, "{all} {others}");
+    assert_eq!(wrong, 0, "of {all} and {others}");
     browser.wait_for("location.hash.includes('open=')").unwrap();
     let link = browser.evaluate("location.href").unwrap();
     for scheme in ["light", "dark"] {
@@ -378,8 +378,8 @@ fn an_open_bar_is_marked_in_the_timeline() {
     browser.evaluate(&format!("{bar}.querySelector('summary').focus()")).unwrap();
     browser.key("Enter").unwrap();
     assert_eq!(marked(&mut browser, 0), "");
-    let [all, none, wrong] = columns(&mut browser, cause);
-    assert_eq!(([all, none], wrong), ([plain[0], plain[1]], none), "nothing is pale");
+    let [all, others, wrong] = columns(&mut browser, cause);
+    assert_eq!(([all, others], wrong), ([plain[0], plain[1]], others), "nothing is pale");
 
     // The way from a bar to the timeline, and through its marked intervals alone.
     browser.key("Enter").unwrap();
