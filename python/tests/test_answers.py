@@ -46,6 +46,14 @@ def test_parts_of_a_step_add_up():
     assert flopgap.gap(TRAINING, range="forward").step == "forward"
 
 
+def test_replays_are_of_what_was_captured():
+    replays, capture = (f"fixtures/inference/graph_{name}.json.gz" for name in ("replays", "capture"))
+    assert flopgap.gap(replays).graphs.named == 0
+    found = flopgap.gap(replays, capture=capture)
+    assert (found.graphs.operations, found.graphs.named) == (110, 110)
+    assert found.parts[0].details[0].by == "aten::linear"
+
+
 def test_kernels_are_those_that_nsys_prints(fixtures):
     found = flopgap.kernels(TRAINING)
     with open(fixtures / "nsys/golden/small_training_step/cuda_gpu_kern_sum.csv") as file:
