@@ -97,8 +97,23 @@ def queued(run, seconds=0.25):
     return (time.perf_counter() - start) / count * 1e6
 
 
+def replays(graph, most, seconds):
+    """Microseconds of at least five replays, each between events."""
+    synchronize()
+    times = []
+    begin = time.perf_counter()
+    while len(times) < 5 or (len(times) < most and time.perf_counter() - begin < seconds):
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        graph.replay()
+        last.record()
+        synchronize()
+        times.append(first.elapsed_time(last) * 1e3)
+    return times
+
+
 def graphed(run):
-    """Microseconds of a replay: median of ten, each between events."""
+    """Microseconds of a replay: median of up to 30."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -108,17 +123,7 @@ def graphed(run):
     with torch.cuda.graph(graph):
         run()
     graph.replay()
-    synchronize()
-    times = []
-    begin = time.perf_counter()
-    while len(times) < 5 or (len(times) < 30 and time.perf_counter() - begin < 0.2):
-        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        first.record()
-        graph.replay()
-        last.record()
-        synchronize()
-        times.append(first.elapsed_time(last) * 1e3)
-    return statistics.median(times)
+    return statistics.median(replays(graph, 30, 0.2))
 
 
 class Marked(torch.fx.Interpreter):

@@ -30,7 +30,7 @@ from torch._export.serde import schema, serialize
 from torch.utils._pytree import tree_leaves
 
 from draw import drawn
-from measure import DEVICE, placed, queued, synchronize
+from measure import DEVICE, placed, queued, replays, synchronize
 
 warnings.filterwarnings("ignore")
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "pytorch"
@@ -149,7 +149,7 @@ class Step:
 
 
 def replayed(step):
-    """Microseconds of a replay of a whole step: median of up to 20, each between events."""
+    """Microseconds of a replay of a whole step: median of up to 20."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -162,17 +162,7 @@ def replayed(step):
         torch.autograd.backward(step.forward(), step.gradients)
         step.optimizer.step()
     graph.replay()
-    synchronize()
-    times = []
-    begin = time.perf_counter()
-    while len(times) < 5 or (len(times) < 20 and time.perf_counter() - begin < 0.15):
-        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        first.record()
-        graph.replay()
-        last.record()
-        synchronize()
-        times.append(first.elapsed_time(last) * 1e3)
-    return statistics.median(times)
+    return statistics.median(replays(graph, 20, 0.15))
 
 
 def profiled(run, path, repeats=3):

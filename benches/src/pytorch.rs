@@ -7,8 +7,10 @@ use std::error::Error;
 use std::path::Path;
 
 use flopgap_calibration::accuracy;
+use flopgap_graph::{Graph, Layer, Op};
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, Costs, Errors, Estimate, Kind, Peaks, Phase, Reach, Row, UNJUDGED, to_text,
+    About, Arithmetic, Call, CallEstimate, Costs, Errors, Estimate, Kind, Peaks, Phase, Reach, Row, UNJUDGED,
+    to_text,
 };
 use serde::Deserialize;
 
@@ -31,6 +33,50 @@ pub fn architecture(model: &str) -> String {
     let prefixes = ["tv_", "hf_", "tf_"];
     let name = prefixes.iter().fold(model, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
     name.chars().take_while(char::is_ascii_alphabetic).collect()
+}
+
+/// The arithmetic of a run's products.
+pub fn arithmetic(kind: &str, tf32: bool) -> Arithmetic {
+    match (kind, tf32) {
+        ("float32", true) => Arithmetic::Tf32,
+        ("float32", false) => Arithmetic::Fp32,
+        _ => Arithmetic::Half,
+    }
+}
+
+/// The node of a layer: a recurrent one is as many layers as it has.
+pub fn node(layer: &Layer) -> &str {
+    let name = layer.name.as_str();
+    if is_recurrent(layer) { name.split('.').next().unwrap_or_default() } else { name }
+}
+
+/// Whether the kernels of a layer run beside those of others of its node.
+pub fn is_recurrent(layer: &Layer) -> bool {
+    matches!(layer.op, Some(Op::Recurrent(_)))
+}
+
+/// How many layers each recurrent node has.
+pub fn recurrent_layers(graph: &Graph) -> BTreeMap<&str, f64> {
+    let mut all = BTreeMap::new();
+    for layer in graph.layers.iter().filter(|layer| is_recurrent(layer)) {
+        *all.entry(node(layer)).or_default() += 1.0;
+    }
+    all
+}
+
+/// The mean; 0 of nothing.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// What a node and a replay cost beside the kernels, of graphs whose time is measured: nanoseconds
+/// and number of their kernels.
+pub fn graph_costs(graphs: impl Iterator<Item = (f64, [f64; 2])>) -> [f64; 2] {
+    let graphs: Vec<(f64, [f64; 2])> = graphs.collect();
+    least([300.0, 8_000.0], |[node, replay]| {
+        let of = |(time, [kernels, count]): &(f64, [f64; 2])| (time / (kernels + node * count + replay)).ln();
+        mean(&graphs.iter().map(|graph| of(graph).abs()).collect::<Vec<_>>())
+    })
 }
 
 /// The values of a few numbers that make a function least, by steps along each.
@@ -113,7 +159,7 @@ pub fn errors<R>(judged: &[&Judged<'_, R>]) -> Errors {
     });
     Errors {
         runs: judged.len(),
-        mape: all.iter().sum::<f64>() / all.len().max(1) as f64,
+        mape: mean(&all),
         median: quantile(all.clone(), 0.5),
         p90: quantile(all, 0.9),
         coverage: inside.count() as f64 / judged.len().max(1) as f64,
@@ -143,6 +189,31 @@ pub fn print_whole<R>(name: &str, judged: &[&Judged<'_, R>]) {
     );
 }
 
+/// A line about errors of what has no intervals.
+pub fn print_errors(name: &str, errors: &[f64]) {
+    let (count, mean) = (errors.len(), percent(mean(errors)));
+    let [median, p90] = [0.5, 0.9].map(|at| percent(quantile(errors.to_vec(), at)));
+    println!("| {name} | {count} | {mean} | {median} | {p90} | - |");
+}
+
+/// A line about whole graphs by their measured kernels, nanoseconds and number: what the costs
+/// beside them leave.
+pub fn print_sums<R>(judged: &[Judged<'_, R>], kernels: impl Fn(&R) -> [f64; 2], costs: &Costs) {
+    let error = |one: &Judged<'_, R>| {
+        let [kernels, count] = kernels(one.run);
+        ((kernels + costs.node * count + costs.replay) / one.nanoseconds - 1.0).abs()
+    };
+    print_errors("graph, by its measured kernels", &judged.iter().map(error).collect::<Vec<_>>());
+}
+
+/// Adds the error of a call, and how many deviations it is.
+pub fn judge_call(by_kind: &mut ByKind, row: &Row, call: &CallEstimate) {
+    let error = (call.nanoseconds / row.nanoseconds - 1.0).abs();
+    let off = (row.nanoseconds / call.nanoseconds).ln().abs();
+    let score = off / (call.high / call.nanoseconds).ln();
+    by_kind.entry((row.call.phase, row.call.kind, row.call.arithmetic)).or_default().push((error, score));
+}
+
 /// Errors of calls by kind, and how many deviations they are.
 pub type ByKind = BTreeMap<(Phase, Kind, Arithmetic), Vec<(f64, f64)>>;
 
@@ -163,7 +234,7 @@ pub fn print_calls(by_kind: &ByKind) {
     );
     for ((phase, kind, arithmetic), judged) in by_kind {
         let errors: Vec<f64> = judged.iter().map(|(error, _)| *error).collect();
-        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        let mean = mean(&errors);
         println!(
             "| {}{} | {} | {} | {} | {} | {} |",
             kind.name(),

@@ -16,10 +16,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    ByKind, Head, Judged, Result, about, architecture, errors, least, percent, print_calls, print_whole,
-    quantile, reaches, write,
+    ByKind, Head, Judged, Result, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
+    judge_call, least, mean, node, print_calls, print_sums, print_whole, reaches, recurrent_layers, write,
 };
-use flopgap_graph::{Graph, Op, Shapes, read};
+use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{
     About, Arithmetic, Call, CallEstimate, Computed, Costs, Kind, PyTorch, Row, Way, launches,
 };
@@ -58,11 +58,7 @@ struct Measured {
 
 impl Run {
     fn arithmetic(&self) -> Arithmetic {
-        match (self.kind.as_str(), self.tf32) {
-            ("float32", true) => Arithmetic::Tf32,
-            ("float32", false) => Arithmetic::Fp32,
-            _ => Arithmetic::Half,
-        }
+        arithmetic(&self.kind, self.tf32)
     }
 }
 
@@ -71,27 +67,16 @@ impl Measured {
         let computed = Computed { products: run.arithmetic(), cudnn: run.arithmetic() };
         let nodes: BTreeMap<&str, &[(String, f64)]> =
             run.nodes.iter().map(|(name, kernels)| (name.as_str(), kernels.as_slice())).collect();
-        // A recurrent node is as many layers as it has.
-        let node = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-        let mut shared: BTreeMap<String, f64> = BTreeMap::new();
-        for layer in graph.layers.iter().filter(|layer| matches!(layer.op, Some(Op::Recurrent(_)))) {
-            *shared.entry(node(&layer.name)).or_default() += 1.0;
-        }
+        let shared = recurrent_layers(&graph);
         let mut calls = Vec::new();
         for (place, layer) in graph.layers.iter().enumerate() {
             let Some(call) = Call::of(&graph, layer, computed) else { continue };
-            let (name, parts) = if matches!(layer.op, Some(Op::Recurrent(_))) {
-                let name = node(&layer.name);
-                let parts = shared[&name];
-                (name, parts)
-            } else {
-                (layer.name.clone(), 1.0)
-            };
-            let kernels = nodes.get(name.as_str()).copied().unwrap_or_default();
+            let parts = if is_recurrent(layer) { shared[node(layer)] } else { 1.0 };
+            let kernels = nodes.get(node(layer)).copied().unwrap_or_default();
             let nanoseconds = kernels.iter().map(|(_, nanoseconds)| nanoseconds).sum::<f64>() / parts;
             // Kernels of a recurrent layer run beside each other.
-            let is_recurrent = call.kind == Kind::Recurrent && !kernels.is_empty();
-            let kernels = if is_recurrent { 1.0 } else { kernels.len() as f64 };
+            let are_beside = call.kind == Kind::Recurrent && !kernels.is_empty();
+            let kernels = if are_beside { 1.0 } else { kernels.len() as f64 };
             calls.push((place, Row { call, kernels, nanoseconds }));
         }
         Self { run, graph, computed, calls }
@@ -127,17 +112,8 @@ fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
 
 /// What is paid beside the kernels: of graphs by all of them, of hosts by steps that wait for one.
 fn costs(runs: &[Measured]) -> Costs {
-    let graphs: Vec<(f64, [f64; 2])> =
-        runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels()))).collect();
-    let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
-    let [node, replay] = least([300.0, 8_000.0], |[node, replay]| {
-        mean(
-            graphs
-                .iter()
-                .map(|(time, [kernels, count])| (time / (kernels + node * count + replay)).ln().abs())
-                .collect(),
-        )
-    });
+    let graphs = runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
+    let [node, replay] = graph_costs(graphs);
     let hosts: Vec<(f64, [f64; 2])> = runs
         .iter()
         .filter(|run| run.eager() > 1.5 * run.kernels()[0])
@@ -145,7 +121,8 @@ fn costs(runs: &[Measured]) -> Costs {
         .collect();
     let [operator, module] = least([10_000.0, 5_000.0], |[operator, module]| {
         let host = |[operators, modules]: [f64; 2]| operator * operators + module * modules;
-        mean(hosts.iter().map(|(time, counts)| (time / host(*counts)).ln().abs()).collect())
+        let errors: Vec<f64> = hosts.iter().map(|(time, counts)| (time / host(*counts)).ln().abs()).collect();
+        mean(&errors)
     });
     Costs { node, replay, operator, module, gradient: 0.0, tensor: 0.0 }
 }
@@ -171,13 +148,7 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
                         estimate.calls.iter().map(|call| (call.layer, call)).collect();
                     for (layer, row) in run.calls.iter().filter(|(_, row)| row.kernels > 0.0) {
                         if let Some(call) = known.get(layer) {
-                            let error = (call.nanoseconds / row.nanoseconds - 1.0).abs();
-                            let off = (row.nanoseconds / call.nanoseconds).ln().abs();
-                            let score = off / (call.high / call.nanoseconds).ln();
-                            let errors = by_kind
-                                .entry((row.call.phase, row.call.kind, row.call.arithmetic))
-                                .or_default();
-                            errors.push((error, score));
+                            judge_call(&mut by_kind, row, call);
                         }
                     }
                 }
@@ -197,22 +168,6 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
     (by_way, by_kind)
 }
 
-/// Whole models by their measured kernels: what the costs beside them leave.
-fn print_sums(judged: &[Judged<'_, Measured>], costs: &Costs) {
-    let error = |one: &Judged<'_, Measured>| {
-        let [kernels, count] = one.run.kernels();
-        ((kernels + costs.node * count + costs.replay) / one.nanoseconds - 1.0).abs()
-    };
-    let errors: Vec<f64> = judged.iter().map(error).collect();
-    let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
-    let [median, p90] = [0.5, 0.9].map(|at| percent(quantile(errors.clone(), at)));
-    println!(
-        "| graph, by its measured kernels | {} | {} | {median} | {p90} | - |",
-        errors.len(),
-        percent(mean)
-    );
-}
-
 fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Costs) {
     println!("| model as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|");
     for (name, judged) in ["graph", "eager"].iter().zip(by_way) {
@@ -224,7 +179,7 @@ fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Cost
     }
     let on_gpu: Vec<_> = by_way[1].iter().filter(|one| one.estimate.gpu_ns > one.estimate.host_ns).collect();
     print_whole("eager, where the GPU decides", &on_gpu);
-    print_sums(&by_way[0], costs);
+    print_sums(&by_way[0], Measured::kernels, costs);
     print_calls(by_kind);
     println!("\n| worst as a graph | measured, µs | estimated | what errs most |\n|---|---:|---:|---|");
     let mut worst: Vec<&Judged<'_, Measured>> = by_way[0].iter().collect();

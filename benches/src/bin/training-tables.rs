@@ -17,8 +17,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    ByKind, Head, Judged, Result, about, architecture, errors, least, percent, print_calls, print_whole,
-    quantile, reaches, write,
+    ByKind, Head, Judged, Result, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
+    judge_call, least, mean, node, print_calls, print_errors, print_sums, print_whole, reaches,
+    recurrent_layers, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
 use flopgap_roofline::pytorch::{
@@ -88,11 +89,7 @@ struct Measured {
 
 impl Run {
     fn arithmetic(&self) -> Arithmetic {
-        match (self.kind.as_str(), self.tf32) {
-            ("float32", true) => Arithmetic::Tf32,
-            ("float32", false) => Arithmetic::Fp32,
-            _ => Arithmetic::Half,
-        }
+        arithmetic(&self.kind, self.tf32)
     }
 
     /// Convolutions were computed as PyTorch does by default.
@@ -125,20 +122,14 @@ impl Measured {
         let computed = run.computed();
         let gradients = Gradients::of(&graph);
         let nodes: BTreeMap<&str, &Node> = run.nodes.iter().map(|node| (node.0.as_str(), node)).collect();
-        // A recurrent node is as many layers as it has.
-        let node = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-        let mut shared: BTreeMap<String, f64> = BTreeMap::new();
-        for layer in graph.layers.iter().filter(|layer| matches!(layer.op, Some(Op::Recurrent(_)))) {
-            *shared.entry(node(&layer.name)).or_default() += 1.0;
-        }
+        let shared = recurrent_layers(&graph);
         let absent: Node = (String::new(), (0.0, 0.0), Vec::new(), Vec::new());
         let mut calls = Vec::new();
         for (place, layer) in graph.layers.iter().enumerate() {
-            let is_recurrent = matches!(layer.op, Some(Op::Recurrent(_)));
-            let name = if is_recurrent { node(&layer.name) } else { layer.name.clone() };
-            let parts = shared.get(&name).copied().filter(|_| is_recurrent).unwrap_or(1.0);
+            let is_recurrent = is_recurrent(layer);
+            let parts = if is_recurrent { shared[node(layer)] } else { 1.0 };
             let (_, (kernels, nanoseconds), backward, sums) =
-                nodes.get(name.as_str()).copied().unwrap_or(&absent);
+                nodes.get(node(layer)).copied().unwrap_or(&absent);
             // Kernels of a recurrent layer run beside each other.
             let count = |kernels: f64| if is_recurrent { kernels.min(1.0) } else { kernels };
             if *kernels > 0.0 {
@@ -223,29 +214,22 @@ fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
 
 /// What is paid beside the kernels: of graphs by all of them, of hosts by steps that wait for one.
 fn costs(runs: &[Measured]) -> Costs {
-    let graphs: Vec<(f64, [f64; 2])> =
-        runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels()))).collect();
-    let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
-    let [node, replay] = least([300.0, 8_000.0], |[node, replay]| {
-        let of = |(time, [kernels, count]): &(f64, [f64; 2])| (time / (kernels + node * count + replay)).ln();
-        mean(graphs.iter().map(|graph| of(graph).abs()).collect())
-    });
+    let graphs = runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
+    let [node, replay] = graph_costs(graphs);
     // Each part was waited for, so that the host's time of each is known.
     let hosts: Vec<&Measured> = runs.iter().filter(|run| run.run.eager() > 1.5 * run.kernels()[0]).collect();
     let off = |time: f64, host: f64| (time * 1e3 / host).ln().abs();
+    let mean = |of: &dyn Fn(&Measured) -> f64| mean(&hosts.iter().map(|run| of(run)).collect::<Vec<_>>());
     let [operator, module] = least([20_000.0, 10_000.0], |[operator, module]| {
-        let of = |run: &&Measured| {
+        mean(&|run| {
             let [operators, modules, ..] = run.host();
             off(run.run.forward_us, operator * operators + module * modules)
-        };
-        mean(hosts.iter().map(of).collect())
+        })
     });
-    let [gradient] = least([10_000.0], |[gradient]| {
-        mean(hosts.iter().map(|run| off(run.run.backward_us, gradient * run.host()[2])).collect())
-    });
-    let [tensor] = least([5_000.0], |[tensor]| {
-        mean(hosts.iter().map(|run| off(run.run.optimizer_us, tensor * run.host()[3])).collect())
-    });
+    let [gradient] =
+        least([10_000.0], |[gradient]| mean(&|run| off(run.run.backward_us, gradient * run.host()[2])));
+    let [tensor] =
+        least([5_000.0], |[tensor]| mean(&|run| off(run.run.optimizer_us, tensor * run.host()[3])));
     Costs { node, replay, operator, module, gradient, tensor }
 }
 
@@ -291,24 +275,8 @@ fn calls(run: &Measured, others: &PyTorch, by_kind: &mut ByKind) {
     for (layer, row) in run.calls.iter().filter(|(_, row)| row.kernels > 0.0) {
         let call = known.entry(&row.call).or_insert_with(|| others.call(*layer, &row.call));
         let Some(call) = call.as_ref().filter(|call| call.nanoseconds > 0.0) else { continue };
-        let error = (call.nanoseconds / row.nanoseconds - 1.0).abs();
-        let off = (row.nanoseconds / call.nanoseconds).ln().abs();
-        let score = off / (call.high / call.nanoseconds).ln();
-        let key = (row.call.phase, row.call.kind, row.call.arithmetic);
-        by_kind.entry(key).or_default().push((error, score));
+        judge_call(by_kind, row, call);
     }
-}
-
-/// Whole steps by their measured kernels: what the costs beside them leave.
-fn print_sums(judged: &[Judged<'_, Measured>], costs: &Costs) {
-    let error = |one: &Judged<'_, Measured>| {
-        let [kernels, count] = one.run.kernels();
-        ((kernels + costs.node * count + costs.replay) / one.nanoseconds - 1.0).abs()
-    };
-    let errors: Vec<f64> = judged.iter().map(error).collect();
-    let mean = percent(errors.iter().sum::<f64>() / errors.len().max(1) as f64);
-    let [median, p90] = [0.5, 0.9].map(|at| percent(quantile(errors.clone(), at)));
-    println!("| graph, by its measured kernels | {} | {mean} | {median} | {p90} | - |", errors.len());
 }
 
 /// The steps that were timed again on another host, by one process alone: how far apart two
@@ -328,9 +296,7 @@ fn print_again(folder: &Path, runs: &[Measured]) -> Result<()> {
             errors.push((other.eager() / run.run.eager() - 1.0).abs());
         }
     }
-    let mean = percent(errors.iter().sum::<f64>() / errors.len().max(1) as f64);
-    let [median, p90] = [0.5, 0.9].map(|at| percent(quantile(errors.clone(), at)));
-    println!("| eager, measured again | {} | {mean} | {median} | {p90} | - |", errors.len());
+    print_errors("eager, measured again", &errors);
     Ok(())
 }
 
@@ -351,7 +317,7 @@ fn print(
     }
     let on_gpu: Vec<_> = by_way[1].iter().filter(|one| one.estimate.gpu_ns > one.estimate.host_ns).collect();
     print_whole("eager, where the GPU decides", &on_gpu);
-    print_sums(&by_way[0], costs);
+    print_sums(&by_way[0], Measured::kernels, costs);
     print_again(folder, runs)?;
     print_calls(by_kind);
     println!("\n| worst as a graph | measured, µs | estimated | what errs most |\n|---|---:|---:|---|");
