@@ -70,12 +70,17 @@ pub struct Costs {
     pub operator: f64,
     /// Of the host for a module.
     pub module: f64,
-    /// Of the host for the backward of an operator that computes.
-    #[serde(default)]
+    /// Of the host for the backward of an operator that computes; 0 of inference.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub gradient: f64,
-    /// Of the host for a tensor that the optimizer changes.
-    #[serde(default)]
+    /// Of the host for a tensor that the optimizer changes; 0 of inference.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub tensor: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(cost: &f64) -> bool {
+    *cost == 0.0
 }
 
 /// Errors on models of architectures that were left out.
@@ -423,16 +428,29 @@ pub const NAMES: &[&str] = &["h100", "h200"];
 
 /// The calls of a GPU, ignoring case.
 pub fn named(name: &str) -> Option<&'static PyTorch> {
-    static H100: OnceLock<Option<PyTorch>> = OnceLock::new();
-    static H200: OnceLock<Option<PyTorch>> = OnceLock::new();
-    let h100 = || {
-        let bytes = include_bytes!("../../machines/h100.pytorch.zst");
-        H100.get_or_init(|| PyTorch::parse(bytes, "h100").ok()).as_ref()
-    };
-    match name.to_ascii_lowercase().as_str() {
-        "h100" => h100(),
-        "h200" => H200.get_or_init(|| on_h200(h100()?)).as_ref(),
-        _ => None,
+    static TABLES: Tables = Tables::new(include_bytes!("../../machines/h100.pytorch.zst"));
+    TABLES.named(name)
+}
+
+/// The tables of one file: of the GPU on which they were measured, and moved to another.
+struct Tables {
+    bytes: &'static [u8],
+    h100: OnceLock<Option<PyTorch>>,
+    h200: OnceLock<Option<PyTorch>>,
+}
+
+impl Tables {
+    const fn new(bytes: &'static [u8]) -> Self {
+        Self { bytes, h100: OnceLock::new(), h200: OnceLock::new() }
+    }
+
+    fn named(&'static self, name: &str) -> Option<&'static PyTorch> {
+        let h100 = || self.h100.get_or_init(|| PyTorch::parse(self.bytes, "h100").ok()).as_ref();
+        match name.to_ascii_lowercase().as_str() {
+            "h100" => h100(),
+            "h200" => self.h200.get_or_init(|| on_h200(h100()?)).as_ref(),
+            _ => None,
+        }
     }
 }
 

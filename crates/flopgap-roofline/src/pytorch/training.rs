@@ -1,11 +1,9 @@
 //! What a training step takes in PyTorch: forward, backward and the step of `AdamW`.
 
-use std::sync::OnceLock;
-
 use flopgap_graph::Graph;
 
 use super::backward::{Gradients, optimizer};
-use super::{Computed, Estimate, PyTorch, Sum, Way, on_h200};
+use super::{Computed, Estimate, PyTorch, Sum, Tables, Way};
 
 impl PyTorch {
     /// The time of a training step of a graph that
@@ -32,15 +30,6 @@ impl PyTorch {
 
 /// The calls of training steps on a GPU, ignoring case: see [`named`](super::named).
 pub fn training(name: &str) -> Option<&'static PyTorch> {
-    static H100: OnceLock<Option<PyTorch>> = OnceLock::new();
-    static H200: OnceLock<Option<PyTorch>> = OnceLock::new();
-    let h100 = || {
-        let bytes = include_bytes!("../../machines/h100.training.zst");
-        H100.get_or_init(|| PyTorch::parse(bytes, "h100").ok()).as_ref()
-    };
-    match name.to_ascii_lowercase().as_str() {
-        "h100" => h100(),
-        "h200" => H200.get_or_init(|| on_h200(h100()?)).as_ref(),
-        _ => None,
-    }
+    static TABLES: Tables = Tables::new(include_bytes!("../../machines/h100.training.zst"));
+    TABLES.named(name)
 }
