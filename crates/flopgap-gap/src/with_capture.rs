@@ -22,6 +22,10 @@ pub struct WithCapture<'a> {
     capture: &'a dyn Recording,
     /// When the capture ended, by its own clock.
     end: i64,
+    /// The ranges of both; nothing where the capture has none.
+    ranges: Option<Arc<Ranges>>,
+    /// How many of them are of the replays.
+    own_ranges: usize,
 }
 
 /// Sets apart the threads of a capture, which is often of the same process.
@@ -39,10 +43,36 @@ impl<'a> WithCapture<'a> {
     pub fn new(replays: &'a dyn Recording, capture: &'a dyn Recording) -> Result<WithCapture<'a>, ReadError> {
         let mut end = i64::MIN;
         present(capture.each_call(&|_| true, &mut |call| end = end.max(call.end)))?;
-        if let Some(ranges) = present(capture.ranges())? {
+        let captured = present(capture.ranges())?;
+        if let Some(ranges) = &captured {
             end = ranges.ranges.iter().filter_map(|range| range.end).fold(end, i64::max);
         }
-        Ok(WithCapture { replays, capture, end })
+        let mut both = WithCapture { replays, capture, end, ranges: None, own_ranges: 0 };
+        if let Some(captured) = captured {
+            let own = present(replays.ranges())?.map(Arc::unwrap_or_clone).unwrap_or_default();
+            both.own_ranges = own.ranges.len();
+            both.ranges = Some(Arc::new(both.merged(own, &captured)));
+        }
+        Ok(both)
+    }
+
+    /// The ranges of the replays, and those of the capture before them.
+    fn merged(&self, mut all: Ranges, captured: &Ranges) -> Ranges {
+        let known: FxHashMap<RangeName, Name> =
+            all.names.iter().map(|(at, name)| (name.clone(), at)).collect();
+        let names: Vec<Name> = captured
+            .names
+            .iter()
+            .map(|(_, name)| known.get(name).copied().unwrap_or_else(|| all.names.push(name.clone())))
+            .collect();
+        all.ranges.extend(captured.ranges.iter().map(|range| Range {
+            start: self.time(range.start),
+            end: Some(self.time(range.end.unwrap_or(self.end))),
+            thread: thread(range.thread),
+            name: names[range.name.index()],
+            ..*range
+        }));
+        all
     }
 
     /// A time of the capture, before all times of the replays.
@@ -66,23 +96,7 @@ impl Recording for WithCapture<'_> {
     }
 
     fn ranges(&self) -> Result<Arc<Ranges>, ReadError> {
-        let Some(captured) = present(self.capture.ranges())? else { return self.replays.ranges() };
-        let mut all = present(self.replays.ranges())?.map(Arc::unwrap_or_clone).unwrap_or_default();
-        let known: FxHashMap<RangeName, Name> =
-            all.names.iter().map(|(at, name)| (name.clone(), at)).collect();
-        let names: Vec<Name> = captured
-            .names
-            .iter()
-            .map(|(_, name)| known.get(name).copied().unwrap_or_else(|| all.names.push(name.clone())))
-            .collect();
-        all.ranges.extend(captured.ranges.iter().map(|range| Range {
-            start: self.time(range.start),
-            end: Some(self.time(range.end.unwrap_or(self.end))),
-            thread: thread(range.thread),
-            name: names[range.name.index()],
-            ..*range
-        }));
-        Ok(Arc::new(all))
+        self.ranges.clone().map_or_else(|| self.replays.ranges(), Ok)
     }
 
     fn launched(&self, attribution: Attribution) -> Result<Arc<Launched>, ReadError> {
@@ -181,8 +195,7 @@ impl Recording for WithCapture<'_> {
             return self.replays.operator_work();
         };
         let own = present(self.replays.operator_work())?.unwrap_or_default();
-        let before = present(self.replays.ranges())?.map_or(0, |ranges| ranges.ranges.len());
-        let captured = captured.iter().map(|(range, work)| (before + range, *work));
+        let captured = captured.iter().map(|(range, work)| (self.own_ranges + range, *work));
         Ok(own.iter().copied().chain(captured).collect())
     }
 
