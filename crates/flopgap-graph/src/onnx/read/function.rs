@@ -154,45 +154,31 @@ impl DecodeMessage for References {
     }
 }
 
-/// Those of the nodes of a graph.
-struct GraphReferences(Vec<References>);
+/// Of a message, the values of one field that may stand in it several times.
+struct Repeated<const FIELD: u64, T>(Vec<T>);
 
-impl DecodeMessage for GraphReferences {
+impl<const FIELD: u64, T: DecodeMessage<Types = OwnedValues>> DecodeMessage for Repeated<FIELD, T> {
     type Types = OwnedValues;
 
     fn decode_fields<R: ReadValue<Types = Self::Types>>(
         mut fields: Fields<'_, R>,
     ) -> Result<Self, ProtobufError> {
-        let mut nodes = Vec::new();
+        let mut values = Vec::new();
         while let Some(mut field) = fields.next()? {
-            match field.number() {
-                1 => nodes.push(References::decode_field(&mut field)?),
-                _ => field.skip()?,
+            if field.number() == FIELD {
+                values.push(T::decode_field(&mut field)?);
+            } else {
+                field.skip()?;
             }
         }
-        Ok(Self(nodes))
+        Ok(Self(values))
     }
 }
 
-/// Those of a graph.
-struct SparseParameters(Vec<Sparse>);
-
-impl DecodeMessage for SparseParameters {
-    type Types = OwnedValues;
-
-    fn decode_fields<R: ReadValue<Types = Self::Types>>(
-        mut fields: Fields<'_, R>,
-    ) -> Result<Self, ProtobufError> {
-        let mut sparse = Vec::new();
-        while let Some(mut field) = fields.next()? {
-            match field.number() {
-                15 => sparse.push(Sparse::decode_field(&mut field)?),
-                _ => field.skip()?,
-            }
-        }
-        Ok(Self(sparse))
-    }
-}
+/// Of a graph: its nodes.
+type GraphReferences = Repeated<1, References>;
+/// Of a graph: its sparse parameters.
+type SparseParameters = Repeated<15, Sparse>;
 
 impl DecodeMessage for Sparse {
     type Types = OwnedValues;
