@@ -27,7 +27,7 @@ use flopgap_kineto::Job;
 use flopgap_nsys::{Job as ExportsJob, Problem};
 use flopgap_table::{Kind, Source, Trace};
 use flopgap_timings::clocks;
-use flopgap_trace::Recording;
+use flopgap_trace::{ClockCorrection, Recording};
 
 use crate::error::{Error, present};
 
@@ -186,6 +186,11 @@ pub fn together(files: Vec<File>, reading: Reading) -> Result<Together, Error> {
     Ok(Together { traces: opened.into_iter().map(|(_, trace)| trace).collect(), unknown })
 }
 
+/// By how much the clocks of several recordings are to be corrected; nothing where none is.
+fn corrections(job: &dyn Recording) -> Result<Option<Vec<ClockCorrection>>, Error> {
+    Ok(present(clocks::corrections(job, &Classifier::new()))?.filter(|all| !all.is_empty()))
+}
+
 impl Opened {
     /// The trace of a source; nothing where it is none.
     pub fn of(source: Source) -> Option<Opened> {
@@ -195,8 +200,7 @@ impl Opened {
     fn of_exports(mut job: ExportsJob, exports: impl Iterator<Item = Opened>) -> Result<Opened, Error> {
         let path = job.path().to_owned();
         let sources = exports.flat_map(|export| export.sources).collect();
-        let corrections = present(clocks::corrections(&job, &Classifier::new()))?.unwrap_or_default();
-        if !corrections.is_empty() {
+        if let Some(corrections) = corrections(&job)? {
             job.correct(corrections);
         }
         Ok(Opened { path, trace: Trace::Exports(Arc::new(job)), sources })
@@ -207,11 +211,10 @@ impl Opened {
     }
 
     fn of_job(path: PathBuf, mut job: Job) -> Result<Opened, Error> {
-        if job.processes().len() > 1 {
-            let corrections = present(clocks::corrections(&job, &Classifier::new()))?.unwrap_or_default();
-            if !corrections.is_empty() {
-                job.correct(corrections);
-            }
+        if job.processes().len() > 1
+            && let Some(corrections) = corrections(&job)?
+        {
+            job.correct(corrections);
         }
         Ok(Opened { path, trace: Trace::Kineto(Arc::new(job)), sources: Vec::new() })
     }
