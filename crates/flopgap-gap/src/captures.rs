@@ -12,7 +12,7 @@ use crate::timeline::{Kind, Lane, Op};
 pub(crate) struct Graphs {
     /// How many ran.
     pub(crate) nodes: u64,
-    /// Those of which it is known what was captured as them.
+    /// Those whose captured calls are known.
     pub(crate) named: u64,
     /// Captured calls that have the same operators in graphs of other sizes.
     sizes_differ: FxHashSet<u32>,

@@ -180,7 +180,7 @@ impl Launches {
 pub struct GraphNodes {
     /// Kernels, copies and memory sets that graphs launched.
     pub operations: u64,
-    /// Those of which it is known by which operators they were captured.
+    /// Those whose operators are known from a capture.
     pub named: u64,
 }
 

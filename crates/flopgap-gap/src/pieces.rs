@@ -53,7 +53,7 @@ impl Last {
         }
     }
 
-    /// The pieces of a place; nothing where there are none.
+    /// The pieces of a place; `None` without any.
     pub(crate) fn finish(self, place: Place) -> Option<Pieces> {
         let Last { pieces, kept_from_ns, .. } = self;
         (!pieces.is_empty()).then(|| Pieces { place, kept_from_ns, pieces: pieces.into() })

@@ -452,7 +452,7 @@ fn pytorch_trains_a_model() {
         let longer = number(&eager, "gpu_ms").max(number(&eager, "host_ms"));
         assert!((number(&eager, "time_ms") - longer).abs() < 1e-9);
         assert!((number(&eager, "gpu_ms") - number(&graph, "time_ms")).abs() < 1e-9);
-        // Layers have their forward and backward, in neither of which the optimizer is.
+        // Times of layers are forward and backward; the optimizer is in none of them.
         let layers = graph["layers"].as_array().unwrap();
         assert_eq!(layers.len(), 68);
         let sum: f64 = layers.iter().map(|layer| number(layer, "time_ms")).sum();

@@ -149,7 +149,7 @@ impl Falls<'_> {
 /// What some causes consist of, largest first.
 fn details(label: &str, found: &Gap, shares: &[&Share]) -> Result<Table, Error> {
     let several = shares.len() > 1;
-    // What none of them has is no column.
+    // A column without a value is left out.
     let has = |is: fn(&Detail) -> bool| shares.iter().any(|share| share.details.iter().any(is));
     let (has_what, has_by) = (has(|detail| detail.what.is_some()), has(|detail| detail.by.is_some()));
     let mut columns = vec![];

@@ -163,7 +163,8 @@ mod tests {
         Place { rank: Some(rank), process: Some(1), gpu: Some(GpuId(0)) }
     }
 
-    /// 16 of 80 MB between 4 ranks in 4 ms: 320 GB/s, of which an all-reduce sends one and a half.
+    /// 16 messages of 80 MB in 4 ms are 320 GB/s. On the bus, an all-reduce of 4 ranks sends 1.5
+    /// times as much.
     #[test]
     fn a_bandwidth_stands_beside_what_the_link_allows_or_the_reason_does() {
         let own = Messages {

@@ -19,7 +19,7 @@ const JOBS: [&str; 4] = [
     "advice/straggler.before.",
 ];
 
-/// The ranks of a job, of which the clock of one is ahead.
+/// The ranks of a job. The clock of one is ahead.
 fn shifted(job: &str, rank: usize, ahead: i64) -> Job {
     let open = |rank| fixture(&format!("{job}rank{rank}.json.gz"));
     let mut traces: Vec<Trace> =

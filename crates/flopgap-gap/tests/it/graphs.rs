@@ -17,7 +17,7 @@ fn with_capture(replays: &Path, capture: &Path) -> Gap {
     gap(&both, &Options::default()).unwrap()
 }
 
-/// Which kernels, copies and sets are of which operators.
+/// Each kernel, copy and set with its operator.
 fn operators(found: &Gap) -> BTreeSet<(Option<String>, Option<String>)> {
     let busy = found.parts.iter().filter(|part| part.part != Part::Idle);
     busy.flat_map(|part| &part.details).map(|detail| (detail.what.clone(), detail.by.clone())).collect()

@@ -44,7 +44,7 @@ fn a_token_is_a_step_where_attention_sees_one_key_more() {
     }
 }
 
-/// A training step has gradients, and an encoder no cache: their attention is no token.
+/// Training steps have gradients and encoders have no cache: neither is divided into tokens.
 #[test]
 fn attention_without_a_cache_makes_no_tokens() {
     for name in ["kineto/plain.json.gz", "advice/healthy-transformer.healthy.json.gz"] {

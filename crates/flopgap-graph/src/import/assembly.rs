@@ -147,7 +147,7 @@ impl Assembly {
         self.by_name.clone()
     }
 
-    /// The same, of which none are left.
+    /// Takes all names away.
     pub(crate) fn take_names(&mut self) -> FxHashMap<String, usize> {
         std::mem::take(&mut self.by_name)
     }

@@ -3,8 +3,8 @@
 use crate::graph::Tensor;
 use crate::op::{Elementwise, ElementwiseFunction, Op};
 
-/// The operation on the tensors of a layer as one on real numbers, of which a complex number is
-/// two: a sum is two sums; a product four products and two sums, so three FLOPs for each part.
+/// The operation on the tensors of a layer as one on real numbers. A complex number is two of
+/// them: a sum is two sums; a product four products and two sums, so three FLOPs for each part.
 /// `None` where it has no such form.
 ///
 /// Products of matrices of complex numbers or of 32- and 64-bit integers have none either: no
