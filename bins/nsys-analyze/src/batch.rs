@@ -4,8 +4,6 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use flopgap_answers::open::{name_of, not_taken};
 use flopgap_answers::page::{Overview, Skipped, TracePage};
@@ -107,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     }
     flopgap_files::create_folder(&arguments.output)?;
     let traces: Vec<(&PathBuf, String)> = found.traces.iter().zip(names(&found.traces)).collect();
-    let done = each_on_all_cores(&traces, |(path, name)| one(arguments, path, name, console));
+    let done = flopgap_files::each_on_all_cores(&traces, |(path, name)| one(arguments, path, name, console));
     let recordings = found.recordings.iter().map(|path| (path, "not exported yet"));
     let others = found.others.iter().map(|(path, why)| (path, why.as_str()));
     let skipped = recordings.chain(others);
@@ -200,29 +198,6 @@ fn names(traces: &[PathBuf]) -> Vec<String> {
         if taken.get(&(folder, name.clone())) == Some(&1) { name } else { file(path) }
     };
     traces.iter().map(name).collect()
-}
-
-/// The results of `work` in the order of `items`, made on as many threads as there are cores.
-fn each_on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let (Some(item), Some(result)) = (items.get(at), results.get(at)) else { break };
-                    let made = work(item);
-                    *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
-                }
-            });
-        }
-    });
-    results
-        .into_iter()
-        .filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
-        .collect()
 }
 
 /// Analyses one trace and writes what came out.

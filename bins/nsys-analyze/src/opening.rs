@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use flopgap_answers::open::{self, Directory, File, Reading, Together};
 use flopgap_answers::{Error, Opened};
 use flopgap_cli::{Console, Exit, Failure};
+use flopgap_files::each_on_all_cores;
 use flopgap_nsys::Error as NsysError;
 use flopgap_table::{Kind, Trace};
 use tempfile::TempDir;
@@ -46,6 +47,13 @@ enum Separate {
     Recordings,
 }
 
+/// A file that was read, what it is, and how long that took.
+struct Read {
+    file: File,
+    what: &'static str,
+    seconds: f64,
+}
+
 /// Opens the traces of a run, and removes what it exported into temporary directories when it is
 /// dropped.
 pub(crate) struct Opener {
@@ -68,12 +76,14 @@ impl Opener {
     /// Opens a trace, and shows what nsys itself reported about its recording, before any answer or
     /// guess. A folder of `torch.profiler` traces is one job.
     pub(crate) fn open(&self, path: &Path) -> Result<Opened, Failure> {
-        self.read(path)?.alone().map_err(|error| failure(&error))
+        self.shown(path, self.read(path)?)?.alone().map_err(|error| failure(&error))
     }
 
     /// Opens some traces. Those of several ranks of one job are one.
     pub(crate) fn open_jobs(&self, paths: &[PathBuf], read_as: ReadAs) -> Result<Vec<Opened>, Failure> {
-        let files: Result<Vec<File>, Failure> = paths.iter().map(|path| self.read(path)).collect();
+        let read = each_on_all_cores(paths, |path| self.read(path));
+        let files = paths.iter().zip(read).map(|(path, read)| self.shown(path, read?));
+        let files: Result<Vec<File>, Failure> = files.collect();
         let reading = match read_as.read_as {
             None => Reading::AsRecorded,
             Some(Separate::Ranks) => Reading::Ranks,
@@ -111,7 +121,7 @@ impl Opener {
         }
     }
 
-    fn read(&self, path: &Path) -> Result<File, Failure> {
+    fn read(&self, path: &Path) -> Result<Read, Failure> {
         let start = Instant::now();
         let (file, what) = if path.is_dir() {
             (self.directory(path).map(File::Trace)?, "directory of traces, opened")
@@ -121,7 +131,11 @@ impl Opener {
                 file @ File::Trace(_) => (file, "export of Nsight Systems, opened"),
             }
         };
-        let seconds = start.elapsed().as_secs_f64();
+        Ok(Read { file, what, seconds: start.elapsed().as_secs_f64() })
+    }
+
+    /// Shows what nsys itself reported about the recording of a file that was read.
+    fn shown(&self, path: &Path, Read { file, what, seconds }: Read) -> Result<File, Failure> {
         self.console.detail(format_args!("{}: {what}: {seconds:.3} s", path.display()));
         if let File::Trace(opened) = &file {
             show_problems(opened)?;

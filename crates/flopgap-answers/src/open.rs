@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
+use flopgap_files::each_on_all_cores;
 use flopgap_kernels::Classifier;
 use flopgap_kineto::Job;
 use flopgap_nsys::{Job as ExportsJob, Problem};
@@ -64,9 +65,12 @@ pub fn open(path: impl AsRef<Path>) -> Result<Opened, Error> {
 ///
 /// # Errors
 /// As [`open()`].
-pub fn open_all(paths: &[impl AsRef<Path>]) -> Result<Vec<Opened>, Error> {
-    let files: Result<Vec<File>, Error> = paths.iter().map(|path| File::read(path.as_ref())).collect();
-    Ok(together(files?, Reading::AsRecorded)?.traces)
+pub fn open_all(paths: &[impl AsRef<Path> + Sync]) -> Result<Vec<Opened>, Error> {
+    Ok(together(files(paths)?, Reading::AsRecorded)?.traces)
+}
+
+fn files(paths: &[impl AsRef<Path> + Sync]) -> Result<Vec<File>, Error> {
+    each_on_all_cores(paths, |path| File::read(path.as_ref())).into_iter().collect()
 }
 
 /// A file that was read.
@@ -367,8 +371,7 @@ impl Directory {
         let not_one =
             |reason: String| Error::NotOneJob { path: path.clone(), traces: self.traces.len(), reason };
         if self.are_exports {
-            let files: Result<Vec<File>, Error> = self.traces.iter().map(|path| File::read(path)).collect();
-            let Together { mut traces, unknown } = together(files?, Reading::AsRecorded)?;
+            let Together { mut traces, unknown } = together(files(&self.traces)?, Reading::AsRecorded)?;
             return match (traces.pop().filter(|_| traces.is_empty()), unknown) {
                 (Some(opened), _) => Ok(Opened { path, ..opened }),
                 (None, Some(reason)) => Err(not_one(reason.to_string())),

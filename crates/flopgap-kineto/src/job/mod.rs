@@ -7,7 +7,6 @@ mod steps;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flopgap_flops::torch::OperatorWork;
@@ -130,25 +129,8 @@ impl Job {
     /// # Errors
     /// When one of them cannot be read; [`Error::SameRank`].
     pub fn open(paths: &[impl AsRef<Path> + Sync]) -> Result<Job, Error> {
-        let next = AtomicUsize::new(0);
-        let traces: Vec<Mutex<Option<Result<Trace, Error>>>> =
-            paths.iter().map(|_| Mutex::new(None)).collect();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(paths.len());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let (Some(path), Some(slot)) = (paths.get(at), traces.get(at)) else { break };
-                        let trace = Trace::options().without_shapes(true).open(path);
-                        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
-                    }
-                });
-            }
-        });
-        let read =
-            traces.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Job::of(read.collect::<Result<_, _>>()?)
+        let read = flopgap_files::each_on_all_cores(paths, |path| Trace::options().without_shapes(true).open(path));
+        Job::of(read.into_iter().collect::<Result<_, _>>()?)
     }
 
     /// The recording of some traces, by rank.
