@@ -262,6 +262,7 @@ pub fn about(head: &Head, host: &str, costs: Costs, models: usize) -> About {
         models,
         eager: UNKNOWN,
         graph: UNKNOWN,
+        compiled: None,
         reaches: Vec::new(),
     }
 }

@@ -54,9 +54,11 @@ class Estimate:
     time_ms: float | None
     low_ms: float | None
     high_ms: float | None
-    #: Milliseconds of the GPU, and of the host that launches operators one by one; the longer is the time.
+    #: Milliseconds of the GPU, and of the host that launches its work; the longer is the time.
     gpu_ms: float | None
     host_ms: float | None
+    #: Of a training step, milliseconds of the GPU forward, backward and in the optimizer.
+    parts_ms: tuple[float, float, float] | None
     flops: int
     #: Kinds of calls that were never measured.
     missing: list[str]
@@ -71,30 +73,35 @@ def estimate(
     machine: str,
     run_as: str = "eager",
     precision: str | None = None,
+    train: bool = False,
 ) -> Estimate:
     """How long PyTorch takes for a model on a GPU.
 
     :param model: a ``.pt2`` archive of ``torch.export.save``, or a module with its ``inputs``, which is exported first
     :param machine: ``"h100"``, or ``"h200"``, which is moved from it by peaks
-    :param run_as: ``"eager"``, operator by operator from Python, or ``"graph"``, its kernels in a CUDA graph
+    :param run_as: ``"eager"``, operator by operator from Python; ``"graph"``, its kernels in a CUDA graph; ``"compile"``,
+        ``torch.compile(model)``; ``"compile-graph"``, ``torch.compile(model, mode="reduce-overhead")``. The calls of fused layers share the
+        time of their kernel by their bytes
     :param precision: ``"fp32"``, ``"tf32"``, ``"fp16"`` or ``"bf16"`` instead of the model's own; convolutions of a model in fp32 are in
         TF32 otherwise, as PyTorch does by default
+    :param train: a training step, ``"eager"`` or as a ``"graph"``: forward, backward and fused ``AdamW``, without a loss
     :raises AbsentError: the machine or precision was not measured
     :raises InputError: the model cannot be read
     """
     if isinstance(model, (str, os.PathLike)):
         if inputs:
             raise TypeError("inputs are for a module; a .pt2 archive has the sizes of its own")
-        return _of(_flopgap.estimate(os.fspath(model), machine, run_as, precision))
+        return _of(_flopgap.estimate(os.fspath(model), machine, run_as, precision, train))
     torch: Any = importlib.import_module("torch")
     with torch.no_grad():
         program = torch.export.export(model, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, f"{type(model).__name__}.pt2")
         torch.export.save(program, path)
-        return _of(_flopgap.estimate(path, machine, run_as, precision))
+        return _of(_flopgap.estimate(path, machine, run_as, precision, train))
 
 
 def _of(text: str) -> Estimate:
     read: dict[str, typing.Any] = json.loads(text)
-    return Estimate(**{**read, "calls": [Call(**call) for call in read["calls"]]})
+    parts = read["parts_ms"] and tuple(read["parts_ms"])
+    return Estimate(**{**read, "parts_ms": parts, "calls": [Call(**call) for call in read["calls"]]})

@@ -259,7 +259,7 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
                 }
                 let nanoseconds = match way {
                     Way::Graph => run.run.graph_us.map(|time| time * 1e3),
-                    Way::Eager => Some(run.run.eager()),
+                    _ => Some(run.run.eager()),
                 };
                 let Some(nanoseconds) = nanoseconds else { continue };
                 judged.push(Judged { architecture: name.clone(), run, nanoseconds, estimate });

@@ -81,16 +81,33 @@ pub(super) enum RunAs {
     Eager,
     /// PyTorch, the same kernels replayed as a CUDA graph
     Graph,
+    /// `torch.compile`, in its default mode
+    Compile,
+    /// `torch.compile`, replayed as a CUDA graph: `mode="reduce-overhead"`
+    CompileGraph,
     /// The engine of the calibration; `cuda` fuses operators and is no framework
     Own,
 }
 
 impl RunAs {
+    /// How PyTorch runs it; `None` of the calibration's engine.
+    const fn way(self) -> Option<Way> {
+        match self {
+            Self::Eager => Some(Way::Eager),
+            Self::Graph => Some(Way::Graph),
+            Self::Compile => Some(Way::Compiled),
+            Self::CompileGraph => Some(Way::CompiledGraph),
+            Self::Own => None,
+        }
+    }
+
     /// Its name in JSON and on command lines.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Eager => "eager",
             Self::Graph => "graph",
+            Self::Compile => "compile",
+            Self::CompileGraph => "compile-graph",
             Self::Own => "own",
         }
     }
@@ -207,16 +224,16 @@ impl Arguments {
         &self,
         model: &model::Model,
         precision: Precision,
-    ) -> Result<Option<(&'static PyTorch, Way)>, Failure> {
+    ) -> Result<Option<(&'static PyTorch, RunAs)>, Failure> {
         let named = if self.train { pytorch::training } else { pytorch::named };
         let known = self.machine.name().and_then(named);
         let of_engine =
             [self.mode.is_some(), self.engine.is_some(), self.threads.is_some(), self.sizes_alone];
         let is_own = of_engine.contains(&true) || self.machine.has_ceilings();
         let way = match self.run_as {
-            Some(RunAs::Own) if self.train => {
-                let failure = Failure::new("--train is for --as eager and graph: PyTorch trains");
-                return Err(failure.exit(Exit::Usage).hint("omit `--as own`"));
+            Some(way @ (RunAs::Own | RunAs::Compile | RunAs::CompileGraph)) if self.train => {
+                let failure = Failure::new("--train is for --as eager and graph: others were not measured");
+                return Err(failure.exit(Exit::Usage).hint(format!("omit `--as {}`", way.name())));
             }
             Some(RunAs::Own) => return Ok(None),
             Some(way) => way,
@@ -225,7 +242,6 @@ impl Arguments {
             None if Computed::of(precision, None).is_none() => return Ok(None),
             None => RunAs::Eager,
         };
-        let way = if way == RunAs::Graph { Way::Graph } else { Way::Eager };
         // Our own engine does not train.
         let or_own = |text: &'static str| if self.train { "" } else { text };
         if is_own {

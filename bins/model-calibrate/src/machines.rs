@@ -69,6 +69,13 @@ fn sentences() -> String {
             errors(&about.graph),
             errors(&about.eager)
         ));
+        if let Some(compiled) = &about.compiled {
+            lines.push(format!(
+                "  By torch.compile: as a CUDA graph {}, in its default mode {}.",
+                errors(&compiled.graph),
+                errors(&compiled.launched)
+            ));
+        }
     }
     lines.join("\n") + "\n\n"
 }

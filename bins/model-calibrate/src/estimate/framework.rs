@@ -22,9 +22,10 @@ pub(super) fn estimated(
     model: &Model,
     (precision, requested): (Precision, bool),
     pytorch: &PyTorch,
-    (way, train): (Way, bool),
+    (run_as, train): (RunAs, bool),
 ) -> Result<Found, Failure> {
     let (about, target) = (&pytorch.about, &pytorch.target);
+    let way = run_as.way().unwrap_or(Way::Eager);
     let computed = Computed::of(precision, requested.then_some(precision)).ok_or_else(|| {
         Failure::new(format!("PyTorch was not measured in {precision}"))
             .exit(Exit::Absent)
@@ -98,21 +99,21 @@ pub(super) fn estimated(
     let from = if target.moved.is_some() { format!(" on {}", about.device) } else { String::new() };
     let kernels = format!("times of {}{from} are interpolated", about.software);
     let training = found.as_ref().and_then(|found| found.parts);
-    let eager = found.filter(|_| way == Way::Eager);
+    let launched = found.filter(|_| matches!(way, Way::Eager | Way::Compiled));
     Ok(Found {
         answer: Answer { estimate, missing, by_step },
         kernels: Kernels::SizesAlone(kernels),
         origin: gpu(&target.device, target.memory_bytes),
         series: Series { engine: about.software.clone(), threads: 0 },
         precision,
-        mode: if way == Way::Graph { Mode::Graph } else { Mode::Stream },
+        mode: if launched.is_some() { Mode::Stream } else { Mode::Graph },
         rows: pytorch.rows().map(|(.., rows)| rows).sum(),
         // The moments of a step's optimizer are there all the time.
         least_bytes: model.least_bytes(precision)?.saturating_add(trained.saturating_mul(2)),
-        run_as: if way == Way::Graph { RunAs::Graph } else { RunAs::Eager },
+        run_as,
         convolutions_in_tf32: computed.cudnn != computed.products && model.has_convolutions(),
         training,
-        parts: eager.map(|found| (found.gpu_ns, found.host_ns, about.host.clone())),
+        parts: launched.map(|found| (found.gpu_ns, found.host_ns, about.host.clone())),
     })
 }
 

@@ -53,7 +53,7 @@ struct Document<'a> {
     /// What the model computes in; `None` of a network that only has sizes.
     model_precision: Option<&'a str>,
     mode: Mode,
-    /// What runs it: `eager`, `graph` or `own`.
+    /// What runs it: `eager`, `graph`, `compile`, `compile-graph` or `own`.
     #[serde(rename = "as")]
     run_as: &'static str,
     time_ms: Option<f64>,
@@ -241,6 +241,8 @@ impl Output<'_> {
             self.precision(),
             match (self.run_as, self.mode) {
                 (RunAs::Eager, _) => "eager",
+                (RunAs::Compile, _) => "torch.compile",
+                (RunAs::CompileGraph, _) => "torch.compile, in a CUDA graph",
                 (_, Mode::Call) => "called",
                 (_, Mode::Stream) => "launched on a stream",
                 (_, Mode::Graph) => "in a CUDA graph",
@@ -288,6 +290,9 @@ impl Output<'_> {
         line("work", numbers::si_with_unit(document.flops as f64, "FLOP") + forward);
         line("fitted", format!("{} rows", self.rows));
         line("kernels", self.kernels.describe());
+        if matches!(self.run_as, RunAs::Compile | RunAs::CompileGraph) {
+            line("layers", "those in one fused kernel share its time by their bytes".to_owned());
+        }
         // The optimizer is in no step.
         let of_steps = self.parts.is_none() && self.training.is_none();
         let corrected = |estimate: &&Estimate| of_steps && (estimate.correction - 1.0).abs() >= 0.005;

@@ -357,6 +357,17 @@ fn pytorch_runs_a_model_as_it_is_asked() {
         let longer = number(&eager, "gpu_ms").max(number(&eager, "host_ms"));
         assert!((number(&eager, "time_ms") - longer).abs() < 1e-9);
         let graph = json(&["--machine", machine, "--as", "graph"]);
+        let compiled = json(&["--machine", machine, "--as", "compile"]);
+        let replayed = json(&["--machine", machine, "--as", "compile-graph"]);
+        assert_eq!((&compiled["as"], &replayed["as"]), (&"compile".into(), &"compile-graph".into()));
+        let longer = number(&compiled, "gpu_ms").max(number(&compiled, "host_ms"));
+        assert!((number(&compiled, "time_ms") - longer).abs() < 1e-9);
+        assert!((number(&compiled, "gpu_ms") - number(&replayed, "time_ms")).abs() < 1e-9);
+        assert!(replayed["host_ms"].is_null());
+        // The layers in one kernel share its time, so that the sum is that of all kernels.
+        let sum: f64 =
+            replayed["layers"].as_array().unwrap().iter().map(|layer| number(layer, "time_ms")).sum();
+        assert!(sum < number(&replayed, "time_ms"));
         assert_eq!((&graph["as"], &graph["mode"]), (&Value::from("graph"), &Value::from("graph")));
         assert!(graph["host_ms"].is_null() && graph["memory_mb"].is_null());
         assert!((number(&graph, "time_ms") - number(&eager, "gpu_ms")).abs() < 1e-9);
@@ -473,7 +484,7 @@ fn pytorch_trains_a_model() {
             &resnet,
             &["--machine", "h100", "--as", "own"][..],
             2,
-            "--train is for --as eager and graph: PyTorch trains\n  hint: omit `--as own`",
+            "--train is for --as eager and graph: others were not measured\n  hint: omit `--as own`",
         ),
         (
             &resnet,

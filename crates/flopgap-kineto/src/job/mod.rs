@@ -129,7 +129,8 @@ impl Job {
     /// # Errors
     /// When one of them cannot be read; [`Error::SameRank`].
     pub fn open(paths: &[impl AsRef<Path> + Sync]) -> Result<Job, Error> {
-        let read = flopgap_files::each_on_all_cores(paths, |path| Trace::options().without_shapes(true).open(path));
+        let read =
+            flopgap_files::each_on_all_cores(paths, |path| Trace::options().without_shapes(true).open(path));
         Job::of(read.into_iter().collect::<Result<_, _>>()?)
     }
 

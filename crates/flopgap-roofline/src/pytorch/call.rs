@@ -71,6 +71,8 @@ pub enum Kind {
     Rows,
     /// Steps of an optimizer.
     Optimizer,
+    /// Kernels that `torch.compile` made.
+    Fused,
 }
 
 /// What of a training step a call is in.
@@ -86,6 +88,8 @@ pub enum Phase {
     BackwardToInput,
     /// Backward to the second alone, as of a network's first layer.
     BackwardToWeights,
+    /// Forward, by a compiled model.
+    Compiled,
 }
 
 impl Phase {
@@ -96,6 +100,7 @@ impl Phase {
             Self::Backward => ", backward",
             Self::BackwardToInput => ", backward to the input",
             Self::BackwardToWeights => ", backward to the weights",
+            Self::Compiled => ", compiled",
         }
     }
 
@@ -143,6 +148,7 @@ impl Kind {
             Self::Map => "functions and copies",
             Self::Rows => "softmax, reductions, pools",
             Self::Optimizer => "optimizers",
+            Self::Fused => "fused kernels",
         }
     }
 
@@ -151,7 +157,7 @@ impl Kind {
         match self {
             Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 14,
             Self::Recurrent => 6,
-            Self::Norm => 4,
+            Self::Norm | Self::Fused => 4,
             Self::Optimizer => 3,
             _ => 7,
         }
@@ -164,7 +170,7 @@ impl Kind {
             Self::FusedAttention => 5e-6,
             Self::MathAttention => 15e-6,
             Self::Recurrent => 0.0,
-            Self::Norm | Self::Map | Self::Rows | Self::Optimizer => 1.5e-6,
+            Self::Norm | Self::Map | Self::Rows | Self::Optimizer | Self::Fused => 1.5e-6,
         }
     }
 }
@@ -259,6 +265,24 @@ impl Call {
         Some(Self { kind, phase: Phase::Forward, arithmetic, operator, sizes, flops, bytes: moved })
     }
 
+    /// The same call by a compiled model: what adds a bias to a convolution is a kernel of its own,
+    /// and images are laid out for all convolutions of the model.
+    #[must_use]
+    pub fn compiled(mut self, channels_last: bool) -> Self {
+        self.phase = Phase::Compiled;
+        match (self.kind, self.sizes.as_mut_slice()) {
+            (
+                Kind::Convolution | Kind::GroupedConvolution | Kind::DepthwiseConvolution,
+                [.., bias, reordered, _],
+            ) => {
+                (*bias, *reordered) = (0, u64::from(channels_last));
+            }
+            (Kind::Product, [.., dense]) => *dense = 0,
+            _ => {}
+        }
+        self
+    }
+
     /// What it is as far as only measured calls are like it: the dimensions of a convolution and
     /// whether it is transposed; the gates of a recurrent layer and its directions.
     pub(super) fn form(&self) -> [u64; 2] {
@@ -274,7 +298,7 @@ impl Call {
     /// What it is, as one says that it was never measured.
     pub(super) fn what(&self) -> String {
         match self.phase {
-            Phase::Forward => self.what_forward(),
+            Phase::Forward | Phase::Compiled => self.what_forward(),
             _ if self.operator.is_empty() => format!("the backward of {}", self.what_forward()),
             _ => format!("the backward of {}", self.operator),
         }
@@ -305,7 +329,7 @@ impl Call {
             _ => peaks.fp32,
         };
         let compute = match self.kind {
-            Kind::Norm | Kind::Map | Kind::Rows | Kind::Optimizer => 0.0,
+            Kind::Norm | Kind::Map | Kind::Rows | Kind::Optimizer | Kind::Fused => 0.0,
             _ => self.flops as f64 / peak,
         };
         let steps = if self.kind == Kind::Recurrent { self.sizes[1] as f64 * 3e-6 } else { 0.0 };

@@ -58,6 +58,7 @@ const ATTENTION: &[Scale] =
 const RECURRENT: &[Scale] = &[scale(6.0), scale(6.0), scale(6.0), scale(6.0), scale(2.0)];
 const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0)];
 const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME];
+const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME];
 const ELEMENTS: &[Scale] =
     &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0)];
 
@@ -72,6 +73,7 @@ impl Kind {
             Self::Norm => NORM,
             Self::Map | Self::Rows => ELEMENTS,
             Self::Optimizer => OPTIMIZER,
+            Self::Fused => FUSED,
         }
     }
 }
@@ -130,6 +132,9 @@ impl Call {
             }
             (Kind::Norm, &[rows, columns, reordered, gaps]) => {
                 vec![log(rows), log(columns), name, log(self.bytes), flag(reordered), flag(gaps)]
+            }
+            (Kind::Fused, &[bytes, largest, tensors, width]) => {
+                vec![log(bytes), log(bytes) - log(largest), log(tensors), log(width), name]
             }
             (Kind::Optimizer, &[tensors, elements, _]) => vec![log(tensors), log(elements), name],
             (_, &[read, written, width, last, several, reordered, gaps]) => vec![

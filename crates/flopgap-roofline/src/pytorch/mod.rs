@@ -16,8 +16,10 @@
 
 mod backward;
 mod call;
+mod compiled;
 mod coordinates;
 mod file;
+mod fusion;
 mod table;
 mod training;
 
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 pub use self::backward::{Gradients, adamw};
 use self::call::Key;
 pub use self::call::{Arithmetic, Call, Computed, Kind, Phase};
+pub use self::compiled::{Compiled, Fused, Pattern, channels_last, compiled};
 pub use self::file::{PyTorchError, to_text};
 use self::table::Table;
 pub use self::training::training;
@@ -42,6 +45,10 @@ pub enum Way {
     Eager,
     /// The same kernels replayed as a CUDA graph.
     Graph,
+    /// By `torch.compile` in its default mode, on the host that was measured.
+    Compiled,
+    /// By `torch.compile`, its kernels replayed as a CUDA graph (`mode="reduce-overhead"`).
+    CompiledGraph,
 }
 
 /// What the GPU can do at most, by its data sheet.
@@ -121,8 +128,24 @@ pub struct About {
     pub eager: Errors,
     /// See `eager`.
     pub graph: Errors,
+    /// What `torch.compile` takes, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<Compilation>,
     /// How wide intervals of calls are, by table.
     pub reaches: Vec<Reach>,
+}
+
+/// What `torch.compile` takes beside the calls that are in the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Compilation {
+    /// Nanoseconds of the host for a call of a library or a fused kernel.
+    pub launch: f64,
+    /// Nanoseconds of the host for a step: guards, and what is around the kernels.
+    pub step: f64,
+    /// Errors of whole models in the default mode.
+    pub launched: Errors,
+    /// Errors of whole models as a graph.
+    pub graph: Errors,
 }
 
 /// How wide the intervals of a table are.
@@ -282,6 +305,47 @@ impl<'a> Sum<'a> {
         }
     }
 
+    /// The kernels of a compiled graph.
+    fn compiled(&mut self, graph: &Graph, computed: Computed) {
+        let last = channels_last(graph);
+        for kernel in compiled(graph) {
+            match kernel {
+                Compiled::Library(layer) => {
+                    let of = &graph.layers[layer];
+                    if let Some(what) = of.op.as_ref().and_then(never_measured) {
+                        self.missing.insert(what.to_owned());
+                    } else if let Some(call) = Call::of(graph, of, computed) {
+                        if call.kind == Kind::MathAttention {
+                            for call in compiled::spelled_out(&call, computed.products) {
+                                self.add(layer, self.pytorch.of_compiled(call, last));
+                            }
+                        } else {
+                            self.add(layer, self.pytorch.of_compiled(call, last));
+                        }
+                    }
+                }
+                Compiled::Fused(fused) => {
+                    let call = fused.call();
+                    let Some(found) = self.pytorch.call(fused.layers[0], &call) else {
+                        self.missing.insert(call.what());
+                        continue;
+                    };
+                    for (layer, share) in fused.shares(graph) {
+                        self.calls.push(CallEstimate {
+                            layer,
+                            nanoseconds: share * found.nanoseconds,
+                            low: share * found.low,
+                            high: share * found.high,
+                            kernels: share,
+                            roofline_ns: share * found.roofline_ns,
+                            ..found
+                        });
+                    }
+                }
+            }
+        }
+    }
+
     /// All of them, with what `host_ns` of a host are for.
     fn whole(self, way: Way, host_ns: f64) -> Option<Estimate> {
         let Self { pytorch, calls, missing, parts, .. } = self;
@@ -295,6 +359,8 @@ impl<'a> Sum<'a> {
         let (host_ns, errors) = match way {
             Way::Graph => (0.0, &pytorch.about.graph),
             Way::Eager => (host_ns, &pytorch.about.eager),
+            Way::Compiled => (host_ns, &pytorch.about.compiled.as_ref()?.launched),
+            Way::CompiledGraph => (0.0, &pytorch.about.compiled.as_ref()?.graph),
         };
         let nanoseconds = gpu_ns.max(host_ns);
         let deviation = sum(|call| call.nanoseconds * call.deviation) / kernels;
@@ -356,7 +422,9 @@ impl PyTorch {
         let floor = call.floor(&self.target.peaks);
         let (bound, flops, bytes) = (Bound::of(floor), call.flops, call.bytes);
         let roofline_ns = floor.compute.max(floor.bytes) * 1e9;
-        if call.phase != Phase::Forward && !table.launches(&call.operator, &point)? {
+        if !matches!(call.phase, Phase::Forward | Phase::Compiled)
+            && !table.launches(&call.operator, &point)?
+        {
             let [nanoseconds, low, high, kernels, deviation, roofline_ns] = [0.0; 6];
             let nothing = CallEstimate {
                 layer,
@@ -394,8 +462,32 @@ impl PyTorch {
     /// The time of a model, as far as there is one.
     pub fn estimate(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
         let mut sum = Sum::new(self);
-        sum.forward(graph, computed);
-        sum.whole(way, self.host(graph)).map(|estimate| Estimate { parts: None, ..estimate })
+        let host_ns = match way {
+            Way::Eager | Way::Graph => {
+                sum.forward(graph, computed);
+                self.host(graph)
+            }
+            Way::Compiled | Way::CompiledGraph => {
+                sum.compiled(graph, computed);
+                self.host_of_compiled(graph)?
+            }
+        };
+        sum.whole(way, host_ns).map(|estimate| Estimate { parts: None, ..estimate })
+    }
+
+    /// Nanoseconds of the host that runs a compiled model.
+    fn host_of_compiled(&self, graph: &Graph) -> Option<f64> {
+        let costs = self.about.compiled.as_ref()?;
+        Some(costs.step + costs.launch * compiled(graph).len() as f64)
+    }
+
+    /// The call of a compiled model, where such calls were measured: others run as they do without
+    /// `torch.compile`.
+    fn of_compiled(&self, call: Call, channels_last: bool) -> Call {
+        let compiled = call.clone().compiled(channels_last);
+        let is_known =
+            self.tables.get(&compiled.key()).is_some_and(|table| table.forms.contains(&compiled.form()));
+        if is_known { compiled } else { call }
     }
 
     /// Nanoseconds of the host that calls every operator of a model.

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use flopgap_graph::{Graph, Shapes, read, read_training};
+use flopgap_graph::{Graph, Op, Shapes, read, read_training};
 use flopgap_roofline::pytorch::{
-    Arithmetic, Call, Computed, Estimate, Gradients, Kind, NAMES, Phase, PyTorch, Row, Way, launches, named,
-    to_text, training,
+    Arithmetic, Call, Compiled, Computed, Estimate, Gradients, Kind, NAMES, Phase, PyTorch, Row, Way,
+    compiled, launches, named, to_text, training,
 };
+
+use serde::de::IgnoredAny;
 
 const HALF: Computed = Computed { products: Arithmetic::Half, cudnn: Arithmetic::Half };
 const FP32: Computed = Computed { products: Arithmetic::Fp32, cudnn: Arithmetic::Fp32 };
@@ -56,6 +58,116 @@ fn a_model_is_its_calls_and_what_lies_between_them() {
             }
         }
     }
+}
+
+#[test]
+fn a_compiled_model_is_its_kernels_and_what_lies_between_them() {
+    let pytorch = named("h100").unwrap();
+    let costs = &pytorch.about.costs;
+    let compilation = pytorch.about.compiled.unwrap();
+    for model in MODELS.map(model) {
+        let [graph, launched] =
+            [Way::CompiledGraph, Way::Compiled].map(|way| pytorch.estimate(&model, HALF, way).unwrap());
+        assert!(graph.missing.is_empty(), "{}: {:?}", model.name, graph.missing);
+        let kernels: f64 = graph.calls.iter().map(|call| call.nanoseconds).sum();
+        let nodes: f64 = graph.calls.iter().map(|call| call.kernels).sum();
+        let expected = kernels + costs.node * nodes + costs.replay;
+        assert!((graph.nanoseconds / expected - 1.0).abs() < 1e-9, "{}", model.name);
+        let host = compilation.step + compilation.launch * compiled(&model).len() as f64;
+        assert!((launched.host_ns / host - 1.0).abs() < 1e-9);
+        assert!((launched.nanoseconds - host.max(graph.nanoseconds)).abs() < 1.0);
+        assert!(graph.low < graph.nanoseconds && graph.nanoseconds < graph.high);
+    }
+}
+
+#[test]
+fn layers_are_fused_with_what_computes_their_operands() {
+    let kernels = |name: &str| {
+        let graph = model(name);
+        let all = compiled(&graph);
+        let libraries = all.iter().filter(|kernel| matches!(kernel, Compiled::Library(_))).count();
+        let fused = all.iter().filter_map(|kernel| match kernel {
+            Compiled::Fused(fused) => Some(fused.layers.len()),
+            Compiled::Library(_) => None,
+        });
+        // Each layer that computes is in a kernel, and in no second one but for what is around a
+        // convolution.
+        let computes = |layer: &&flopgap_graph::Layer| !matches!(layer.op, Some(Op::View | Op::Conv(_)));
+        let layers: usize = all
+            .iter()
+            .flat_map(|kernel| match kernel {
+                Compiled::Fused(fused) => fused.layers.clone(),
+                Compiled::Library(layer) => vec![*layer],
+            })
+            .filter(|layer| !matches!(graph.layers[*layer].op, Some(Op::Conv(_))))
+            .count();
+        assert_eq!(layers, graph.layers.iter().filter(computes).count(), "{name}");
+        (libraries, fused.collect::<Vec<_>>())
+    };
+    // Convolution, norm and activation: 16 of blocks and the first, with the sums at the ends of
+    // the blocks and the norms beside them; the pool, the mean; the weights of 17 convolutions and
+    // the image in another order.
+    let (libraries, fused) = kernels("resnet18.pt2");
+    assert_eq!((libraries, fused.len()), (21, 17 + 2 + 18));
+}
+
+/// What `benches/pytorch/compiled.py` measured: labels, calls of libraries, fused kernels.
+fn measured_kernels() -> Vec<(String, usize, usize)> {
+    #[derive(serde::Deserialize)]
+    struct Run {
+        label: String,
+        tf32: bool,
+        kernels: Vec<(String, IgnoredAny, IgnoredAny, IgnoredAny, IgnoredAny)>,
+    }
+    let lines = unpacked("compiled.jsonl.zst");
+    let runs = std::str::from_utf8(&lines).unwrap().lines().skip(1);
+    let runs = runs.map(|line| serde_json::from_str::<Run>(line).unwrap()).filter(|run| !run.tf32);
+    let counts = runs.map(|run| {
+        let fused = run.kernels.iter().filter(|kernel| kernel.0.starts_with("triton_")).count();
+        (run.label, run.kernels.len() - fused, fused)
+    });
+    counts.collect()
+}
+
+fn unpacked(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/pytorch").join(name);
+    zstd::decode_all(&std::fs::read(path).unwrap()[..]).unwrap()
+}
+
+#[test]
+fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
+    let archive = unpacked("models.tar.zst");
+    let folder = tempfile::tempdir().unwrap();
+    // Headers of 512 bytes: the name, and from byte 124 on the size in octal digits.
+    let mut rest = &archive[..];
+    while rest.len() > 512 && rest[0] != 0 {
+        let text = |from: usize, to: usize| rest[from..to].split(|byte| *byte == 0).next().unwrap();
+        let name = String::from_utf8(text(0, 100).to_vec()).unwrap();
+        let size = std::str::from_utf8(text(124, 136)).unwrap().trim();
+        let size = usize::from_str_radix(size, 8).unwrap();
+        if let Some(name) = Path::new(&name).file_name() {
+            std::fs::write(folder.path().join(name), &rest[512..512 + size]).unwrap();
+        }
+        rest = &rest[512 + size.next_multiple_of(512)..];
+    }
+    let mut errors = [Vec::new(), Vec::new()];
+    for (label, libraries, fused) in measured_kernels().into_iter().filter(|(.., fused)| *fused > 0) {
+        let graph = read(&folder.path().join(format!("{label}.pt2")), &Shapes::default()).unwrap();
+        let found = compiled(&graph);
+        let known = found.iter().filter(|kernel| matches!(kernel, Compiled::Fused(_))).count();
+        let off = |known: usize, measured: usize| (known as f64 / measured as f64 - 1.0).abs();
+        errors[0].push(off(found.len() - known, libraries));
+        errors[1].push(off(known, fused));
+    }
+    let runs = errors[0].len();
+    let [libraries, fused] = errors.map(|mut errors| {
+        errors.sort_by(f64::total_cmp);
+        [errors[runs / 2], errors[runs * 9 / 10]]
+    });
+    assert_eq!(runs, 126);
+    // Half of the models and nine tenths of them, as docs/measurements/calibration.md says.
+    assert!(libraries[0] < 0.001 && libraries[1] < 0.1, "{libraries:?}");
+    assert!(fused[0] < 0.16 && fused[1] < 0.42, "{fused:?}");
 }
 
 #[test]

@@ -11,6 +11,8 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
+mod compiled;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,9 +23,11 @@ use flopgap_benches::pytorch::{
 };
 use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, CallEstimate, Computed, Costs, Kind, PyTorch, Row, Way, launches,
+    About, Arithmetic, Call, CallEstimate, Compilation, Computed, Costs, Kind, PyTorch, Row, Way, launches,
 };
 use serde::Deserialize;
+
+use crate::compiled::CompiledRun;
 
 const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), virtual";
 
@@ -54,6 +58,8 @@ struct Measured {
     computed: Computed,
     /// Layer, call, kernels, nanoseconds.
     calls: Vec<(usize, Row)>,
+    compiled: Option<CompiledRun>,
+    compiled_rows: Vec<Row>,
 }
 
 impl Run {
@@ -79,7 +85,7 @@ impl Measured {
             let kernels = if are_beside { 1.0 } else { kernels.len() as f64 };
             calls.push((place, Row { call, kernels, nanoseconds }));
         }
-        Self { run, graph, computed, calls }
+        Self { run, graph, computed, calls, compiled: None, compiled_rows: Vec::new() }
     }
 
     /// Nanoseconds of a step: the faster of two ways to time it, which others disturb.
@@ -130,18 +136,33 @@ fn costs(runs: &[Measured]) -> Costs {
 /// Measured calls, of all architectures but one.
 fn rows(runs: &[Measured], left_out: Option<&str>) -> Vec<Row> {
     let kept = runs.iter().filter(|run| left_out.is_none_or(|name| architecture(&run.run.model) != name));
-    kept.flat_map(|run| &run.calls).map(|(_, row)| row).filter(|row| row.kernels > 0.0).cloned().collect()
+    let own = |run: &'_ Measured| {
+        let calls = run.calls.iter().map(|(_, row)| row).filter(|row| row.kernels > 0.0);
+        calls.chain(&run.compiled_rows).cloned().collect::<Vec<_>>()
+    };
+    kept.flat_map(own).collect()
 }
 
-/// Every run as a graph and in eager mode, estimated from other architectures.
-fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>; 2], ByKind) {
+/// The ways that are judged.
+const WAYS: [(&str, Way); 4] = [
+    ("graph", Way::Graph),
+    ("eager", Way::Eager),
+    ("compiled", Way::Compiled),
+    ("compiled, graph", Way::CompiledGraph),
+];
+
+/// Runs by way.
+type ByWay<'a> = [Vec<Judged<'a, Measured>>; 4];
+
+/// Every run in every way, estimated from other architectures.
+fn judge<'a>(runs: &'a [Measured], about: &About) -> (ByWay<'a>, ByKind) {
     let architectures: BTreeSet<String> = runs.iter().map(|run| architecture(&run.run.model)).collect();
-    let mut by_way: [Vec<Judged<'_, Measured>>; 2] = [Vec::new(), Vec::new()];
+    let mut by_way: ByWay<'_> = Default::default();
     let mut by_kind: ByKind = BTreeMap::new();
     for name in &architectures {
         let others = PyTorch::new(about.clone(), &rows(runs, Some(name)));
         for run in runs.iter().filter(|run| architecture(&run.run.model) == *name) {
-            for (way, judged) in [Way::Graph, Way::Eager].into_iter().zip(&mut by_way) {
+            for ((_, way), judged) in WAYS.into_iter().zip(&mut by_way) {
                 let Some(estimate) = others.estimate(&run.graph, run.computed, way) else { continue };
                 if way == Way::Graph {
                     let known: BTreeMap<usize, &CallEstimate> =
@@ -152,13 +173,22 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
                         }
                     }
                 }
+                if way == Way::Compiled {
+                    for row in &run.compiled_rows {
+                        if let Some(call) = others.call(0, &row.call) {
+                            judge_call(&mut by_kind, row, &call);
+                        }
+                    }
+                }
                 if !estimate.missing.is_empty() {
-                    eprintln!("{}: without {:?}", run.run.label, estimate.missing);
+                    eprintln!("{}, {way:?}: without {:?}", run.run.label, estimate.missing);
                     continue;
                 }
                 let nanoseconds = match way {
                     Way::Graph => run.run.graph_us.map(|time| time * 1e3),
                     Way::Eager => Some(run.eager()),
+                    Way::Compiled => run.compiled.as_ref().map(CompiledRun::time),
+                    Way::CompiledGraph => run.compiled.as_ref().and_then(CompiledRun::graph),
                 };
                 let Some(nanoseconds) = nanoseconds else { continue };
                 judged.push(Judged { architecture: name.clone(), run, nanoseconds, estimate });
@@ -168,9 +198,16 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
     (by_way, by_kind)
 }
 
-fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Costs) {
+/// The runs that are furthest off.
+fn worst<'a>(judged: &'a [Judged<'a, Measured>]) -> impl Iterator<Item = &'a Judged<'a, Measured>> {
+    let mut worst: Vec<_> = judged.iter().collect();
+    worst.sort_by(|a, b| b.score_of_error().total_cmp(&a.score_of_error()));
+    worst.into_iter().take(12)
+}
+
+fn print(by_way: &ByWay<'_>, by_kind: &ByKind, costs: &Costs) {
     println!("| model as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|");
-    for (name, judged) in ["graph", "eager"].iter().zip(by_way) {
+    for ((name, _), judged) in WAYS.iter().zip(by_way) {
         print_whole(name, &judged.iter().collect::<Vec<_>>());
         for arithmetic in [Arithmetic::Fp32, Arithmetic::Tf32, Arithmetic::Half] {
             let of: Vec<_> = judged.iter().filter(|one| one.run.run.arithmetic() == arithmetic).collect();
@@ -182,9 +219,7 @@ fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Cost
     print_sums(&by_way[0], Measured::kernels, costs);
     print_calls(by_kind);
     println!("\n| worst as a graph | measured, µs | estimated | what errs most |\n|---|---:|---:|---|");
-    let mut worst: Vec<&Judged<'_, Measured>> = by_way[0].iter().collect();
-    worst.sort_by(|a, b| b.score_of_error().total_cmp(&a.score_of_error()));
-    for one in worst.iter().take(12) {
+    for one in worst(&by_way[0]) {
         let measured: BTreeMap<usize, f64> =
             one.run.calls.iter().map(|(layer, row)| (*layer, row.nanoseconds)).collect();
         let mut off: BTreeMap<Kind, f64> = BTreeMap::new();
@@ -203,18 +238,29 @@ fn print(by_way: &[Vec<Judged<'_, Measured>>; 2], by_kind: &ByKind, costs: &Cost
             most.map_or_else(String::new, |(kind, time)| format!("{}: {:+.0} µs", kind.name(), time / 1e3))
         );
     }
+    println!("\n| worst compiled, as a graph | measured, µs | estimated |\n|---|---:|---:|");
+    for one in worst(&by_way[3]) {
+        let (label, arithmetic) = (&one.run.run.label, one.run.run.arithmetic().name());
+        let [measured, estimated] = [one.nanoseconds, one.estimate.nanoseconds].map(|time| time / 1e3);
+        println!("| {label}, {arithmetic} | {measured:.0} | {estimated:.0} |");
+    }
 }
 
 fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
-    let (head, runs) = measured(folder)?;
+    let (head, mut runs) = measured(folder)?;
+    compiled::add(folder, &mut runs)?;
     let models = runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len();
     let about = about(&head, HOST, costs(&runs), models);
+    let compiled = compiled::fitted(&runs);
+    let about = About { compiled, ..about };
     let (by_way, by_kind) = judge(&runs, &about);
     print(&by_way, &by_kind, &about.costs);
-    let [graph, eager] = by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
+    let [graph, eager, launched, replayed] =
+        by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
+    let compiled = about.compiled.map(|of| Compilation { launched, graph: replayed, ..of });
     let reaches = reaches(&by_kind);
-    let about = About { graph, eager, reaches, ..about };
-    eprintln!("{:?}, {:?}, {:?}", about.costs, about.graph.tails, about.eager.tails);
+    let about = About { graph, eager, compiled, reaches, ..about };
+    eprintln!("{:?}, {:?}, {:?}, {:?}", about.costs, about.compiled, about.graph.tails, about.eager.tails);
     if let Some(output) = output {
         write(&about, rows(&runs, None), output)?;
     }

@@ -1,0 +1,217 @@
+//! Models that `torch.compile` compiled: what their calls of libraries and their fused kernels take.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use flopgap_benches::pytorch::{Result, least, mean};
+use flopgap_graph::{Layer, Op};
+use flopgap_roofline::pytorch::{Arithmetic, Call, Compilation, Errors, Fused, Kind, Pattern, Row, compiled};
+use serde::Deserialize;
+
+use crate::Measured;
+
+/// A model that was compiled.
+#[derive(Deserialize)]
+pub(crate) struct CompiledRun {
+    label: String,
+    tf32: bool,
+    #[serde(default)]
+    step_us: f64,
+    #[serde(default)]
+    loop_us: f64,
+    graph_us: Option<f64>,
+    /// In the order of launches, where each of three steps launched the same.
+    #[serde(default)]
+    kernels: Option<Vec<Operator>>,
+    failed: Option<String>,
+}
+
+/// An operator or a fused kernel: name, sizes of its inputs, their steps and types, kernels with
+/// their nanoseconds.
+#[derive(Deserialize)]
+struct Operator(String, Vec<Sizes>, Vec<Sizes>, Vec<String>, Vec<(String, f64)>);
+
+/// Sizes of a tensor; other arguments have none, or those of a list of tensors.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Sizes {
+    Tensor(Vec<u64>),
+    Other(serde::de::IgnoredAny),
+}
+
+impl Operator {
+    fn nanoseconds(&self) -> f64 {
+        self.4.iter().map(|(_, nanoseconds)| nanoseconds).sum()
+    }
+
+    fn sizes(&self, place: usize) -> &[u64] {
+        match self.1.get(place) {
+            Some(Sizes::Tensor(sizes)) => sizes,
+            _ => &[],
+        }
+    }
+
+    /// Whether its first operand lies with channels last.
+    fn is_channels_last(&self) -> bool {
+        matches!((self.2.first(), self.sizes(0)), (Some(Sizes::Tensor(steps)), sizes)
+            if steps.len() > 2 && steps[1] == 1 && sizes[1] > 1)
+    }
+
+    fn is_fused(&self) -> bool {
+        self.0.starts_with("triton_")
+    }
+
+    /// Its call, where it is a fused kernel. What picks rows out of tables reads less than them.
+    fn fused(&self) -> Option<Call> {
+        let reads_all = !["embedding", "index", "gather"].iter().any(|part| self.0.contains(part));
+        if !self.is_fused() || !reads_all {
+            return None;
+        }
+        let width = |name: &str| match name {
+            "float" | "int" => 4,
+            "c10::Half" | "c10::BFloat16" => 2,
+            "long int" | "double" => 8,
+            _ => 1,
+        };
+        let tensors: Vec<(u64, u64)> = (0..self.1.len())
+            .map(|place| (self.sizes(place), width(&self.3[place])))
+            .filter(|(sizes, _)| !sizes.is_empty())
+            .map(|(sizes, width)| (sizes.iter().product::<u64>() * width, width))
+            .collect();
+        let (largest, width) = tensors.iter().copied().max()?;
+        let fused = Fused {
+            layers: Vec::new(),
+            bytes: tensors.iter().map(|(bytes, _)| bytes).sum(),
+            largest,
+            tensors: tensors.iter().filter(|(bytes, _)| *bytes > 8).count() as u64,
+            width,
+            pattern: if self.0.contains("softmax") {
+                Pattern::Softmax
+            } else if !self.0.starts_with("triton_poi") {
+                Pattern::Reduction
+            } else if self.0.contains("_cat_") || self.0.contains("_stack_") {
+                Pattern::Concatenation
+            } else {
+                Pattern::Map
+            },
+        };
+        Some(fused.call())
+    }
+
+    /// By what it is found again among the layers of a graph.
+    fn key(&self) -> Option<Vec<u64>> {
+        let product = |a: &[u64], b: &[u64]| match (a, b) {
+            (&[m, k], &[_, n]) => Some(vec![1, m, n, k]),
+            (&[batch, m, k], &[_, _, n]) => Some(vec![batch, m, n, k]),
+            _ => None,
+        };
+        match self.0.as_str() {
+            "aten::convolution" => Some([self.sizes(0), self.sizes(1)].concat()),
+            "aten::mm" | "aten::bmm" => product(self.sizes(0), self.sizes(1)),
+            "aten::addmm" => product(self.sizes(1), self.sizes(2)),
+            name if name.contains("attention") => Some([self.sizes(0), self.sizes(1)].concat()),
+            _ => None,
+        }
+    }
+}
+
+impl CompiledRun {
+    /// Nanoseconds of a step: the faster of two ways to time it, which others disturb.
+    pub(crate) fn time(&self) -> f64 {
+        self.loop_us.min(self.step_us) * 1e3
+    }
+
+    /// Nanoseconds of a replay.
+    pub(crate) fn graph(&self) -> Option<f64> {
+        Some(self.graph_us? * 1e3)
+    }
+
+    /// Nanoseconds of all kernels, and the number of operators and fused kernels.
+    pub(crate) fn kernels(&self) -> Option<[f64; 2]> {
+        let all = self.kernels.as_ref()?;
+        Some([all.iter().map(Operator::nanoseconds).sum(), all.len() as f64])
+    }
+}
+
+/// Adds the runs in `compiled.jsonl`, if it is there, with the calls of which they are.
+pub(crate) fn add(folder: &Path, runs: &mut [Measured]) -> Result<()> {
+    let Ok(text) = std::fs::read_to_string(folder.join("compiled.jsonl")) else { return Ok(()) };
+    let mut by_label: BTreeMap<(String, bool), CompiledRun> = BTreeMap::new();
+    for line in text.lines().filter(|line| line.contains("\"model\"")) {
+        let run: CompiledRun = serde_json::from_str(line)?;
+        match &run.failed {
+            Some(why) => eprintln!("{}: not compiled: {why}", run.label),
+            None => _ = by_label.insert((run.label.clone(), run.tf32), run),
+        }
+    }
+    for run in runs.iter_mut() {
+        let key = (run.run.label.clone(), run.run.arithmetic() == Arithmetic::Tf32);
+        if let Some(compiled) = by_label.remove(&key) {
+            run.compiled_rows = rows(run, &compiled);
+            run.compiled = Some(compiled);
+        }
+    }
+    Ok(())
+}
+
+/// The calls of a compiled model, as far as they are found again in its graph.
+fn rows(run: &Measured, compiled: &CompiledRun) -> Vec<Row> {
+    let mut layers: BTreeMap<Vec<u64>, VecDeque<&Layer>> = BTreeMap::new();
+    for layer in &run.graph.layers {
+        let tensor = |place: usize| {
+            layer.inputs.get(place).map_or(&[][..], |&input| run.graph.tensors[input].shape.as_slice())
+        };
+        let key = match &layer.op {
+            Some(Op::Gemm(gemm)) => vec![gemm.batch, gemm.m, gemm.n, gemm.k],
+            Some(Op::Conv(_) | Op::Attention(_)) => [tensor(0), tensor(1)].concat(),
+            _ => continue,
+        };
+        layers.entry(key).or_default().push_back(layer);
+    }
+    let mut rows = Vec::new();
+    let mut lost = 0.0;
+    for operator in compiled.kernels.iter().flatten() {
+        let call = operator.fused().or_else(|| {
+            let own = layers.get_mut(&operator.key()?)?;
+            // Layers of the same sizes take turns.
+            let layer = own.pop_front()?;
+            own.push_back(layer);
+            let call = Call::of(&run.graph, layer, run.computed)?.compiled(operator.is_channels_last());
+            // Attention that is spelled out is products and fused kernels.
+            (call.kind != Kind::MathAttention).then_some(call)
+        });
+        match call {
+            Some(call) => {
+                let (kernels, nanoseconds) = (operator.4.len() as f64, operator.nanoseconds());
+                rows.push(Row { call, kernels, nanoseconds });
+            }
+            None => lost += operator.nanoseconds(),
+        }
+    }
+    let [all, _] = compiled.kernels().unwrap_or_default();
+    if lost > 0.1 * all {
+        eprintln!("{}: {:.0} % of its compiled kernels are in no row", compiled.label, 100.0 * lost / all);
+    }
+    rows
+}
+
+const NOBODY: Errors =
+    Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [-1.0, 1.0] };
+
+/// What the host of compiled models takes; `None` where nothing was compiled.
+pub(crate) fn fitted(runs: &[Measured]) -> Option<Compilation> {
+    let all = runs.iter().filter_map(|run| Some((run, run.compiled.as_ref()?)));
+    let hosts: Vec<(f64, f64)> = all
+        .filter(|(_, own)| own.kernels().is_some_and(|[kernels, _]| own.time() > 1.5 * kernels))
+        .map(|(run, own)| (own.time(), compiled(&run.graph).len() as f64))
+        .collect();
+    if hosts.is_empty() {
+        return None;
+    }
+    let [launch, step] = least([20_000.0, 500_000.0], |[launch, step]| {
+        let errors: Vec<f64> =
+            hosts.iter().map(|(time, kernels)| (time / (launch * kernels + step)).ln().abs()).collect();
+        mean(&errors)
+    });
+    Some(Compilation { launch, step, launched: NOBODY, graph: NOBODY })
+}

@@ -1,0 +1,194 @@
+//! What `torch.compile` makes of a model: products, convolutions and attention by the same kernels,
+//! everything between them in kernels of its own, each of which reads what it needs and writes what
+//! others need once.
+
+use std::borrow::Cow;
+
+use flopgap_graph::op::NormFunction;
+use flopgap_graph::{Graph, Op};
+
+use super::call::{Arithmetic, Call, Kind, Phase};
+use super::fusion::{Does, Units};
+
+/// A kernel of a compiled model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Compiled {
+    /// The kernels of a layer, by a library.
+    Library(usize),
+    /// Layers in one kernel.
+    Fused(Fused),
+}
+
+/// Layers in one kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fused {
+    /// Their indexes; of a convolution, what is around it: its bias, or weights in another order.
+    pub layers: Vec<usize>,
+    /// Bytes of the tensors that it reads or writes, each once.
+    pub bytes: u64,
+    /// Bytes of the largest of them.
+    pub largest: u64,
+    /// How many of them have more than one element.
+    pub tensors: u64,
+    /// Bytes of an element of the largest.
+    pub width: u64,
+    /// What decides how fast it moves them.
+    pub pattern: Pattern,
+}
+
+/// What a fused kernel does, as far as that decides how fast it moves bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pattern {
+    /// Functions of each element.
+    Map,
+    /// Tensors written beside each other.
+    Concatenation,
+    /// Sums, means, norms.
+    Reduction,
+    /// A softmax.
+    Softmax,
+}
+
+impl Pattern {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Map => "map",
+            Self::Concatenation => "cat",
+            Self::Reduction => "reduction",
+            Self::Softmax => "softmax",
+        }
+    }
+}
+
+/// Tensors that are concatenated by one kernel.
+const MOST_AT_ONCE: usize = 8;
+
+/// Attention that is spelled out, as a compiled model computes it: both products in 32 bits, softmax
+/// between them, operands and result moved by kernels of their own.
+pub(super) fn spelled_out(attention: &Call, products: Arithmetic) -> Vec<Call> {
+    let &[heads, queries, keys, head_width, _, _, width] = attention.sizes.as_slice() else {
+        return Vec::new();
+    };
+    let arithmetic = if products == Arithmetic::Half { Arithmetic::Fp32 } else { products };
+    let product = |n: u64, k: u64| {
+        let count = |sizes: [u64; 3]| sizes.into_iter().fold(heads, u64::saturating_mul);
+        let elements = [count([queries, k, 1]), count([k, n, 1]), count([queries, n, 1])];
+        Call {
+            kind: Kind::Product,
+            phase: Phase::Compiled,
+            arithmetic,
+            operator: Cow::Borrowed(""),
+            sizes: vec![heads, queries, n, k, 0, 0, 0],
+            flops: count([queries, n, k]).saturating_mul(2),
+            bytes: elements.into_iter().fold(0, u64::saturating_add).saturating_mul(4),
+        }
+    };
+    let moved = |rows: u64, columns: u64, read: u64| {
+        let elements = heads.saturating_mul(rows).saturating_mul(columns);
+        let pattern = if read > 0 { Pattern::Map } else { Pattern::Softmax };
+        let largest = elements.saturating_mul(4);
+        // A softmax overwrites what it reads.
+        let bytes = largest.saturating_add(elements.saturating_mul(read));
+        let tensors = 1 + u64::from(read > 0);
+        Fused { layers: Vec::new(), bytes, largest, tensors, width: 4, pattern }.call()
+    };
+    vec![
+        moved(queries, head_width, width),
+        moved(keys, head_width, width),
+        product(keys, head_width),
+        moved(queries, keys, 0),
+        moved(keys, head_width, width),
+        product(head_width, keys),
+        moved(queries, head_width, width),
+    ]
+}
+
+/// The kernels of a compiled model, in the order in which they first can run.
+pub fn compiled(graph: &Graph) -> Vec<Compiled> {
+    let mut units = Units::new(graph);
+    let reordered = channels_last(graph);
+    for (place, layer) in graph.layers.iter().enumerate() {
+        let Some(op) = &layer.op else { continue };
+        let Some(does) = Does::of(op) else {
+            units.view(layer);
+            continue;
+        };
+        if let Op::Conv(conv) = op
+            && reordered
+        {
+            units.reorder(place, conv);
+        }
+        match (op, does) {
+            // Statistics of images take a kernel, and what they change another.
+            (Op::Norm(norm), Does::Reduce { .. })
+                if norm.function == NormFunction::Group || layer.operator.contains("batch_norm") =>
+            {
+                units.add(does, place, layer.inputs.get(..1).unwrap_or_default(), &[]);
+                units.add(Does::Map, place, &layer.inputs, &layer.outputs);
+            }
+            // So many tensors are written into their place one by one.
+            (Op::Copy { .. }, _) if layer.inputs.len() > MOST_AT_ONCE => {
+                units.concatenate(place, layer);
+            }
+            _ => _ = units.add(does, place, &layer.inputs, &layer.outputs),
+        }
+        if let (Op::Conv(_), Some(&bias), Some(&output)) = (op, layer.inputs.get(2), layer.outputs.first()) {
+            // cuDNN adds no bias here.
+            units.add(Does::Map, place, &[output, bias], &[output]);
+        }
+    }
+    units.finish()
+}
+
+/// Whether convolutions are computed with channels last: Inductor's rule for inference, by the
+/// FLOPs of convolutions that gain by it and of those that lose.
+pub fn channels_last(graph: &Graph) -> bool {
+    let [mut all, mut weighted, mut count] = [0.0; 3];
+    for layer in &graph.layers {
+        let (Some(Op::Conv(conv)), Some(work)) = (&layer.op, layer.work) else { continue };
+        let (inputs, outputs) = (conv.inputs / conv.groups.max(1), conv.outputs);
+        let factor = if conv.groups > 1 && inputs > 1 {
+            1.358
+        } else if outputs <= 64 && inputs <= 64 {
+            0.783
+        } else if 2 * outputs <= inputs && conv.kernel.iter().any(|size| *size > 1) {
+            0.725
+        } else {
+            0.823
+        };
+        let flops = work.flops as f64;
+        (all, weighted, count) = (all + flops, weighted + factor * flops, count + 1.0);
+    }
+    // Where little of a graph is convolutions, nothing is reordered for them. Nodes are about as
+    // many as tensors.
+    all > 0.0 && weighted <= all && (graph.tensors.len() as f64) < 300.0 * count
+}
+
+impl Fused {
+    /// Its call, as those of fused kernels that were measured.
+    pub fn call(&self) -> Call {
+        let Self { bytes, largest, tensors, width, pattern, .. } = *self;
+        let operator = Cow::Borrowed(pattern.name());
+        let (kind, phase, arithmetic) = (Kind::Fused, Phase::Compiled, Arithmetic::Fp32);
+        Call {
+            kind,
+            phase,
+            arithmetic,
+            operator,
+            sizes: vec![bytes, largest, tensors, width],
+            flops: 0,
+            bytes,
+        }
+    }
+    /// What of its time goes to each of its layers: by the bytes of their operands, since nobody
+    /// can tell. The shares add up to 1.
+    pub(super) fn shares(&self, graph: &Graph) -> Vec<(usize, f64)> {
+        let bytes = |layer: usize| {
+            let of = &graph.layers[layer];
+            let bytes = of.inputs.iter().chain(&of.outputs).map(|&tensor| graph.tensors[tensor].bytes());
+            bytes.map(|bytes| bytes.map_or(0.0, |bytes| bytes as f64)).sum::<f64>().max(1.0)
+        };
+        let sum: f64 = self.layers.iter().map(|&layer| bytes(layer)).sum();
+        self.layers.iter().map(|&layer| (layer, bytes(layer) / sum)).collect()
+    }
+}

@@ -1,0 +1,353 @@
+//! Which layers `torch.compile` puts into one kernel: those by element go to what computes their
+//! operands, and into reductions of the same rows, as long as nothing lies between them.
+
+use std::collections::BTreeMap;
+
+use flopgap_graph::op::{Conv, NormFunction};
+use flopgap_graph::{Graph, Layer, Op};
+
+use super::compiled::{Compiled, Fused, Pattern};
+
+/// What a layer does to the elements it reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    /// A library's kernels.
+    Library,
+    /// Each element that is written is a function of few that are read.
+    Map,
+    /// Each of so many rows becomes a value, and maybe a row again.
+    Reduce { rows: u64, columns: u64 },
+}
+
+impl Does {
+    /// `None` of what computes nothing.
+    pub(super) fn of(op: &Op) -> Option<Self> {
+        Some(match op {
+            Op::View | Op::Empty => return None,
+            Op::Norm(norm) if norm.function != NormFunction::BatchInference => {
+                Self::Reduce { rows: norm.rows, columns: norm.columns }
+            }
+            Op::Softmax { rows, columns } => Self::Reduce { rows: *rows, columns: *columns },
+            Op::Reduce { inputs, outputs } => {
+                Self::Reduce { rows: *outputs, columns: inputs / outputs.max(&1) }
+            }
+            Op::Elementwise(_) | Op::Norm(_) | Op::Copy { .. } | Op::Gather { .. } | Op::Pool(_) => Self::Map,
+            _ => Self::Library,
+        })
+    }
+}
+
+/// A kernel as it grows.
+struct Unit {
+    does: Does,
+    layers: Vec<usize>,
+    /// Elements of its largest member.
+    elements: u64,
+    /// What it reads: bytes by tensor.
+    reads: BTreeMap<usize, u64>,
+    /// The tensors that it computes.
+    writes: Vec<usize>,
+    /// Those that it reads although it writes them: sums to which it adds a bias.
+    again: Vec<usize>,
+    /// Bytes that it writes into a part of a tensor.
+    into_part: u64,
+    /// The units that it needs, those of them included.
+    above: Set,
+    is_gone: bool,
+}
+
+#[derive(Clone, Default)]
+struct Set(Vec<u64>);
+
+impl Set {
+    fn has(&self, at: usize) -> bool {
+        self.0.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    fn insert(&mut self, at: usize) {
+        if self.0.len() <= at / 64 {
+            self.0.resize(at / 64 + 1, 0);
+        }
+        self.0[at / 64] |= 1 << (at % 64);
+    }
+
+    fn remove(&mut self, at: usize) {
+        if let Some(word) = self.0.get_mut(at / 64) {
+            *word &= !(1 << (at % 64));
+        }
+    }
+
+    fn extend(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        for (word, other) in self.0.iter_mut().zip(&other.0) {
+            *word |= other;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let words = self.0.iter().enumerate();
+        words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 64 * at + bit)
+        })
+    }
+}
+
+/// Units, and which of them computes each tensor.
+pub(super) struct Units<'a> {
+    graph: &'a Graph,
+    all: Vec<Unit>,
+    /// The tensor whose memory a tensor is.
+    root: Vec<usize>,
+    writer: Vec<Option<usize>>,
+}
+
+impl<'a> Units<'a> {
+    pub(super) fn new(graph: &'a Graph) -> Self {
+        let count = graph.tensors.len();
+        Self { graph, all: Vec::new(), root: (0..count).collect(), writer: vec![None; count] }
+    }
+
+    /// A layer that shows its first operand in another shape.
+    pub(super) fn view(&mut self, layer: &Layer) {
+        if let (Some(&input), Some(Op::View)) = (layer.inputs.first(), &layer.op) {
+            for &output in &layer.outputs {
+                self.root[output] = self.root[input];
+            }
+        }
+    }
+
+    /// Tensors that are written into their places one by one.
+    pub(super) fn concatenate(&mut self, place: usize, layer: &Layer) {
+        for &input in &layer.inputs {
+            let own = self.add(Does::Map, place, &[input], &[]);
+            self.all[own].into_part += self.bytes(input);
+            for &output in &layer.outputs {
+                self.writer[output] = Some(own);
+            }
+        }
+    }
+
+    fn bytes(&self, tensor: usize) -> u64 {
+        self.graph.tensors[tensor].bytes().unwrap_or(u64::MAX)
+    }
+
+    /// A view is no larger than what it shows, and an expanded one no larger than what it expands.
+    fn read(&self, tensor: usize) -> (usize, u64) {
+        let root = self.root[tensor];
+        (root, self.bytes(tensor).min(self.bytes(root)))
+    }
+
+    fn unit(&self, does: Does, layer: usize, inputs: &[usize], outputs: &[usize]) -> Unit {
+        let graph = self.graph;
+        let elements = |tensors: &[usize]| {
+            let elements = tensors.iter().map(|&tensor| graph.tensors[tensor].elements().unwrap_or(u64::MAX));
+            elements.max().unwrap_or(0)
+        };
+        let of = match does {
+            Does::Reduce { rows, columns } => rows.saturating_mul(columns),
+            _ => elements(outputs),
+        };
+        let mut reads: BTreeMap<usize, u64> = BTreeMap::new();
+        let limit = match &graph.layers[layer].op {
+            // Of a table, only the rows that are picked.
+            Some(Op::Gather { rows, width }) => {
+                let of = outputs.first().map_or(0, |&output| graph.tensors[output].element_bytes);
+                rows.saturating_mul(*width).saturating_mul(of)
+            }
+            _ => u64::MAX,
+        };
+        for &input in inputs {
+            let (root, bytes) = self.read(input);
+            let known = reads.entry(root).or_default();
+            *known = (*known).max(bytes.min(limit));
+        }
+        let mut above = Set::default();
+        for writer in self.writers(&reads) {
+            above.insert(writer);
+            above.extend(&self.all[writer].above);
+        }
+        let again = inputs.iter().filter(|input| outputs.contains(input)).copied().collect();
+        let (layers, writes) = (vec![layer], outputs.to_vec());
+        Unit { does, layers, elements: of, reads, writes, again, into_part: 0, above, is_gone: false }
+    }
+
+    /// The units that compute what is read.
+    fn writers(&self, reads: &BTreeMap<usize, u64>) -> Vec<usize> {
+        reads.keys().filter_map(|root| self.writer[*root]).collect()
+    }
+
+    /// A layer, in a kernel of those whose results it reads or in one of its own: its place.
+    pub(super) fn add(&mut self, does: Does, layer: usize, inputs: &[usize], outputs: &[usize]) -> usize {
+        let unit = self.unit(does, layer, inputs, outputs);
+        let writers = self.writers(&unit.reads);
+        let mut own = self.all.len();
+        self.all.push(unit);
+        // What is read once for each window is in memory.
+        let reads_windows = matches!(self.graph.layers[layer].op, Some(Op::Pool(_)));
+        if does != Does::Library && !reads_windows {
+            // The latest first: what is nearest in time is what is fused.
+            for &writer in writers.iter().rev() {
+                if !self.all[writer].is_gone && writer != own && self.fits(writer, own) {
+                    self.merge(writer, own);
+                    own = writer;
+                }
+            }
+        }
+        for &output in outputs {
+            self.writer[output] = Some(own);
+        }
+        own
+    }
+
+    /// Puts the weights of a convolution into another order, and an image that comes from outside.
+    pub(super) fn reorder(&mut self, layer: usize, conv: &Conv) {
+        let [image, weights] = [0, 1].map(|place| self.graph.layers[layer].inputs.get(place).copied());
+        let has_window = conv.kernel.iter().any(|size| *size > 1) && conv.inputs > conv.groups;
+        for tensor in weights.filter(|_| has_window).into_iter().chain(image) {
+            // What a kernel writes it writes in this order.
+            if self.writer[self.root[tensor]].is_none() {
+                let unit = self.unit(Does::Map, layer, &[tensor], &[tensor]);
+                self.all.push(unit);
+            }
+        }
+    }
+
+    /// The kernels as they are.
+    pub(super) fn finish(self) -> Vec<Compiled> {
+        let Self { graph, all, .. } = &self;
+        let mut needed: Vec<bool> = vec![false; graph.tensors.len()];
+        for &output in &graph.outputs {
+            needed[self.root[output]] = true;
+        }
+        for unit in all {
+            for &tensor in unit.reads.keys().filter(|tensor| !unit.writes.contains(tensor)) {
+                needed[tensor] = true;
+            }
+        }
+        // What is read for the last time is overwritten.
+        let mut last_read: Vec<usize> = vec![usize::MAX; graph.tensors.len()];
+        for (place, unit) in all.iter().enumerate().filter(|(_, unit)| !unit.is_gone) {
+            for &tensor in unit.reads.keys() {
+                last_read[tensor] = place;
+            }
+        }
+        let mut is_output = vec![false; graph.tensors.len()];
+        for &output in &graph.outputs {
+            is_output[self.root[output]] = true;
+        }
+        let all = all.iter().enumerate();
+        let made = all.filter(|(_, unit)| !unit.is_gone).map(|(place, unit)| {
+            if unit.does == Does::Library {
+                return Compiled::Library(unit.layers[0]);
+            }
+            let pattern = |layer: &usize| {
+                let layer = &graph.layers[*layer];
+                match &layer.op {
+                    Some(Op::Softmax { .. }) => Pattern::Softmax,
+                    _ if matches!(unit.does, Does::Reduce { .. }) => Pattern::Reduction,
+                    Some(Op::Copy { .. }) if layer.inputs.len() > 1 => Pattern::Concatenation,
+                    _ => Pattern::Map,
+                }
+            };
+            let pattern = unit.layers.iter().map(pattern).max().unwrap_or(Pattern::Map);
+            let is_read = |tensor: &usize| !unit.writes.contains(tensor) || unit.again.contains(tensor);
+            let read = unit.reads.iter().filter(|(tensor, _)| is_read(tensor));
+            let written =
+                unit.writes.iter().filter(|tensor| needed[**tensor] && !unit.again.contains(tensor));
+            let moved = read.map(|(tensor, bytes)| (*tensor, *bytes));
+            let mut moved: Vec<(usize, u64)> = moved.collect();
+            let mut free: Vec<u64> = moved
+                .iter()
+                .filter(|(tensor, _)| {
+                    let is_own = self.writer[*tensor].is_some() && !unit.writes.contains(tensor);
+                    is_own && !is_output[*tensor] && last_read[*tensor] == place
+                })
+                .map(|(_, bytes)| *bytes)
+                .collect();
+            for &tensor in written {
+                let bytes = self.bytes(tensor);
+                match free.iter().position(|own| *own == bytes) {
+                    Some(place) => _ = free.swap_remove(place),
+                    None => moved.push((tensor, bytes)),
+                }
+            }
+            if unit.into_part > 0 {
+                moved.push((usize::MAX, unit.into_part));
+            }
+            let (of, largest) = moved.iter().copied().max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
+            Compiled::Fused(Fused {
+                layers: unit.layers.clone(),
+                bytes: moved.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)),
+                largest,
+                tensors: moved.iter().filter(|(_, bytes)| *bytes > 8).count() as u64,
+                width: graph.tensors.get(of).map_or(4, |tensor| tensor.element_bytes),
+                pattern,
+            })
+        });
+        made.collect()
+    }
+
+    /// Whether a unit and one that reads it can be one kernel.
+    fn fits(&self, before: usize, after: usize) -> bool {
+        let [a, b] = [before, after].map(|at| &self.all[at]);
+        let sizes = match (a.does, b.does) {
+            (Does::Map, Does::Map) => true,
+            (Does::Map, Does::Reduce { .. }) => a.elements <= b.elements,
+            (Does::Reduce { rows, .. }, Does::Map) => b.elements == a.elements || b.elements == rows,
+            (Does::Reduce { rows, columns }, Does::Reduce { rows: others, columns: other }) => {
+                (rows, columns) == (others, other)
+            }
+            (Does::Library, _) | (_, Does::Library) => false,
+        };
+        // Nothing lies between them.
+        sizes
+            && !b
+                .above
+                .iter()
+                .any(|at| at != before && !self.all[at].is_gone && self.all[at].above.has(before))
+    }
+
+    /// Makes the second a part of the first.
+    fn merge(&mut self, into: usize, from: usize) {
+        let other = std::mem::replace(
+            &mut self.all[from],
+            Unit {
+                does: Does::Map,
+                layers: Vec::new(),
+                elements: 0,
+                reads: BTreeMap::new(),
+                writes: Vec::new(),
+                again: Vec::new(),
+                into_part: 0,
+                above: Set::default(),
+                is_gone: true,
+            },
+        );
+        let mut above = other.above;
+        above.remove(into);
+        let unit = &mut self.all[into];
+        if matches!(other.does, Does::Reduce { .. }) {
+            unit.does = other.does;
+        }
+        unit.elements = unit.elements.max(other.elements);
+        unit.layers.extend(other.layers);
+        for (tensor, bytes) in other.reads {
+            let known = unit.reads.entry(tensor).or_default();
+            *known = (*known).max(bytes);
+        }
+        for &tensor in &other.writes {
+            self.writer[tensor] = Some(into);
+        }
+        unit.writes.extend(other.writes);
+        unit.again.extend(other.again);
+        unit.into_part += other.into_part;
+        unit.above.extend(&above);
+        let own = unit.above.clone();
+        // What needs it needs what it needs now.
+        for unit in self.all.iter_mut().filter(|unit| unit.above.has(into) || unit.above.has(from)) {
+            unit.above.remove(from);
+            unit.above.insert(into);
+            unit.above.extend(&own);
+        }
+    }
+}
