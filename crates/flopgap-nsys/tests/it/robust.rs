@@ -325,9 +325,9 @@ fn work_without_a_recorded_launch_is_counted() {
     let found = unpacked.open().launched(Attribution::default()).unwrap().unlaunched();
     let expected = Unlaunched {
         kernels: kernels.into(),
-        kernel_time: kernel_time.into(),
+        kernel_ns: kernel_time.into(),
         operations: u64::from(kernels) + 1,
-        time: (kernel_time + copy_time).into(),
+        total_ns: (kernel_time + copy_time).into(),
     };
     assert!(kernels > 3);
     assert_eq!(found, expected);
