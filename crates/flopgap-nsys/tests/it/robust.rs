@@ -497,7 +497,7 @@ fn reports_made_together_are_those_made_alone() {
             (table, ended.map_err(|error| error.to_string()))
         });
         let asked = ReportKind::ALL.iter().map(|kind| (Report::of(*kind), ReportTable::default()));
-        let together = unpacked.open().reports(asked);
+        let together = unpacked.open().reports(asked, ReportOptions::default());
         let together: Vec<_> = together
             .into_iter()
             .map(|(table, ended)| (table, ended.map_err(|error| error.to_string())))
