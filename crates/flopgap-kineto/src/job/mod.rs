@@ -129,7 +129,8 @@ impl Job {
     /// # Errors
     /// When one of them cannot be read; [`Error::SameRank`].
     pub fn open(paths: &[impl AsRef<Path> + Sync]) -> Result<Job, Error> {
-        let read = flopgap_files::each_on_all_cores(paths, |path| Trace::options().without_shapes(true).open(path));
+        let read =
+            flopgap_files::each_on_all_cores(paths, |path| Trace::options().without_shapes(true).open(path));
         Job::of(read.into_iter().collect::<Result<_, _>>()?)
     }
 
@@ -202,13 +203,6 @@ impl Job {
     /// The processes, by rank.
     pub fn processes(&self) -> &[Process] {
         &self.processes
-    }
-
-    /// Whether passes were derived from operators, which [`RangeStyle::Derived`] marks.
-    ///
-    /// [`RangeStyle::Derived`]: flopgap_trace::RangeStyle::Derived
-    pub fn has_derived_passes(&self) -> bool {
-        self.ranges.ranges.iter().any(|range| range.style == flopgap_trace::RangeStyle::Derived)
     }
 
     /// How long calls of the runtime and driver took by name, largest total first.
