@@ -34,17 +34,14 @@ fn row(number: u64) -> Row {
     let power = |place, low, high| 1_u64 << between(place, low, high);
     let op = if number % 4 == 3 {
         Op::Conv(Conv {
-            batch: power(0, 0, 6),
-            inputs: power(1, 4, 10),
-            outputs: power(2, 4, 10),
-            groups: 1,
-            image: vec![7 * power(3, 0, 4); 2],
-            kernel: vec![1 + 2 * between(4, 0, 2); 2],
-            stride: vec![1; 2],
-            dilation: vec![1; 2],
             padding: vec![[1, 1]; 2],
-            transposed: false,
-            output_padding: vec![0; 2],
+            ..Conv::new(
+                power(0, 0, 6),
+                [power(1, 4, 10), power(2, 4, 10)],
+                &[7 * power(3, 0, 4); 2],
+                1 + 2 * between(4, 0, 2),
+                1,
+            )
         })
     } else {
         Op::Gemm(Gemm {

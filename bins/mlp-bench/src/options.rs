@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flopgap_cli::{DeviceArg, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Device, Failure, FormatArg, OutputArgs};
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Options, Reduction};
@@ -96,7 +96,7 @@ pub(crate) struct Bench {
     pub(crate) batch: Vec<u32>,
     /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1)
     #[arg(long, value_name = "DEVICE", default_value = "cuda")]
-    pub(crate) device: DeviceArg,
+    pub(crate) device: Device,
     #[command(flatten)]
     pub(crate) clocks: Clocks,
     /// Seed of parameters and inputs
@@ -189,15 +189,6 @@ pub(crate) enum Variant {
     Naive,
 }
 
-/// The device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// A GPU by its number.
-    Cuda(usize),
-    /// This machine's cores.
-    Cpu,
-}
-
 fn activation(text: &str) -> Result<Activation, String> {
     match text.replace('-', "_").as_str() {
         "none" => Ok(Activation::Identity),
@@ -286,10 +277,10 @@ impl Bench {
     }
 
     /// The numbers of samples.
-    pub(crate) fn batch_sizes(&self, place: Place) -> Vec<usize> {
-        match (&self.batch[..], place) {
-            ([], Place::Cpu) if self.sweep => SWEPT[..2].to_vec(),
-            ([], Place::Cuda(_)) if self.sweep => SWEPT.to_vec(),
+    pub(crate) fn batch_sizes(&self, device: Device) -> Vec<usize> {
+        match (&self.batch[..], device) {
+            ([], Device::Cpu) if self.sweep => SWEPT[..2].to_vec(),
+            ([], Device::Cuda(_)) if self.sweep => SWEPT.to_vec(),
             ([], _) => vec![SWEPT[0]],
             (asked, _) => unique(asked.iter().copied()).into_iter().map(|batch| batch as usize).collect(),
         }
@@ -305,17 +296,17 @@ impl Bench {
     }
 
     /// The precisions.
-    pub(crate) fn precisions(&self, place: Place) -> Vec<Precision> {
-        match (&self.precision[..], place) {
-            ([], Place::Cpu) => vec![Precision::F32],
-            ([], Place::Cuda(_)) if self.sweep => vec![Precision::F32, Precision::F16],
-            ([], Place::Cuda(_)) => vec![Precision::F16],
+    pub(crate) fn precisions(&self, device: Device) -> Vec<Precision> {
+        match (&self.precision[..], device) {
+            ([], Device::Cpu) => vec![Precision::F32],
+            ([], Device::Cuda(_)) if self.sweep => vec![Precision::F32, Precision::F16],
+            ([], Device::Cuda(_)) => vec![Precision::F16],
             (asked, _) => unique(asked.iter().copied()),
         }
     }
 
     /// Options without effect, and why.
-    pub(crate) fn without_meaning(&self, place: Place) -> Vec<(&'static str, &'static str)> {
+    pub(crate) fn without_meaning(&self, device: Device) -> Vec<(&'static str, &'static str)> {
         let of_gpu = [("--graph", self.clocks.graph), ("--cold", self.clocks.cold)];
         let naive = ("--variant", self.variant == Variant::Naive);
         let (atomic, accumulate) = (("--atomic", self.atomic), ("--accumulate-fp16", self.accumulate_fp16));
@@ -323,7 +314,7 @@ impl Bench {
         let given = |options: &[(&'static str, bool)], place: &'static str| -> Vec<_> {
             options.iter().filter(|(_, given)| *given).map(|&(name, _)| (name, place)).collect()
         };
-        if place == Place::Cpu {
+        if device == Device::Cpu {
             let of_kernels = [
                 ("--timing", matches!(self.clocks.timing, Some(Timing::Gpu | Timing::Both))),
                 ("--impl", !self.implementation.is_empty()),
@@ -353,14 +344,6 @@ impl Bench {
         }
         all
     }
-
-    /// Where it runs.
-    pub(crate) fn place(&self) -> Place {
-        match self.device {
-            DeviceArg::Cpu => Place::Cpu,
-            DeviceArg::Gpu(index) => Place::Cuda(index),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -373,7 +356,7 @@ mod tests {
             let arguments = Arguments::parse_from([&["mlp-bench"], options].concat());
             arguments.bench.without_meaning(place)
         };
-        let gpu = Place::Cuda(0);
+        let gpu = Device::Cuda(0);
         assert_eq!(without(gpu, &["--graph", "--cold", "--timing", "both"]), []);
         assert_eq!(without(gpu, &["--atomic"]), [("--atomic", "without a backward pass")]);
         assert_eq!(without(gpu, &["--atomic", "--accumulate-fp16", "--pass", "forward,train"]), []);
@@ -384,9 +367,9 @@ mod tests {
         let coopmat = ["--variant", "naive", "--coopmat-only"];
         assert_eq!(without(gpu, &coopmat), [("--variant", "without the for-loop")]);
         assert_eq!(without(gpu, &["--arch-plan", "sm_80"]), []);
-        assert_eq!(without(Place::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on the CPU")]);
+        assert_eq!(without(Device::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on the CPU")]);
         let on_cores = [("--coopmat-only", "on the CPU"), ("--variant", "on the CPU")];
-        assert_eq!(without(Place::Cpu, &coopmat), on_cores);
-        assert_eq!(without(Place::Cpu, &["--timing", "cpu"]), []);
+        assert_eq!(without(Device::Cpu, &coopmat), on_cores);
+        assert_eq!(without(Device::Cpu, &["--timing", "cpu"]), []);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use flopgap_cli::{Console, Exit, Failure};
+use flopgap_cli::{Console, Device, Exit, Failure};
 use flopgap_files::Hint as _;
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
@@ -16,7 +16,7 @@ use crate::check::{Expected, Numbers, Wrong};
 use crate::floor::{Peaks, Work};
 use crate::gpu::{Arena, Run, Tools};
 use crate::models::Models;
-use crate::options::{Bench, Place};
+use crate::options::Bench;
 use crate::pass::Pass;
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
 use crate::{PROGRAM, answer, cpu, memory, peers, plot};
@@ -28,19 +28,18 @@ use crate::{PROGRAM, answer, cpu, memory, peers, plot};
 /// before).
 pub(crate) fn run(bench: &Bench, console: Console) -> Result<(), Failure> {
     let networks = bench.networks()?;
-    let place = bench.place();
     let read = |path: &Path| {
         let what = format_args!("{}: measurements of other programs, read", path.display());
         console.timed(what, || peers::read(path))
     };
     let peers = bench.output.peers.as_deref().map(read).transpose()?.unwrap_or_default();
-    for (option, place) in bench.without_meaning(place) {
+    for (option, place) in bench.without_meaning(bench.device) {
         flopgap_cli::warn(PROGRAM, format!("{option} has no effect {place}"));
     }
     let mut tally = Tally::new(console);
-    let ended = match place {
-        Place::Cuda(index) => on_gpu(bench, index, &networks, &mut tally),
-        Place::Cpu => on_cpu(bench, &networks, &mut tally),
+    let ended = match bench.device {
+        Device::Cuda(index) => on_gpu(bench, index, &networks, &mut tally),
+        Device::Cpu => on_cpu(bench, &networks, &mut tally),
     };
     let Tally { device, peaks, measurements, wrong, .. } = tally;
     if measurements.is_empty() {
@@ -110,14 +109,15 @@ fn given_peaks(bench: &Bench) -> Option<Peaks> {
 }
 
 fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> Result<(), Failure> {
-    for precision in bench.precisions(Place::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
+    for precision in
+        bench.precisions(Device::Cpu).into_iter().filter(|&precision| precision != Precision::F32)
     {
         flopgap_cli::warn(
             PROGRAM,
             format!("{precision} is skipped: the CPU computes in fp32 (--precision fp32)"),
         );
     }
-    let fp32 = bench.precisions(Place::Cpu).contains(&Precision::F32);
+    let fp32 = bench.precisions(Device::Cpu).contains(&Precision::F32);
     if fp32 {
         let measure = || tally.console.timed("peaks of the cores: measured", CorePeaks::measure);
         tally.peaks = Some(given_peaks(bench).unwrap_or_else(|| Peaks::of_cores(&measure())));
@@ -125,7 +125,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
     for (name, network) in networks.iter().filter(|_| fp32) {
         memory::check_reference(name, network)?;
         let numbers = Numbers::<f32>::new(network, bench.seed);
-        for batch in bench.batch_sizes(Place::Cpu) {
+        for batch in bench.batch_sizes(Device::Cpu) {
             if let Err(failure) = memory::check_passes(name, network, batch) {
                 flopgap_cli::warn(PROGRAM, format!("left out: {failure}"));
                 continue;
@@ -251,7 +251,7 @@ fn on_gpu(
     let stream = context.stream().map_err(gpu_failure)?;
     let evictor = bench.clocks.cold.then(|| Evictor::new(&context, &stream)).transpose();
     let tools = Tools { digester: Digester::new(&context, &stream)?, evictor: evictor? };
-    let precisions = bench.precisions(Place::Cuda(index));
+    let precisions = bench.precisions(Device::Cuda(index));
     let begin = Instant::now();
     let models = Models::build(&context, networks, &precisions, bench, console);
     console.note(format_args!("kernels are ready after {:.1} s", begin.elapsed().as_secs_f64()));
@@ -292,7 +292,7 @@ impl Gpu<'_> {
         if models.is_empty() {
             return Ok(());
         }
-        for batch in self.bench.batch_sizes(Place::Cuda(0)) {
+        for batch in self.bench.batch_sizes(Device::Cuda(0)) {
             let accumulate = self.bench.options(Implementation::Coopmat).accumulate;
             let expected = self.tally.expecting(name, batch, || numbers.expected(batch, accumulate))?;
             let first = self.tally.measurements.len();

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use flopgap_calibration::engines::Nvml;
-use flopgap_cli::{Console, Exit, Failure, FormatArg, note, print, warn_all};
+use flopgap_cli::{Console, Device, Exit, Failure, FormatArg, note, print, warn_all};
 use flopgap_gpu::Device as Gpu;
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::probe::{self, ProbeError};
 
 use crate::PROGRAM;
-use crate::device::Device;
+use crate::device;
 
 /// What is measured.
 #[derive(clap::Args)]
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
 }
 
 fn measured(arguments: &Arguments, console: Console) -> Result<Ceilings, Failure> {
-    let device = arguments.device.map_or_else(Device::find, Ok)?;
+    let device = arguments.device.map_or_else(device::find, Ok)?;
     console.detail(format_args!("device {device}"));
     match (device, arguments.threads) {
         (Device::Cpu, threads) => of_cpu(threads, console),

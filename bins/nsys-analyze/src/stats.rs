@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         // Summaries are made together and held; what has a row for every event is written as it is
         // read.
         let summaries = reports.iter().filter(|report| !report.kind.is_trace());
-        let made = trace.reports_with(
+        let made = trace.reports(
             summaries.map(|report| (*report, Named { report: *report, table: ReportTable::default() })),
             options,
         );

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use flopgap_roofline::quantile;
 use rustc_hash::FxHashMap;
 
 use crate::judge::Judged;
@@ -54,15 +55,10 @@ impl Errors {
     }
 }
 
-/// A quantile of increasing values, linear between neighbors (type 7 of Hyndman and Fan, the
-/// default of `NumPy`). `None` without any value.
-pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let place = share.clamp(0.0, 1.0) * last as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the slice")]
-    let below = place.floor() as usize;
-    let above = (below + 1).min(last);
-    Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
+/// The median of numbers in any order.
+pub(crate) fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_unstable_by(f64::total_cmp);
+    quantile(&numbers, 0.5)
 }
 
 /// How many measurements lie within their predicted intervals.
@@ -131,6 +127,13 @@ pub fn repeatability(rows: &[&Row]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_median_is_between_the_two_in_the_middle() {
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(Vec::new()), None);
+    }
 
     #[test]
     fn statistics_are_those_of_the_definition() {

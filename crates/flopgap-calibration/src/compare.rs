@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::accuracy::quantile;
+use crate::accuracy::{median, quantile};
 use crate::file::Calibration;
 use crate::row::{Row, RowKey, mode_name};
 
@@ -81,9 +81,7 @@ impl Comparison {
 
     /// The median of new over old, minus one: the change common to all points.
     pub fn median(&self) -> Option<f64> {
-        let mut relative: Vec<f64> = self.changes.iter().map(Change::relative).collect();
-        relative.sort_unstable_by(f64::total_cmp);
-        quantile(&relative, 0.5)
+        median(self.changes.iter().map(Change::relative).collect())
     }
 
     /// Mean and 90th percentile of the changes' magnitudes.

@@ -7,36 +7,36 @@ use std::str::FromStr;
 /// (`1` or `cuda:1`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "callers support both or say why not")]
-pub enum DeviceArg {
+pub enum Device {
     /// The cores.
     Cpu,
     /// A GPU by its number.
-    Gpu(usize),
+    Cuda(usize),
 }
 
-impl FromStr for DeviceArg {
+impl FromStr for Device {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = match text {
-            "cpu" => return Ok(DeviceArg::Cpu),
+            "cpu" => return Ok(Device::Cpu),
             "cuda" => "0",
             _ => text.strip_prefix("cuda:").unwrap_or(text),
         };
         // `+1` is a number for the standard library.
         let digits = number.bytes().all(|byte| byte.is_ascii_digit());
         match number.parse() {
-            Ok(number) if digits => Ok(DeviceArg::Gpu(number)),
+            Ok(number) if digits => Ok(Device::Cuda(number)),
             _ => Err("expected cpu, cuda, or a GPU by its number: 1 or cuda:1".to_owned()),
         }
     }
 }
 
-impl fmt::Display for DeviceArg {
+impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DeviceArg::Cpu => f.write_str("cpu"),
-            DeviceArg::Gpu(number) => write!(f, "cuda:{number}"),
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(number) => write!(f, "cuda:{number}"),
         }
     }
 }
@@ -53,7 +53,7 @@ impl fmt::Display for DeviceArg {
 /// ```
 pub fn gpu(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(DeviceArg::Gpu(number)) => {
+        Ok(Device::Cuda(number)) => {
             u32::try_from(number).map_err(|_| format!("there is no GPU number {number}"))
         }
         _ => Err("expected a GPU by its number: 1 or cuda:1".to_owned()),
@@ -66,15 +66,15 @@ mod tests {
 
     #[test]
     fn devices_by_name_and_number() {
-        let names = [("cpu", DeviceArg::Cpu), ("cuda", DeviceArg::Gpu(0)), ("cuda:3", DeviceArg::Gpu(3))];
-        for (name, device) in names.into_iter().chain([("2", DeviceArg::Gpu(2))]) {
+        let names = [("cpu", Device::Cpu), ("cuda", Device::Cuda(0)), ("cuda:3", Device::Cuda(3))];
+        for (name, device) in names.into_iter().chain([("2", Device::Cuda(2))]) {
             assert_eq!(name.parse(), Ok(device));
         }
         for wrong in ["gpu", "cuda:", "cuda:-1", "cpu:0", "+1", "", "18446744073709551616"] {
-            assert!(wrong.parse::<DeviceArg>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Device>().is_err(), "{wrong}");
             assert!(gpu(wrong).is_err(), "{wrong}");
         }
         assert!(gpu("4294967296").is_err());
-        assert_eq!(DeviceArg::Gpu(3).to_string(), "cuda:3");
+        assert_eq!(Device::Cuda(3).to_string(), "cuda:3");
     }
 }

@@ -70,11 +70,6 @@ impl Failure {
         parts.join(": ")
     }
 
-    /// What to do about it.
-    pub fn hints(&self) -> &[String] {
-        &self.hints
-    }
-
     /// The exit code.
     pub fn code(&self) -> Exit {
         self.exit

@@ -14,7 +14,7 @@ mod value;
 
 pub use answer::{FormatArg, OutputArgs, check_ending, file_for, write_answer};
 pub use console::{Console, Verbosity};
-pub use device::{DeviceArg, gpu};
+pub use device::{Device, gpu};
 pub use exit::Exit;
 pub use failure::{Failure, command, outcome, program, start};
 pub use output::{is_colored, note, print, print_styled, warn, warn_all};

@@ -109,6 +109,32 @@ pub struct Conv {
     pub output_padding: Vec<u64>,
 }
 
+impl Conv {
+    /// A convolution without groups, whose kernel and stride are the same in each dimension, padded
+    /// by half of the kernel: a stride of 1 keeps the size of the image where the kernel is odd.
+    ///
+    /// ```
+    /// let conv = flopgap_graph::op::Conv::new(32, [64, 128], &[56, 56], 3, 2);
+    /// assert_eq!(conv.output(), Ok(vec![28, 28]));
+    /// ```
+    pub fn new(batch: u64, [inputs, outputs]: [u64; 2], image: &[u64], kernel: u64, stride: u64) -> Self {
+        let dimensions = image.len();
+        Self {
+            batch,
+            inputs,
+            outputs,
+            groups: 1,
+            image: image.to_vec(),
+            kernel: vec![kernel; dimensions],
+            stride: vec![stride; dimensions],
+            dilation: vec![1; dimensions],
+            padding: vec![[kernel / 2; 2]; dimensions],
+            transposed: false,
+            output_padding: vec![0; dimensions],
+        }
+    }
+}
+
 /// Sizes of a pooling.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pool {

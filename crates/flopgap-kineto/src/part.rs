@@ -14,9 +14,6 @@ pub enum Part {
 }
 
 impl Part {
-    /// All parts, in the order in which they run.
-    pub const ALL: [Part; 3] = [Part::Forward, Part::Backward, Part::Optimizer];
-
     /// The name used in text.
     pub const fn name(self) -> &'static str {
         match self {

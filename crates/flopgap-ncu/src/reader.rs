@@ -183,11 +183,6 @@ impl Reader {
         self.context.lost_at
     }
 
-    /// Rows so far that hold advice of ncu's rules instead of a metric; they are skipped.
-    pub fn rule_rows(&self) -> u64 {
-        self.context.rule_rows
-    }
-
     /// What kind of report it is; in a file of several tables, that of the table being read.
     pub fn layout(&self) -> Layout {
         match &self.source {

@@ -9,7 +9,7 @@ use crate::row::{Field, Row};
 use crate::tables::TableSpec;
 use crate::tables::row_filter::RowFilter;
 use crate::trace::Tally;
-use crate::warning::{Oddity, Warning};
+use crate::warning::Oddity;
 use crate::{Error, Trace};
 
 /// A column to read.
@@ -263,12 +263,6 @@ pub struct RowsOf<T> {
 impl<T> RowsOf<T> {
     pub(crate) fn new(trace: &Trace, rows: impl Decoded<T>) -> RowsOf<T> {
         RowsOf { trace: trace.with_filter(None), rows: Box::new(rows) }
-    }
-
-    /// What was odd about the rows so far, and about those that others read of the same file;
-    /// complete at the end.
-    pub fn warnings(&self) -> Vec<Warning> {
-        self.trace.warnings()
     }
 }
 

@@ -127,16 +127,6 @@ impl Schema {
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.tables.keys().map(String::as_str)
     }
-
-    /// How many tables there are.
-    pub fn len(&self) -> usize {
-        self.tables.len()
-    }
-
-    /// Whether there is no table at all.
-    pub fn is_empty(&self) -> bool {
-        self.tables.is_empty()
-    }
 }
 
 /// Whether a row of [`COLUMNS`] is a column that each row stores: a default stands in for what

@@ -105,9 +105,4 @@ impl PhaseFlops {
         kernels.sort_by(|a, b| b.flops.cmp(&a.flops).then_with(|| a.kernel.cmp(&b.kernel)));
         Ok(PhaseFlops { classes, kernels })
     }
-
-    /// The kernels that no class of the decomposition claims.
-    pub fn other(&self) -> impl Iterator<Item = &KernelTotal> {
-        self.kernels.iter().filter(|kernel| kernel.share == Share::Other)
-    }
 }

@@ -2,16 +2,14 @@
 
 use flopgap_flops::{Attention, ElementType};
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_trace::{Attribution, Recording};
+use flopgap_trace::{AttributeBy, Attribution, Recording, Unlaunched};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::pattern::RangePattern;
 use crate::scope::{Ranges, Scope};
 use crate::select::WarmUp;
-use crate::selection::Owner;
 use crate::shares::{Shares, Work, shares};
-use crate::unlaunched::Unlaunched;
 
 /// The ranges in which the parts of attention are launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +61,7 @@ pub struct AttentionTimes {
     /// GPU work of the trace that belongs to no range.
     pub unlaunched: Option<Unlaunched>,
     /// Whose ranges own GPU work.
-    pub attribution: Owner,
+    pub attribution: AttributeBy,
 }
 
 /// A part of attention. FLOPs and times are those of one instance of its range: one layer of one
@@ -143,7 +141,7 @@ pub fn attention(
         scores,
         softmax: part(&names.softmax, sizes.softmax(element)?.flops, &[KernelClass::Softmax])?,
         weighted_sum: part(&names.weighted_sum, sizes.weighted_sum(element)?.flops, &PRODUCTS)?,
-        attribution: options.attribution.by.into(),
+        attribution: options.attribution.by,
     })
 }
 

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use flopgap_files::{ErrorKind, Hint, Text};
 use flopgap_flops::FlopError;
-use flopgap_trace::ReadError;
-
-use crate::unlaunched::Unlaunched;
+use flopgap_trace::{ReadError, Unlaunched};
 
 /// Why a query on a trace has no answer.
 #[derive(Debug, thiserror::Error)]

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_trace::{Recording, Summary};
+use flopgap_trace::{AttributeBy, Recording, Summary, Unlaunched};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::place::{Place, Spread};
 use crate::scope::Scope;
-use crate::selection::{Owner, Selection};
+use crate::selection::Selection;
 use crate::times::{Times, share};
-use crate::unlaunched::Unlaunched;
 
 /// The kernels of a scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +21,7 @@ pub struct Kernels {
     /// How many instances of the ranges; absent for a whole trace.
     pub instances: Option<u64>,
     /// Whose ranges own kernels; absent for a whole trace.
-    pub attribution: Option<Owner>,
+    pub attribution: Option<AttributeBy>,
     /// Which instances were left out; absent for a whole trace.
     pub selection: Option<Selection>,
     /// The work of the trace that could belong to no range; absent for a whole trace.

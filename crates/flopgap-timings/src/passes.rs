@@ -1,7 +1,10 @@
 //! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
 use flopgap_files::Hint as _;
-use flopgap_trace::{Attribution, DeviceId, GpuId, GpuWork, ProcessId, Ranges as NvtxRanges, Recording};
+use flopgap_trace::{
+    AttributeBy, Attribution, DeviceId, GpuId, GpuWork, ProcessId, Ranges as NvtxRanges, Recording,
+    Unlaunched,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +16,8 @@ use crate::pattern::RangePattern;
 use crate::period::Period;
 use crate::place::{Gpus, Place, Spread};
 use crate::select::{Group, LeftOut, Named, WarmUp};
-use crate::selection::{Owner, Selection};
+use crate::selection::Selection;
 use crate::times::{Times, change};
-use crate::unlaunched::Unlaunched;
 use crate::waits::{Waited, WaitingFor, Waits};
 
 /// What to look at.
@@ -43,7 +45,7 @@ pub struct Passes {
     /// Which instances were left out.
     pub selection: Selection,
     /// Whose ranges own GPU work.
-    pub attribution: Owner,
+    pub attribution: AttributeBy,
     /// The GPU work of the trace that could belong to no range; absent when there are no GPU times.
     pub unlaunched: Option<Unlaunched>,
     /// Why there are no GPU times, when there are none.
@@ -317,11 +319,11 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
     }
     let nearest = measured.and_then(|measured| nearest(&passes, &measured));
     Ok(Passes {
-        unlaunched: launched.map(|launched| launched.unlaunched().into()),
+        unlaunched: launched.map(|launched| launched.unlaunched()),
         spreads: if options.pool { Vec::new() } else { spreads(&passes, &computed) },
         passes,
         selection,
-        attribution: options.attribution.by.into(),
+        attribution: options.attribution.by,
         no_gpu,
         measured,
         nearest,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use flopgap_files::Hint as _;
 use flopgap_trace::{
-    Attribution, DeviceId, GpuActivity, GpuWork, OperationTimes, PlaceTimes, ProcessId, Range as NvtxRange,
-    Ranges as NvtxRanges, Recording, Summary, WorkSum,
+    AttributeBy, Attribution, DeviceId, GpuActivity, GpuWork, OperationTimes, PlaceTimes, ProcessId,
+    Range as NvtxRange, Ranges as NvtxRanges, Recording, Summary, Unlaunched, WorkSum,
 };
 
 use crate::error::Error;
@@ -18,8 +18,7 @@ use crate::passes::called;
 use crate::pattern::RangePattern;
 use crate::place::{Gpus, Place};
 use crate::select::{Group, Named, WarmUp};
-use crate::selection::{ChosenSteps, OtherSteps, Owner, Selection};
-use crate::unlaunched::Unlaunched;
+use crate::selection::{ChosenSteps, OtherSteps, Selection};
 
 /// Which ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +55,7 @@ type Optimizer = (String, OperationTimes);
 #[derive(Clone, Debug)]
 pub(crate) struct Scoped {
     pub(crate) scope: String,
-    pub(crate) attribution: Option<Owner>,
+    pub(crate) attribution: Option<AttributeBy>,
     pub(crate) selection: Option<Selection>,
     /// The instances of the ranges, by time; empty for a whole trace.
     pub(crate) instances: Vec<usize>,
@@ -260,7 +259,7 @@ impl Scope {
         let mut times = trace.operation_times(Some(&instances), self.attribution)?;
         if times.kernels.is_empty() && times.copies.is_none() && times.sets.is_none() {
             let path = trace.path().to_owned();
-            return Err(Error::NoWork { path, ranges: scope, unlaunched: launched.unlaunched().into() });
+            return Err(Error::NoWork { path, ranges: scope, unlaunched: launched.unlaunched() });
         }
         let optimizer = self.optimizer(trace, nvtx, Some(&instances))?;
         let occupancy = Occupancy::of_launched(trace, &launched, self.attribution)?;
@@ -310,8 +309,8 @@ impl Scope {
         }
         let whole = part(times, &instances, launched.sums_of(&[&instances])[0], clock(None, None));
         let whole = Part { optimizer: in_optimizer.kernels, ..whole };
-        let attribution = Some(self.attribution.by.into());
-        let unlaunched = Some(launched.unlaunched().into());
+        let attribution = Some(self.attribution.by);
+        let unlaunched = Some(launched.unlaunched());
         let selection = Some(selection);
         Ok(Scoped { scope, attribution, selection, instances, whole, places, optimizer, unlaunched })
     }

@@ -1,6 +1,5 @@
 //! What an answer is about: which ranges, without which of their instances, and whose work.
 
-use flopgap_trace::AttributeBy;
 use serde::{Deserialize, Serialize};
 
 /// Which ranges an answer is about, and which of their instances were left out.
@@ -42,24 +41,4 @@ pub struct OtherSteps {
     pub name: String,
     /// How many there are.
     pub instances: u64,
-}
-
-/// Whose ranges own GPU work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Owner {
-    /// Those of the thread that launched it.
-    Thread,
-    /// Those of the thread that launched it, or where it has none, those of the main thread of its
-    /// process.
-    Process,
-}
-
-impl From<AttributeBy> for Owner {
-    fn from(by: AttributeBy) -> Owner {
-        match by {
-            AttributeBy::Thread => Owner::Thread,
-            AttributeBy::Process => Owner::Process,
-        }
-    }
 }

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_trace::Recording;
+use flopgap_trace::{AttributeBy, Recording, Unlaunched};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::place::{MeanOf, Place, Spread};
 use crate::scope::{Part, Scope, Scoped};
-use crate::selection::{Owner, Selection};
+use crate::selection::Selection;
 use crate::times::share;
-use crate::unlaunched::Unlaunched;
 
 /// A kind of work on a GPU: kernels of one class, copies or memsets.
 ///
@@ -90,7 +89,7 @@ pub struct Shares {
     /// How many instances of the ranges; absent for a whole trace.
     pub instances: Option<u64>,
     /// Whose ranges own GPU work; absent for a whole trace.
-    pub attribution: Option<Owner>,
+    pub attribution: Option<AttributeBy>,
     /// Which instances were left out; absent for a whole trace.
     pub selection: Option<Selection>,
     /// The work of the trace that could belong to no range; absent for a whole trace.

@@ -19,6 +19,7 @@ pub struct Attribution {
 
 /// Where the ranges come from that own a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum AttributeBy {
     /// From the launching thread, as in nsys.
     #[default]

@@ -90,15 +90,16 @@ pub struct WorkSum {
 /// GPU work whose launch was not recorded, as when the recording began between the call and the
 /// kernel. No range can own it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Unlaunched {
     /// How many kernels; graphs that were traced as a whole do not count.
     pub kernels: u64,
-    /// The sum of their durations, in nanoseconds.
-    pub kernel_time: i128,
+    /// The sum of their durations.
+    pub kernel_ns: i128,
     /// How many kernels, copies, memsets and whole graphs.
     pub operations: u64,
-    /// The sum of their durations, in nanoseconds.
-    pub time: i128,
+    /// The sum of their durations.
+    pub total_ns: i128,
 }
 
 /// The work of a trace while it is collected.
@@ -122,9 +123,9 @@ impl Collecting {
             let time = i128::from(work.duration());
             let is_kernel = work.kind == WorkKind::Kernel;
             self.unlaunched.kernels += u64::from(is_kernel);
-            self.unlaunched.kernel_time += if is_kernel { time } else { 0 };
+            self.unlaunched.kernel_ns += if is_kernel { time } else { 0 };
             self.unlaunched.operations += 1;
-            self.unlaunched.time += time;
+            self.unlaunched.total_ns += time;
             NONE
         };
         let is_of = |lane: &Lane| (lane.process, lane.device) == (work.process, work.device);

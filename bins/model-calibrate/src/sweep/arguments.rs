@@ -10,10 +10,9 @@ use clap::Parser;
 use flopgap_calibration::engines::Repetition;
 use flopgap_calibration::grid::{Family, SEED, Scenario, Size};
 use flopgap_calibration::{mode_by_name, mode_name};
+use flopgap_cli::Device;
 use flopgap_flops::Precision;
 use flopgap_graph::{Mode, StatedShape};
-
-use crate::device::Device;
 
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "\

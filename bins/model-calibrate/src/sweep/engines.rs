@@ -8,12 +8,11 @@ use flopgap_calibration::engines::cuda::{Cuda, Fused};
 use flopgap_calibration::engines::{
     Engine, EngineError, Monitor, Native, Nvml, Ort, Torch, TorchMode, TorchSettings, Unwatched,
 };
-use flopgap_cli::{Exit, Failure};
+use flopgap_cli::{Device, Exit, Failure};
 
 use super::arguments::Options;
 use super::models::UserModel;
 use crate::PROGRAM;
-use crate::device::Device;
 
 /// Engines on one device.
 pub(crate) struct Engines {

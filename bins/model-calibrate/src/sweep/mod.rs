@@ -15,7 +15,7 @@ use flopgap_calibration::engines::Engine;
 use flopgap_calibration::grid::{self, Family, Point, Request, Size};
 use flopgap_calibration::run::{self, Gathered, PlannedRow, RunError, RunPlan, Session};
 use flopgap_calibration::{Calibration, Header, Origin};
-use flopgap_cli::{Console, Exit, Failure, Termination};
+use flopgap_cli::{Console, Device, Exit, Failure, Termination};
 use flopgap_files::chain;
 use flopgap_files::run::Shard;
 use flopgap_graph::{Op, Workload};
@@ -24,7 +24,7 @@ use flopgap_roofline::Ceilings;
 pub(crate) use arguments::Arguments;
 
 use crate::PROGRAM;
-use crate::device::Device;
+use crate::device;
 use crate::load::of_file;
 use arguments::Options;
 use drive::{Driver, Filled};
@@ -78,7 +78,7 @@ struct Begun {
 impl Begun {
     fn new(arguments: &Arguments, console: Console) -> Result<Begun, Failure> {
         let mut options = arguments.options.clone();
-        let device = options.device.take().map_or_else(Device::find, Ok)?;
+        let device = options.device.take().map_or_else(device::find, Ok)?;
         options.device = Some(device);
         // The engines are opened first: if none works, no directory is created.
         let models = models::read(&options)?;
@@ -117,7 +117,7 @@ impl Planned {
             let hint = "omit the options to continue, or start another run";
             return Err(Failure::new(message).exit(Exit::Usage).hint(hint));
         }
-        let device = options.device.map_or_else(Device::find, Ok)?;
+        let device = options.device.map_or_else(device::find, Ok)?;
         Ok(Planned { plan, options, device })
     }
 
@@ -348,14 +348,14 @@ enum Undrawn {
 /// The points of one engine.
 fn drawn(options: &Options, device: Device, engine: &dyn Engine) -> Result<Vec<Point>, Undrawn> {
     let request = Request {
-        target: device.target(),
+        target: device::target(device),
         size: options.size(),
         families: options.family.clone(),
         batches: options.batch.clone(),
         precisions: options.precision.clone(),
         modes: options.modes(engine.modes()),
         scenario: options.scenario,
-        caches: device.caches().map_err(Undrawn::Failed)?,
+        caches: device::caches(device).map_err(Undrawn::Failed)?,
         seed: options.seed(),
     };
     let mut accept = |point: &Point| {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use flopgap_timings::{ChosenSteps, LeftOutFirst, Owner, Selection};
+use flopgap_timings::{ChosenSteps, LeftOutFirst, Selection};
+use flopgap_trace::AttributeBy;
 
 /// How many ranges of warming up are named.
 const NAMED: usize = 3;
@@ -37,12 +38,12 @@ pub(crate) fn selection(selection: &Selection) -> String {
 }
 
 /// Whose ranges own GPU work.
-pub(crate) fn owner(owner: Owner) -> String {
+pub(crate) fn owner(owner: AttributeBy) -> String {
     let whose = match owner {
-        Owner::Process => {
+        AttributeBy::Process => {
             "of the thread that launched it, or where it has none, to those of its process's main thread"
         }
-        Owner::Thread => "of the thread that launched it",
+        AttributeBy::Thread => "of the thread that launched it",
     };
     format!("GPU work belongs to the ranges {whose}.")
 }

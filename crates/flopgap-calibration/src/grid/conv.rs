@@ -46,17 +46,10 @@ pub(super) fn convolution(random: &mut Random, batches: &[u64]) -> Step {
     };
     let padding = dilation * (kernel - 1) / 2;
     let op = Op::Conv(Conv {
-        batch,
-        inputs,
-        outputs,
         groups,
-        image: vec![image; 2],
-        kernel: vec![kernel; 2],
-        stride: vec![stride; 2],
         dilation: vec![dilation; 2],
         padding: vec![[padding; 2]; 2],
-        transposed: false,
-        output_padding: vec![0; 2],
+        ..Conv::new(batch, [inputs, outputs], &[image; 2], kernel, stride)
     });
     let (bias, residual, activation) = random.weighted(&[
         (20, (false, false, Activation::Identity)),

@@ -11,7 +11,7 @@ use flopgap_roofline::Ceilings;
 
 use super::ReportInput;
 use super::words::{error_cells, error_columns};
-use crate::accuracy::{Errors, quantile};
+use crate::accuracy::{Errors, median};
 use crate::judge::Judged;
 
 pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
@@ -35,13 +35,12 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len()));
     for (bottleneck, rows) in groups {
-        let mut intensities: Vec<f64> = rows.iter().filter_map(|row| row.intensity()).collect();
-        intensities.sort_unstable_by(f64::total_cmp);
+        let intensity = median(rows.iter().filter_map(|row| row.intensity()).collect());
         let errors = Errors::of(rows.iter().map(|row| row.time.tuple()));
         let cells = [
             Cell::text(bottleneck),
             Cell::percent(rows.len() as f64 / total as f64, 0),
-            Cell::optional(quantile(&intensities, 0.5), |intensity| Cell::float(intensity, 1)),
+            Cell::optional(intensity, |intensity| Cell::float(intensity, 1)),
         ];
         table.push(cells.into_iter().chain(error_cells(errors)))?;
     }

@@ -7,17 +7,12 @@ use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 
 use super::ReportInput;
-use crate::accuracy::quantile;
+use crate::accuracy::{median, quantile};
 use crate::judge::Judged;
 
 pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(), ReportError> {
     push_batches(input, blocks)?;
     push_precisions(input, blocks)
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    quantile(&values, 0.5)
 }
 
 /// Single steps have sizes drawn at random, not batches of one model.

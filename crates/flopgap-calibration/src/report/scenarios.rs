@@ -8,7 +8,7 @@ use flopgap_report::table::{Cell, Column, Table};
 use flopgap_roofline::Ceilings;
 
 use super::ReportInput;
-use crate::accuracy::{Errors, quantile};
+use crate::accuracy::{Errors, median};
 use crate::grid::{Caches, Scenario};
 use crate::judge::Judged;
 use crate::row::Origin;
@@ -106,16 +106,16 @@ pub(super) fn push(input: &ReportInput<'_>, blocks: &mut Vec<Block>) -> Result<(
             .iter()
             .filter(|row| row.working_set.is_some_and(|bytes| scenario.holds(bytes)))
             .collect();
-        let mut costs: Vec<f64> = rows.iter().filter_map(|row| per_byte(row)).collect();
-        costs.sort_unstable_by(f64::total_cmp);
-        let cost = quantile(&costs, 0.5);
+        let costs: Vec<f64> = rows.iter().filter_map(|row| per_byte(row)).collect();
+        let count = costs.len() as u64;
+        let cost = median(costs);
         let slowdown = cost.map(|cost| cost / *baseline.get_or_insert(cost));
         let errors = Errors::of(rows.iter().map(|row| row.time.tuple()));
         table.push([
             Cell::text(scenario.name.clone()),
             Cell::text(scenario.size()),
             Cell::from(rows.len() as u64),
-            Cell::from(costs.len() as u64),
+            Cell::from(count),
             Cell::optional(cost, |cost| Cell::float(1024.0 * cost, 2)),
             Cell::optional(slowdown, |slowdown| Cell::float(slowdown, 2)),
             Cell::optional(scenario.ridge, |ridge| Cell::float(ridge, 1)),

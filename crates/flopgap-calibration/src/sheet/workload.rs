@@ -66,16 +66,7 @@ fn conv(cells: &Cells<'_>) -> Result<Option<Conv>, SheetError> {
     };
     let stride = cells.integer("stride")?.unwrap_or(1);
     Ok(Some(Conv {
-        batch,
-        inputs,
-        outputs,
         groups: cells.integer("groups")?.unwrap_or(1),
-        image: vec![size; 2],
-        kernel: vec![kernel; 2],
-        stride: vec![stride; 2],
-        dilation: vec![1; 2],
-        padding: vec![[kernel / 2; 2]; 2],
-        transposed: false,
-        output_padding: vec![0; 2],
+        ..Conv::new(batch, [inputs, outputs], &[size; 2], kernel, stride)
     }))
 }

@@ -136,11 +136,6 @@ impl Matmul {
         }))
     }
 
-    /// The product.
-    pub fn product(&self) -> &Product {
-        &self.product
-    }
-
     /// The algorithm.
     pub fn choice(&self) -> &Choice {
         &self.choice

@@ -178,11 +178,6 @@ impl BlasLt {
         Ok(BlasLt { handle: Arc::new(Handle::new()?), context: context.clone() })
     }
 
-    /// The device.
-    pub fn context(&self) -> &Context {
-        &self.context
-    }
-
     /// Chooses the algorithm of a product that may use so many bytes of workspace. `None` where
     /// cuBLASLt has none: 8-bit integers whose sizes are no multiples of 4, or with a bias or an
     /// activation that this version does not fuse.

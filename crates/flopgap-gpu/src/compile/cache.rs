@@ -6,7 +6,7 @@
 use std::env;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Architecture;
 
@@ -32,11 +32,6 @@ impl Cache {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
         Some(Self::new(caches.join("flopgap").join("nvrtc")))
-    }
-
-    /// The directory.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 
     fn path(&self, key: &str) -> PathBuf {

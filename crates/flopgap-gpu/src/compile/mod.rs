@@ -139,17 +139,6 @@ pub enum CompileError {
     },
 }
 
-impl CompileError {
-    /// The first line of the source that the compiler complains about, from 1.
-    pub fn line(&self) -> Option<usize> {
-        let CompileError::Source { name, log, .. } = self else { return None };
-        log.lines().find_map(|line| {
-            let (number, rest) = line.strip_prefix(name.as_str())?.strip_prefix('(')?.split_once(')')?;
-            rest.trim_start_matches(':').trim_start().starts_with("error").then(|| number.parse().ok())?
-        })
-    }
-}
-
 impl Hint for CompileError {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
@@ -371,14 +360,5 @@ mod tests {
         }
         let hundred: Architecture = "sm_100".parse().unwrap();
         assert_eq!(hundred.capability, ComputeCapability { major: 10, minor: 0 });
-    }
-
-    #[test]
-    fn the_line_of_the_first_error_is_found_in_the_log() {
-        let log = "a.cu(2): warning #177-D: variable \"y\" was declared but never referenced\n\na.cu(7): error: identifier \"z\" is undefined\n";
-        let architecture = "sm_90".parse().unwrap();
-        let error = CompileError::Source { name: "a.cu".to_owned(), architecture, log: log.to_owned() };
-        assert_eq!(error.line(), Some(7));
-        assert!(error.to_string().contains("does not compile for sm_90"));
     }
 }

@@ -53,7 +53,6 @@ pub struct CounterSession {
     check: Check,
     metrics: Vec<String>,
     passes: usize,
-    chip: String,
     context: Context,
     measurement: Option<Measurement>,
     /// Dropped last.
@@ -200,7 +199,6 @@ impl CounterSession {
             check,
             metrics,
             passes,
-            chip: chip.name().to_owned(),
             context: context.clone(),
             measurement: None,
             _claim: claim,
@@ -241,11 +239,6 @@ impl CounterSession {
     ) -> Result<Vec<RegionCounts>, CounterError> {
         self.run(Rows::Regions, expected, work)?;
         self.regions()
-    }
-
-    /// The chip: `GH100`.
-    pub fn chip(&self) -> &str {
-        &self.chip
     }
 
     /// Lets others use CUPTI until the next measurement begins, which is faster than opening

@@ -19,14 +19,11 @@ const MOST_KNOBS: usize = 64;
 /// Notes that an engine has at most.
 const MOST_NOTES: usize = 16;
 
-/// Which of cuDNN's heuristics ranks the engines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// Which of cuDNN's heuristics ranked the engines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Heuristic {
     /// `CUDNN_HEUR_MODE_A`: fast, and right for most.
-    #[default]
     A,
-    /// `CUDNN_HEUR_MODE_B`: takes longer, and is said to be right more often.
-    B,
     /// `CUDNN_HEUR_MODE_FALLBACK`: engines that compute nearly everything, slowly.
     Fallback,
 }
@@ -35,17 +32,7 @@ impl Heuristic {
     pub(super) fn mode(self) -> Mode {
         match self {
             Heuristic::A => Mode::CUDNN_HEUR_MODE_A,
-            Heuristic::B => Mode::CUDNN_HEUR_MODE_B,
             Heuristic::Fallback => Mode::CUDNN_HEUR_MODE_FALLBACK,
-        }
-    }
-
-    /// `a`, `b` or `fallback`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Heuristic::A => "a",
-            Heuristic::B => "b",
-            Heuristic::Fallback => "fallback",
         }
     }
 }

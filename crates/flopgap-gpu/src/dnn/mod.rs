@@ -2,8 +2,8 @@
 //!
 //! Convolutions go through cuDNN's graph API: operations are described, a heuristic ranks the
 //! engines that can compute them, and the best one whose arithmetic is what was requested is taken
-//! (32-bit floats never become TF32, sums are in 32 bits). The heuristic is fixed by the caller and
-//! recorded with the engine and its settings in [`Choice`]; the workspace is the caller's memory.
+//! (32-bit floats never become TF32, sums are in 32 bits). The heuristic is recorded with the engine
+//! and its settings in [`Choice`]; the workspace is the caller's memory.
 //!
 //! cuDNN's older API (`cudnnConvolutionBiasActivationForward` with the first algorithm that
 //! `cudnnGetConvolutionForwardAlgorithm_v7` names) runs the same engines for floats, but takes up
@@ -12,7 +12,7 @@
 //!
 //! ```no_run
 //! use flopgap_gpu::Context;
-//! use flopgap_gpu::dnn::{Activation, Arithmetic, Convolution, ConvolutionAddresses, Dnn, Fusion, Layout, Search};
+//! use flopgap_gpu::dnn::{Activation, Arithmetic, Convolution, ConvolutionAddresses, Dnn, Fusion, Layout};
 //!
 //! let gpu = Context::new(0)?;
 //! let (stream, dnn) = (gpu.stream()?, Dnn::new(&gpu)?);
@@ -32,7 +32,7 @@
 //!     output_padding: vec![0, 0],
 //! };
 //! let fusion = Fusion { bias: true, activation: Activation::Relu, ..Fusion::NONE };
-//! let plan = dnn.convolution(&stream, &convolution, &fusion, Search::default())?;
+//! let plan = dnn.convolution(&stream, &convolution, &fusion)?;
 //! let (x, w) = (stream.zeros::<f32>(convolution.input_len())?, stream.zeros::<f32>(convolution.weight_len())?);
 //! let (b, mut y) = (stream.zeros::<f32>(64)?, stream.zeros::<f32>(convolution.output_len()?)?);
 //! let mut workspace = stream.zeros::<u8>(plan.workspace())?;
@@ -47,7 +47,7 @@
 //! };
 //! // SAFETY: the arrays have the sizes of the convolution.
 //! unsafe { plan.queue_at(&stream, &at) }?;
-//! println!("{} by {}", plan.choice(), plan.choice().heuristic.name());
+//! println!("{}", plan.choice());
 //! # Ok::<(), flopgap_gpu::GpuError>(())
 //! ```
 
@@ -64,5 +64,4 @@ pub use choice::{Choice, Heuristic, Trait};
 pub use convolution::{Activation, Arithmetic, Convolution, Layout};
 pub use operations::{Form, Fusion};
 pub use plan::{ConvolutionAddresses, ConvolutionPlan, Dnn, version};
-pub use planner::Search;
 pub use pooling::{PoolFunction, Pooling, PoolingPlan};

@@ -11,7 +11,7 @@ use super::choice::Choice;
 use super::convolution::{Arithmetic, Convolution};
 use super::descriptor::{Address, Descriptor};
 use super::operations::{Fusion, Operand};
-use super::planner::{Planned, Planner, Search};
+use super::planner::{Planned, Planner};
 use crate::capture::is_any_open;
 use crate::captured::Kept;
 use crate::context::Context;
@@ -105,7 +105,6 @@ impl Dnn {
         stream: &Stream,
         convolution: &Convolution,
         fusion: &Fusion,
-        search: Search,
     ) -> Result<ConvolutionPlan, GpuError> {
         let integers = convolution.arithmetic == Arithmetic::Int8;
         if !integers && (Fusion { scale: 1.0, ..*fusion }) != *fusion {
@@ -116,7 +115,7 @@ impl Dnn {
         let planned = {
             let _alone = self.handle.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let planner = Planner { api: self.handle.api, handle: self.handle.object };
-            planner.plan(convolution, fusion, search)?
+            planner.plan(convolution, fusion)?
         };
         let needs = |operand| planned.operands.contains(&operand);
         let bias_bytes = convolution.outputs * convolution.arithmetic.bias_bytes();

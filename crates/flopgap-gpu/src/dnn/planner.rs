@@ -12,23 +12,8 @@ use super::descriptor::{Descriptor, HeuristicMode};
 use super::operations::{Form, Fusion, Operand, Operations};
 use crate::error::GpuError;
 
-/// Options for choosing an engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Search {
-    /// The heuristic that ranks engines. Where it names none that works, [`Heuristic::Fallback`]
-    /// does.
-    pub heuristic: Heuristic,
-    /// Bytes of workspace at most.
-    pub workspace: usize,
-    /// The number of good engines to skip, in order to time the next ones: 0 takes the best.
-    pub skip: usize,
-}
-
-impl Default for Search {
-    fn default() -> Self {
-        Search { heuristic: Heuristic::A, workspace: 1 << 30, skip: 0 }
-    }
-}
+/// Bytes of workspace that an engine may need.
+const MOST_WORKSPACE: usize = 1 << 30;
 
 /// Chooses engines for the device of a handle, which one thread at a time uses: `Dnn` locks it.
 #[derive(Debug)]
@@ -69,53 +54,41 @@ impl Ranked {
 impl Planner {
     /// The plan of a convolution: the first form whose best engine is no last resort, else the
     /// first form that has an engine at all.
-    pub(super) fn plan(
-        &self,
-        convolution: &Convolution,
-        fusion: &Fusion,
-        search: Search,
-    ) -> Result<Planned, GpuError> {
-        let (mut skip, mut reason, mut later) = (search.skip, None, Vec::new());
+    pub(super) fn plan(&self, convolution: &Convolution, fusion: &Fusion) -> Result<Planned, GpuError> {
+        let (mut reason, mut later) = (None, Vec::new());
         for form in Form::of(convolution, fusion) {
-            let ranked = self.rank(convolution, fusion, form, search.heuristic)?;
+            let ranked = self.rank(convolution, fusion, form, Heuristic::A)?;
             if ranked.is_last_resort() {
                 later.push(ranked);
-            } else if let Some(planned) = self.first(ranked, search.workspace, &mut skip, &mut reason) {
+            } else if let Some(planned) = self.first(ranked, &mut reason) {
                 return Ok(planned);
             }
         }
         for ranked in later {
-            if let Some(planned) = self.first(ranked, search.workspace, &mut skip, &mut reason) {
+            if let Some(planned) = self.first(ranked, &mut reason) {
                 return Ok(planned);
             }
         }
         for form in Form::of(convolution, fusion) {
             let ranked = self.rank(convolution, fusion, form, Heuristic::Fallback)?;
-            if let Some(planned) = self.first(ranked, search.workspace, &mut skip, &mut reason) {
+            if let Some(planned) = self.first(ranked, &mut reason) {
                 return Ok(planned);
             }
         }
         Err(GpuError::NoEngine { what: "this convolution", reason })
     }
 
-    /// The best configuration that becomes a plan within the workspace, after `skip` that do. Notes
-    /// why the first did not.
-    fn first(
-        &self,
-        ranked: Ranked,
-        most: usize,
-        skip: &mut usize,
-        reason: &mut Option<String>,
-    ) -> Option<Planned> {
+    /// The best configuration that becomes a plan within [`MOST_WORKSPACE`]. Notes why the first did
+    /// not.
+    fn first(&self, ranked: Ranked, reason: &mut Option<String>) -> Option<Planned> {
         let Ranked { heuristic, form, operations, graph, configurations, slow } = ranked;
         for (rank, configuration, candidate) in configurations {
             match self.finish(&configuration) {
-                Ok((_, workspace)) if workspace > most => {
+                Ok((_, workspace)) if workspace > MOST_WORKSPACE => {
                     reason.get_or_insert_with(|| {
-                        format!("a workspace of {workspace} bytes, {most} are allowed")
+                        format!("a workspace of {workspace} bytes, {MOST_WORKSPACE} are allowed")
                     });
                 }
-                Ok(_) if *skip > 0 => *skip -= 1,
                 Ok((plan, workspace)) => {
                     let choice = candidate.choice((heuristic, rank), form, workspace, &slow);
                     let operands = operations.operands.clone();

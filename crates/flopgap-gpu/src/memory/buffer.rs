@@ -156,15 +156,6 @@ impl<'a, T> View<'a, T> {
             elements: PhantomData,
         }
     }
-
-    /// A part of the part.
-    ///
-    /// # Panics
-    /// As [`Buffer::slice`].
-    #[must_use]
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'a, T> {
-        self.part(range)
-    }
 }
 
 impl<T> ViewMut<'_, T> {

@@ -3,7 +3,7 @@
 use flopgap_files::Hint as _;
 use flopgap_gpu::dnn::{
     self, Activation, Arithmetic, Convolution, ConvolutionAddresses, Dnn, Fusion, Layout, PoolFunction,
-    Pooling, Search,
+    Pooling,
 };
 use flopgap_gpu::{Context, GpuError, Stream};
 
@@ -102,7 +102,7 @@ fn a_graph_keeps_what_a_convolution_needs() {
         let (bias, residual) = (whole(4, 9), whole(output, 13));
         let mut y = stream.zeros::<f32>(output).unwrap();
         let graph = {
-            let plan = dnn.convolution(&stream, &convolution, &ALL, Search::default()).unwrap();
+            let plan = dnn.convolution(&stream, &convolution, &ALL).unwrap();
             let buffers = [&x, &w, &bias, &residual].map(|values| stream.upload(values).unwrap());
             let mut workspace = stream.zeros::<u8>(plan.workspace()).unwrap();
             let mut queue = || {
@@ -139,8 +139,7 @@ fn a_factor_is_for_integers_alone() {
     let Some((context, _guard)) = gpu() else { return };
     let Some((stream, dnn)) = open(&context) else { return };
     let scaled = Fusion { scale: 0.5, ..ALL };
-    let error =
-        dnn.convolution(&stream, &small(Layout::ChannelsLast), &scaled, Search::default()).unwrap_err();
+    let error = dnn.convolution(&stream, &small(Layout::ChannelsLast), &scaled).unwrap_err();
     assert!(matches!(error, GpuError::Shape { .. }), "{error}");
 }
 

@@ -114,19 +114,9 @@ impl Network {
         kernel: u64,
         stride: u64,
     ) -> Result<Image, GraphError> {
-        let padding = kernel / 2;
         let conv = Conv {
-            batch: self.batch,
-            inputs: input.channels,
-            outputs,
-            groups: 1,
-            image: vec![input.size; 2],
-            kernel: vec![kernel; 2],
-            stride: vec![stride; 2],
-            dilation: vec![1; 2],
-            padding: vec![[padding; 2]; 2],
-            transposed: false,
             output_padding: Vec::new(),
+            ..Conv::new(self.batch, [input.channels, outputs], &[input.size; 2], kernel, stride)
         };
         let size = conv.output().map_err(GraphError::count(name))?[0];
         let weights =

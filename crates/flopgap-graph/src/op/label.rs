@@ -95,19 +95,7 @@ mod tests {
     #[test]
     fn sizes_are_in_the_order_of_the_convention() {
         assert_eq!(Op::Gemm(Gemm { batch: 1, m: 32, n: 512, k: 1024 }).label(), "gemm 32x512x1024");
-        let conv = Conv {
-            batch: 8,
-            inputs: 64,
-            outputs: 128,
-            groups: 2,
-            image: vec![56, 56],
-            kernel: vec![3, 3],
-            stride: vec![2, 2],
-            dilation: vec![1, 1],
-            padding: vec![[1, 1]; 2],
-            transposed: false,
-            output_padding: Vec::new(),
-        };
+        let conv = Conv { groups: 2, ..Conv::new(8, [64, 128], &[56, 56], 3, 2) };
         assert_eq!(Op::Conv(conv).label(), "conv 8x64x56x56 128 of 3x3 stride 2x2 groups 2");
     }
 }

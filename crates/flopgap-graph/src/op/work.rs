@@ -257,19 +257,7 @@ mod tests {
     use super::*;
 
     fn conv() -> Conv {
-        Conv {
-            batch: 1,
-            inputs: 3,
-            outputs: 64,
-            groups: 1,
-            image: vec![224, 224],
-            kernel: vec![7, 7],
-            stride: vec![2, 2],
-            dilation: vec![1, 1],
-            padding: vec![[3, 3], [3, 3]],
-            transposed: false,
-            output_padding: Vec::new(),
-        }
+        Conv::new(1, [3, 64], &[224, 224], 7, 2)
     }
 
     #[test]

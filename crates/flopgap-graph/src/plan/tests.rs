@@ -53,19 +53,7 @@ fn residual_networks_fuse_sums_and_nothing_is_left_over() {
 
 #[test]
 fn steps_come_back_from_graphs_of_their_own() {
-    let conv = Conv {
-        batch: 2,
-        inputs: 8,
-        outputs: 16,
-        groups: 2,
-        image: vec![9, 9],
-        kernel: vec![3, 3],
-        stride: vec![2, 2],
-        dilation: vec![1, 1],
-        padding: vec![[1, 1]; 2],
-        transposed: false,
-        output_padding: Vec::new(),
-    };
+    let conv = Conv { groups: 2, ..Conv::new(2, [8, 16], &[9, 9], 3, 2) };
     let transposed =
         Conv { transposed: true, output_padding: vec![1, 1], stride: vec![2, 2], ..conv.clone() };
     let all = Epilogue { bias: true, residual: true, activation: Activation::Gelu };
@@ -106,19 +94,7 @@ fn batch_norms_are_folded_into_convolutions() {
     let mut b = Builder::new("bn", ElementType::Fp32);
     let x = b.input("x", &[1, 4, 5, 5]);
     let w = b.parameter("w".to_owned(), &[6, 4, 1, 1]);
-    let conv = Conv {
-        batch: 1,
-        inputs: 4,
-        outputs: 6,
-        groups: 1,
-        image: vec![5, 5],
-        kernel: vec![1, 1],
-        stride: vec![1, 1],
-        dilation: vec![1, 1],
-        padding: vec![[0, 0]; 2],
-        transposed: false,
-        output_padding: Vec::new(),
-    };
+    let conv = Conv::new(1, [4, 6], &[5, 5], 1, 1);
     let shape = [1, 6, 5, 5];
     let y = b.layer("conv", "Conv", Op::Conv(conv), vec![x, w], &shape).unwrap();
     let vectors: Vec<usize> = (0..4).map(|index| b.parameter(format!("bn.{index}"), &[6])).collect();

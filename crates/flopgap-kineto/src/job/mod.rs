@@ -205,13 +205,6 @@ impl Job {
         &self.processes
     }
 
-    /// Whether passes were derived from operators, which [`RangeStyle::Derived`] marks.
-    ///
-    /// [`RangeStyle::Derived`]: flopgap_trace::RangeStyle::Derived
-    pub fn has_derived_passes(&self) -> bool {
-        self.ranges.ranges.iter().any(|range| range.style == flopgap_trace::RangeStyle::Derived)
-    }
-
     /// How long calls of the runtime and driver took by name, largest total first.
     pub fn call_times(&self) -> Vec<(Arc<str>, Summary)> {
         let mut times: Vec<Values> = vec![Values::default(); self.call_names.len()];

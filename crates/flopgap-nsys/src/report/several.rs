@@ -14,7 +14,7 @@ impl Trace {
     /// each with how its report ended ([`Trace::report`]).
     ///
     /// ```
-    /// use flopgap_nsys::{CsvSink, Report, ReportKind, Trace, Units};
+    /// use flopgap_nsys::{CsvSink, Report, ReportKind, ReportOptions, Trace, Units};
     ///
     /// # let database = zstd::decode_all(std::fs::File::open("../../fixtures/nsys/small_forward.sqlite.zst")?)?;
     /// # let folder = tempfile::tempdir()?;
@@ -23,7 +23,7 @@ impl Trace {
     /// let trace = Trace::open(&path)?;
     /// let reports = [ReportKind::NvtxSum, ReportKind::CudaGpuKernSum, ReportKind::UmCpuPageFaultsSum].map(Report::of);
     /// let reports = reports.map(|report| (report, CsvSink::new(Vec::new(), Units::default())));
-    /// let made = trace.reports(reports);
+    /// let made = trace.reports(reports, ReportOptions::default());
     /// let lines = made.into_iter().map(|(csv, ended)| {
     ///     // What the trace does not hold is an error of that report alone.
     ///     ended.ok().map(|()| csv.into_inner().iter().filter(|byte| **byte == b'\n').count())
@@ -32,14 +32,6 @@ impl Trace {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reports<S: Sink + Send>(
-        &self,
-        reports: impl IntoIterator<Item = (Report, S)>,
-    ) -> Vec<(S, Result<(), Error>)> {
-        self.reports_with(reports, ReportOptions::default())
-    }
-
-    /// [`Trace::reports`] with options that nsys does not have.
-    pub fn reports_with<S: Sink + Send>(
         &self,
         reports: impl IntoIterator<Item = (Report, S)>,
         options: ReportOptions,

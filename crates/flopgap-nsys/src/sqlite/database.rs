@@ -66,11 +66,6 @@ impl Database {
         Ok(Database { file: Arc::new(file), path: path.into(), page_size, usable, count })
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Reads consecutive pages, of which `buffer` holds a whole number.
     pub(crate) fn read(&self, first: u32, buffer: &mut [u8]) -> Result<(), Fault> {
         let offset = u64::from(first.saturating_sub(1)) * self.page_size as u64;

@@ -325,9 +325,9 @@ fn work_without_a_recorded_launch_is_counted() {
     let found = unpacked.open().launched(Attribution::default()).unwrap().unlaunched();
     let expected = Unlaunched {
         kernels: kernels.into(),
-        kernel_time: kernel_time.into(),
+        kernel_ns: kernel_time.into(),
         operations: u64::from(kernels) + 1,
-        time: (kernel_time + copy_time).into(),
+        total_ns: (kernel_time + copy_time).into(),
     };
     assert!(kernels > 3);
     assert_eq!(found, expected);
@@ -497,7 +497,7 @@ fn reports_made_together_are_those_made_alone() {
             (table, ended.map_err(|error| error.to_string()))
         });
         let asked = ReportKind::ALL.iter().map(|kind| (Report::of(*kind), ReportTable::default()));
-        let together = unpacked.open().reports(asked);
+        let together = unpacked.open().reports(asked, ReportOptions::default());
         let together: Vec<_> = together
             .into_iter()
             .map(|(table, ended)| (table, ended.map_err(|error| error.to_string())))

@@ -79,11 +79,6 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes in the order in which the user wrote them.
-    pub fn values(&self) -> &[u64] {
-        &self.values
-    }
-
     /// Joins what was written for one axis.
     ///
     /// # Errors
@@ -257,8 +252,8 @@ mod tests {
 
     #[test]
     fn a_range_ends_at_the_last_step_within_it() {
-        assert_eq!("128..2000:128".parse::<Sizes>().unwrap().values().last(), Some(&1920));
-        assert_eq!("7..7:3".parse::<Sizes>().unwrap().values(), [7]);
+        assert_eq!("128..2000:128".parse::<Sizes>().unwrap().values.last(), Some(&1920));
+        assert_eq!("7..7:3".parse::<Sizes>().unwrap().values, [7]);
     }
 
     #[test]
@@ -312,8 +307,8 @@ mod tests {
         #[test]
         fn any_text_is_sizes_or_an_error(text in "[-0-9.:a]{0,12}") {
             if let Ok(sizes) = text.parse::<Sizes>() {
-                prop_assert!(!sizes.values().is_empty());
-                prop_assert!(sizes.values().iter().all(|&size| (1..=MAX_SIZE).contains(&size)));
+                prop_assert!(!sizes.values.is_empty());
+                prop_assert!(sizes.values.iter().all(|&size| (1..=MAX_SIZE).contains(&size)));
             }
         }
     }

@@ -208,12 +208,8 @@ impl Errors {
 }
 
 /// A quantile of sorted values; 0 without any.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place between 0 and the last")]
 pub(super) fn quantile(sorted: &[f64], at: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let place = at * last as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    below + (above - below) * place.fract()
+    crate::quantile(sorted, at).unwrap_or(0.0)
 }
 
 /// How well products are predicted whose numbers of rows, outputs and inputs were all never

@@ -265,16 +265,6 @@ impl Predictor {
         self.constants.constants(mode, precision)
     }
 
-    /// The fitted factor of [`Baseline::OneEfficiency`].
-    pub fn efficiency(&self) -> f64 {
-        self.constants.efficiency
-    }
-
-    /// The share of runs that intervals are to hold.
-    pub fn level(&self) -> f64 {
-        self.level
-    }
-
     fn step(&self, point: &Point<'_>, predicted: Predicted) -> StepEstimate {
         let Point { step, precision, mode, shape, roof, launch, .. } = point;
         let regime = regime(point);

@@ -1,7 +1,6 @@
 //! Derives the bandwidth of each level of the memory from a curve over working sets.
 
-use super::statistics::quantile;
-use crate::{Bandwidth, Level};
+use crate::{Bandwidth, Level, quantile};
 
 /// A level whose capacity is known.
 #[derive(Debug, Clone, PartialEq, Eq)]

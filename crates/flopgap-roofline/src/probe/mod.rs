@@ -4,7 +4,6 @@ pub mod cpu;
 pub mod cuda;
 mod error;
 mod levels;
-mod statistics;
 
 pub use error::ProbeError;
 

@@ -100,18 +100,10 @@ pub(crate) fn conv(algorithms: bool) -> Option<Vec<Observation>> {
     let rows = rows.iter().map(|row| {
         let size = |name: &str| row[name].parse::<u64>().unwrap();
         let (image, kernel, padding) = (size("Input_Size"), size("Kernel_Szie"), size("Padding"));
+        let channels = [size("Input_Channel"), size("Output_Channel")];
         let op = Op::Conv(Conv {
-            batch: size("B"),
-            inputs: size("Input_Channel"),
-            outputs: size("Output_Channel"),
-            groups: 1,
-            image: vec![image; 2],
-            kernel: vec![kernel; 2],
-            stride: vec![size("Stride"); 2],
-            dilation: vec![1; 2],
             padding: vec![[padding; 2]; 2],
-            transposed: false,
-            output_padding: vec![0; 2],
+            ..Conv::new(size("B"), channels, &[image; 2], kernel, size("Stride"))
         });
         let nanoseconds = row["Latency"].parse::<f64>().unwrap() * 1e6;
         let mut seen = Observation::of_time(step(op), Precision::Fp32, Mode::Stream, nanoseconds);

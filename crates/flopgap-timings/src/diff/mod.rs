@@ -10,16 +10,15 @@ use std::collections::BTreeSet;
 
 use flopgap_files::Hint as _;
 use flopgap_kernels::{Classifier, KernelClass};
-use flopgap_trace::{DeviceId, Recording};
+use flopgap_trace::{AttributeBy, DeviceId, Recording, Unlaunched};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::place::{Gpus, MeanOf, Place, Spread};
 use crate::scope::{Part, Scope, Scoped};
 use crate::select::Named;
-use crate::selection::{Owner, Selection};
+use crate::selection::Selection;
 use crate::times::change;
-use crate::unlaunched::Unlaunched;
 
 pub use gate::{By, Judged, LEVEL, Measure, Sample, Verdict};
 pub use work::{Counted, LikeForLike, WorkDifference};
@@ -32,7 +31,7 @@ pub struct Diff {
     /// How many instances of them; absent for whole traces.
     pub instances: [Option<u64>; 2],
     /// Whose ranges own GPU work.
-    pub attribution: Owner,
+    pub attribution: AttributeBy,
     /// Which instances were left out; absent when the trace before has no ranges.
     pub selection: Option<Selection>,
     /// The work of each trace that could belong to no range; absent for whole traces.
@@ -277,7 +276,7 @@ pub fn diff(
         unlaunched: [before_work.unlaunched, after_work.unlaunched],
         unmatched: (counts[0] != counts[1]).then_some(counts),
         selection,
-        attribution: before.1.attribution.by.into(),
+        attribution: before.1.attribution.by,
         instances: [before_work.whole.instances, after_work.whole.instances],
         scope: [before_work.scope.clone(), after_work.scope.clone()],
         places,

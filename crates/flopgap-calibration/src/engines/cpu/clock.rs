@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::Timing;
+use crate::accuracy::quantile;
 
 use super::references::{Clock, References};
 use crate::engines::engine::Repetition;
@@ -130,14 +131,15 @@ impl<'a> Stopwatch<'a> {
         };
         let (normalized, walls) = (sorted(|sample| sample.normalized), sorted(|sample| sample.wall));
         let (low_ns, high_ns) = interval(&normalized, self.quantile);
+        let at = |sorted: &[f64], part| quantile(sorted, part).unwrap_or(f64::NAN);
         Timing {
-            median_ns: quantile(&normalized, self.quantile),
+            median_ns: at(&normalized, self.quantile),
             low_ns,
             high_ns,
             minimum_ns: walls[0],
             runs: samples.len() as u64 * runs_of_sample,
             capped: false,
-            wall_ns: Some(quantile(&walls, 0.5)),
+            wall_ns: Some(at(&walls, 0.5)),
         }
     }
 }
@@ -151,14 +153,6 @@ pub(crate) fn run_for<E>(duration: Duration, mut run: impl FnMut() -> Result<(),
         runs += 1;
     }
     Ok(runs)
-}
-
-/// Linear between neighbors.
-fn quantile(sorted: &[f64], quantile: f64) -> f64 {
-    let place = quantile * (sorted.len() - 1) as f64;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a slice")]
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    low + (high - low) * place.fract()
 }
 
 /// The 95 % confidence interval of a quantile: between the order statistics whose ranks are 1.96

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::Timing;
+use crate::accuracy::median;
 use flopgap_gpu::timing::{Repetitions, Replay, host_calls};
 use flopgap_gpu::{Event, Stream};
 use flopgap_graph::Mode;
@@ -188,13 +189,6 @@ fn launched(
     Ok(Group { device, host: queued.as_nanos() as f64 / runs as f64, factor })
 }
 
-/// The median of some numbers.
-fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    let last = numbers.len().checked_sub(1)?;
-    Some(f64::midpoint(numbers[last / 2], numbers[last.div_ceil(2)]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,14 +199,6 @@ mod tests {
         assert!((group(10.0, 9.9).nanoseconds() - 8.0).abs() < 1e-12);
         assert!((group(100.0, 9.9).nanoseconds() - 100.0).abs() < 1e-12);
     }
-
-    #[test]
-    fn the_median_is_between_the_two_in_the_middle() {
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(Vec::new()), None);
-    }
-
     #[test]
     fn samples_are_long_enough_for_events() {
         assert_eq!(runs_of(SAMPLE, 3_000.0), 200);

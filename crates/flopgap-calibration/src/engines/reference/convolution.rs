@@ -92,17 +92,12 @@ mod tests {
 
     fn conv(groups: u64, stride: u64, dilation: u64, padding: [u64; 2]) -> Conv {
         Conv {
-            batch: 2,
-            inputs: 4,
-            outputs: 6,
             groups,
-            image: vec![7, 9],
             kernel: vec![3, 2],
             stride: vec![stride, 2],
             dilation: vec![dilation, 1],
             padding: vec![padding, [0, 1]],
-            transposed: false,
-            output_padding: Vec::new(),
+            ..Conv::new(2, [4, 6], &[7, 9], 3, 1)
         }
     }
 

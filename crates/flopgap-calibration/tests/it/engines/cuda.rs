@@ -55,19 +55,7 @@ fn products_are_right_in_every_precision_with_every_epilogue() {
 
 /// Of two spatial dimensions, three samples of 20 x 17 pixels.
 fn conv([inputs, outputs, groups]: [u64; 3], kernel: u64, stride: u64) -> Conv {
-    Conv {
-        batch: 3,
-        inputs,
-        outputs,
-        groups,
-        image: vec![20, 17],
-        kernel: vec![kernel; 2],
-        stride: vec![stride; 2],
-        dilation: vec![1; 2],
-        padding: vec![[kernel / 2; 2]; 2],
-        transposed: false,
-        output_padding: vec![0; 2],
-    }
+    Conv { groups, ..Conv::new(3, [inputs, outputs], &[20, 17], kernel, stride) }
 }
 
 #[test]
@@ -87,15 +75,7 @@ fn convolutions_are_right_in_every_precision_with_every_epilogue() {
             }
         }
         let dilated = Conv { dilation: vec![2, 3], padding: vec![[2, 2], [3, 3]], ..conv([16, 32, 1], 3, 2) };
-        let line = Conv {
-            image: vec![100],
-            kernel: vec![5],
-            stride: vec![2],
-            dilation: vec![1],
-            padding: vec![[2, 2]],
-            output_padding: vec![0],
-            ..conv([16, 32, 1], 1, 1)
-        };
+        let line = Conv::new(3, [16, 32], &[100], 5, 2);
         for conv in [conv([3, 64, 1], 7, 2), conv([24, 24, 24], 3, 1), conv([32, 64, 4], 3, 2), dilated, line]
         {
             checked(&cuda, &step(Op::Conv(conv), relu), precision);

@@ -30,19 +30,7 @@ fn mlp(batch: u64, activation: Activation) -> Workload {
 }
 
 fn conv(groups: u64, stride: u64) -> Workload {
-    let conv = Conv {
-        batch: 3,
-        inputs: 16,
-        outputs: 32,
-        groups,
-        image: vec![14, 15],
-        kernel: vec![3, 3],
-        stride: vec![stride; 2],
-        dilation: vec![1; 2],
-        padding: vec![[1, 1]; 2],
-        transposed: false,
-        output_padding: Vec::new(),
-    };
+    let conv = Conv { groups, ..Conv::new(3, [16, 32], &[14, 15], 3, stride) };
     let epilogue = Epilogue { bias: true, residual: stride == 1, activation: Activation::Relu };
     Workload::Step(Step { op: Op::Conv(conv), epilogue })
 }
@@ -199,19 +187,7 @@ fn what_it_cannot_run_is_refused_with_the_reason() {
 fn a_reference_serves_other_batches() {
     let Some(ort) = ort(1) else { return };
     for batch in [3, 1, 2] {
-        let conv = Conv {
-            batch,
-            inputs: 80,
-            outputs: 80,
-            groups: 1,
-            image: vec![32, 32],
-            kernel: vec![3, 3],
-            stride: vec![1; 2],
-            dilation: vec![1; 2],
-            padding: vec![[1, 1]; 2],
-            transposed: false,
-            output_padding: Vec::new(),
-        };
+        let conv = Conv::new(batch, [80, 80], &[32, 32], 3, 1);
         let check = ort.open(&step(Op::Conv(conv)), Precision::Fp32, Mode::Call).unwrap().check().unwrap();
         assert!(check.error <= check.bound, "batch {batch}: {check:?}");
     }

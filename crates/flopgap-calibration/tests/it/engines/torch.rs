@@ -165,17 +165,10 @@ fn torch(mode: TorchMode) -> Option<Torch> {
 fn outputs_are_those_of_64_bits() {
     let Some(torch) = torch(TorchMode::Eager) else { return };
     let conv = |padding: [u64; 2], groups, transposed| Conv {
-        batch: 2,
-        inputs: 8,
-        outputs: 16,
         groups,
-        image: vec![9, 10],
-        kernel: vec![3, 3],
-        stride: vec![2, 2],
-        dilation: vec![1, 1],
         padding: vec![padding; 2],
         transposed,
-        output_padding: Vec::new(),
+        ..Conv::new(2, [8, 16], &[9, 10], 3, 2)
     };
     let pool = |function| Pool {
         function,

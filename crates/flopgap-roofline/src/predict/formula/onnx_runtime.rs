@@ -211,19 +211,7 @@ mod tests {
     }
 
     fn conv([batch, inputs, outputs, groups]: [u64; 4], side: u64, kernel: u64, residual: bool) -> Workload {
-        let op = Op::Conv(Conv {
-            batch,
-            inputs,
-            outputs,
-            groups,
-            image: vec![side; 2],
-            kernel: vec![kernel; 2],
-            stride: vec![1; 2],
-            dilation: vec![1; 2],
-            padding: vec![[kernel / 2; 2]; 2],
-            transposed: false,
-            output_padding: vec![0; 2],
-        });
+        let op = Op::Conv(Conv { groups, ..Conv::new(batch, [inputs, outputs], &[side; 2], kernel, 1) });
         Workload::Step(Step { op, epilogue: Epilogue { bias: true, residual, activation: Activation::Relu } })
     }
 

@@ -144,19 +144,7 @@ mod tests {
     use super::*;
 
     fn conv(sides: usize) -> Conv {
-        Conv {
-            batch: 1,
-            inputs: 8,
-            outputs: 8,
-            groups: 1,
-            image: vec![16; sides],
-            kernel: vec![3; sides],
-            stride: vec![1; sides],
-            dilation: vec![1; sides],
-            padding: vec![[1, 1]; sides],
-            transposed: false,
-            output_padding: Vec::new(),
-        }
+        Conv::new(1, [8, 8], &vec![16; sides], 3, 1)
     }
 
     fn attention(mask: AttentionMask, kv_heads: u64, keys: u64) -> Op {

@@ -327,19 +327,7 @@ mod tests {
     #[test]
     fn what_lies_between_windows_is_not_read() {
         let of = |kernel: u64, stride: u64| {
-            let conv = Conv {
-                batch: 2,
-                inputs: 8,
-                outputs: 16,
-                groups: 1,
-                image: [9, 9].to_vec(),
-                kernel: vec![kernel; 2],
-                stride: vec![stride; 2],
-                dilation: vec![1; 2],
-                padding: vec![[kernel / 2; 2]; 2],
-                transposed: false,
-                output_padding: Vec::new(),
-            };
+            let conv = Conv::new(2, [8, 16], &[9, 9], kernel, stride);
             Shape::of_conv(&conv)
         };
         let all = 2.0 * 8.0 * 81.0;

@@ -13,7 +13,7 @@ pub(super) use check::Pixels;
 
 use flopgap_flops::{Activation, Precision};
 use flopgap_gpu::dnn::{
-    self, Arithmetic, Convolution, ConvolutionAddresses, ConvolutionPlan, Fusion, Layout, Search, Trait,
+    self, Arithmetic, Convolution, ConvolutionAddresses, ConvolutionPlan, Fusion, Layout, Trait,
 };
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{GpuError, Kernel as Loaded, Stream};
@@ -223,7 +223,7 @@ fn plan(
     let (mut slow, mut missing) = (None, None);
     for share in Share::candidates(epilogue, convolution) {
         let fusion = share.fusion(epilogue, scale);
-        match tools.dnn()?.convolution(&tools.stream, convolution, &fusion, Search::default()) {
+        match tools.dnn()?.convolution(&tools.stream, convolution, &fusion) {
             Ok(plan) if plan.choice().last_resort => {
                 slow.get_or_insert((plan, share));
             }
@@ -268,7 +268,6 @@ fn recorded(choice: &dnn::Choice) -> Algorithm {
     let said = |one: Trait| i64::from(choice.traits.contains(&one));
     let heuristic = match choice.heuristic {
         dnn::Heuristic::A => 0,
-        dnn::Heuristic::B => 1,
         dnn::Heuristic::Fallback => 2,
     };
     let rank = i64::try_from(choice.rank).unwrap_or(i64::MAX);

@@ -30,9 +30,10 @@ impl Quantity {
     }
 }
 
-/// What this part of sorted samples is below, linear between neighbors.
+/// What this part of sorted values is below, linear between neighbors (type 7 of Hyndman and Fan,
+/// the default of `NumPy`). `None` without any value.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a slice")]
-pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+pub fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = part.clamp(0.0, 1.0) * last as f64;
     let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
