@@ -180,6 +180,7 @@ impl Fused {
             bytes,
         }
     }
+
     /// What of its time goes to each of its layers: by the bytes of their operands, since nobody
     /// can tell. The shares add up to 1.
     pub(super) fn shares(&self, graph: &Graph) -> Vec<(usize, f64)> {

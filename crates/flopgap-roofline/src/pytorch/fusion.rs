@@ -49,7 +49,7 @@ struct Unit {
     writes: Vec<usize>,
     /// Those that it reads although it writes them: sums to which it adds a bias.
     again: Vec<usize>,
-    /// Bytes that it writes into a part of a tensor.
+    /// Bytes that it writes into a part of a tensor, or into a copy.
     into_part: u64,
     /// The units that it needs, those of them included.
     above: Set,
@@ -206,8 +206,8 @@ impl<'a> Units<'a> {
         for tensor in weights.filter(|_| has_window).into_iter().chain(image) {
             // What a kernel writes it writes in this order.
             if self.writer[self.root[tensor]].is_none() {
-                let unit = self.unit(Does::Map, layer, &[tensor], &[tensor]);
-                self.all.push(unit);
+                let unit = self.unit(Does::Map, layer, &[tensor], &[]);
+                self.all.push(Unit { into_part: self.bytes(tensor), ..unit });
             }
         }
     }
