@@ -77,7 +77,8 @@ pub(crate) fn estimate(
         AbsentError::new_err((format!("PyTorch was not measured on {machine}"), Some(hint)))
     })?;
     py.detach(|| {
-        let graph = if train { read_training(&path, &Shapes::default()) } else { read(&path, &Shapes::default()) };
+        let graph =
+            if train { read_training(&path, &Shapes::default()) } else { read(&path, &Shapes::default()) };
         let graph = graph.map_err(|error| of_hint(&error))?;
         if !graph.is_of_pytorch() {
             let message = format!("{}: PyTorch is estimated from what torch.export wrote", path.display());
