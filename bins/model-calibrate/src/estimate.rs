@@ -83,7 +83,7 @@ pub(super) enum RunAs {
     Graph,
     /// `torch.compile`, in its default mode
     Compile,
-    /// `torch.compile`, replayed as a CUDA graph: `mode="reduce-overhead"`
+    /// `torch.compile` in mode `reduce-overhead`: its kernels replayed as a CUDA graph
     CompileGraph,
     /// The engine of the calibration; `cuda` fuses operators and is no framework
     Own,
