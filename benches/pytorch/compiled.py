@@ -169,8 +169,8 @@ def main():
             rows += 1
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
             file.flush()
-            told = row.get("failed") or f"loop {row['loop_us']:.0f} step {row['step_us']:.0f} graph {row.get('graph_us') or 0:.0f} us, {len(row.get('kernels') or [])} operators, compiled in {row['compile_s']} s"
-            print(f"{time.time() - begin:.0f} s: {row['label']}: {told}", flush=True)
+            outcome = row.get("failed") or f"loop {row['loop_us']:.0f} step {row['step_us']:.0f} graph {row.get('graph_us') or 0:.0f} us, {len(row.get('kernels') or [])} operators, compiled in {row['compile_s']} s"
+            print(f"{time.time() - begin:.0f} s: {row['label']}: {outcome}", flush=True)
     print(f"{rows} runs, {left} processes did not end", flush=True)
     for compiler in compilers:
         compiler.kill()

@@ -1,4 +1,5 @@
-//! Models that `torch.compile` compiled: what their calls of libraries and their fused kernels take.
+//! Models that `torch.compile` compiled: what their calls of libraries and their fused kernels
+//! take.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;

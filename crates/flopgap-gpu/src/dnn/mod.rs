@@ -2,8 +2,8 @@
 //!
 //! Convolutions go through cuDNN's graph API: operations are described, a heuristic ranks the
 //! engines that can compute them, and the best one whose arithmetic is what was requested is taken
-//! (32-bit floats never become TF32, sums are in 32 bits). The heuristic is recorded with the engine
-//! and its settings in [`Choice`]; the workspace is the caller's memory.
+//! (32-bit floats never become TF32, sums are in 32 bits). The heuristic is recorded with the
+//! engine and its settings in [`Choice`]; the workspace is the caller's memory.
 //!
 //! cuDNN's older API (`cudnnConvolutionBiasActivationForward` with the first algorithm that
 //! `cudnnGetConvolutionForwardAlgorithm_v7` names) runs the same engines for floats, but takes up

@@ -78,8 +78,8 @@ impl Planner {
         Err(GpuError::NoEngine { what: "this convolution", reason })
     }
 
-    /// The best configuration that becomes a plan within [`MOST_WORKSPACE`]. Notes why the first did
-    /// not.
+    /// The best configuration that becomes a plan within [`MOST_WORKSPACE`]. Notes why the first
+    /// did not.
     fn first(&self, ranked: Ranked, reason: &mut Option<String>) -> Option<Planned> {
         let Ranked { heuristic, form, operations, graph, configurations, slow } = ranked;
         for (rank, configuration, candidate) in configurations {

@@ -63,8 +63,8 @@ impl Pattern {
 /// Tensors that are concatenated by one kernel.
 const MOST_AT_ONCE: usize = 8;
 
-/// Attention that is spelled out, as a compiled model computes it: both products in 32 bits, softmax
-/// between them, operands and result moved by kernels of their own.
+/// Attention that is spelled out, as a compiled model computes it: both products in 32 bits,
+/// softmax between them, operands and result moved by kernels of their own.
 pub(super) fn spelled_out(attention: &Call, products: Arithmetic) -> Vec<Call> {
     let &[heads, queries, keys, head_width, _, _, width] = attention.sizes.as_slice() else {
         return Vec::new();
