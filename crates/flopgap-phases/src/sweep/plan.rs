@@ -67,8 +67,8 @@ impl Hint for PlanError {
 /// ```
 /// use flopgap_phases::sweep::Sizes;
 ///
-/// assert_eq!("128..512:128".parse::<Sizes>()?.values(), [128, 256, 384, 512]);
-/// assert_eq!("1..3".parse::<Sizes>()?.values(), [1, 2, 3]);
+/// let written = ["128..512:128".parse()?, "1..3".parse()?];
+/// assert_eq!(Sizes::join("n", &written)?, [128, 256, 384, 512, 1, 2, 3]);
 /// assert_eq!("8..2".parse::<Sizes>().unwrap_err().to_string(), "invalid range `8..2`: its end is below its start");
 /// # Ok::<(), flopgap_phases::sweep::PlanError>(())
 /// ```
