@@ -33,7 +33,7 @@ fuzz_target!(|text: &str| {
     let _ = text.parse::<Filter>();
     let _ = text.parse::<StatedShape>();
     if let Ok(sizes) = text.parse::<Sizes>() {
-        let values = sizes.values();
+        let values = Sizes::join("n", &[sizes]).expect("a range has each size once");
         assert!(!values.is_empty() && values.len() <= MAX_CONFIGS);
         assert!(values.is_sorted() && values.iter().all(|size| (1..=MAX_SIZE).contains(size)));
     }
