@@ -13,6 +13,7 @@ use flopgap_roofline::pytorch::{
     to_text,
 };
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// What programs end with.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -26,6 +27,45 @@ pub struct Head {
     pub torch: String,
     /// cuDNN's version.
     pub cudnn: u64,
+}
+
+/// The head and the runs of a file of JSON lines.
+pub fn recorded<R: DeserializeOwned>(path: &Path) -> Result<(Head, Vec<R>)> {
+    let text = std::fs::read_to_string(path)?;
+    let mut lines = text.lines();
+    let head = serde_json::from_str(lines.next().ok_or("no rows")?)?;
+    let runs: std::result::Result<Vec<R>, _> = lines.map(serde_json::from_str).collect();
+    Ok((head, runs?))
+}
+
+/// What each run has: how long a step took, timed in two ways.
+#[derive(Deserialize)]
+pub struct Steps {
+    /// The model, batch and precision.
+    pub label: String,
+    /// Microseconds of a step that is waited for.
+    #[serde(default)]
+    step_us: f64,
+    /// Microseconds of a step in a loop that is waited for.
+    #[serde(default)]
+    loop_us: f64,
+    /// Why it was not measured.
+    failed: Option<String>,
+}
+
+impl Steps {
+    /// Nanoseconds of a step: the faster of both ways, which others disturb.
+    pub fn nanoseconds(&self) -> f64 {
+        self.loop_us.min(self.step_us) * 1e3
+    }
+
+    /// Whether it was measured; otherwise why not is printed.
+    pub fn is_measured(&self) -> bool {
+        if let Some(why) = &self.failed {
+            eprintln!("{}: not measured: {why}", self.label);
+        }
+        self.failed.is_none()
+    }
 }
 
 /// The family of models that one is left out with: `swinv2` of `tv_swinv2_tiny`.
@@ -168,7 +208,7 @@ pub fn errors<R>(judged: &[&Judged<'_, R>]) -> Errors {
 }
 
 /// Those of a table that nobody judged yet.
-const UNKNOWN: Errors =
+pub const UNKNOWN: Errors =
     Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [-1.0, 1.0] };
 
 /// A share in percent.

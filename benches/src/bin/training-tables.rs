@@ -17,8 +17,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    ByKind, Head, Judged, Result, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
-    judge_call, least, mean, node, print_calls, print_errors, print_sums, print_whole, reaches,
+    ByKind, Head, Judged, Result, Steps, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
+    judge_call, least, mean, node, print_calls, print_errors, print_sums, print_whole, reaches, recorded,
     recurrent_layers, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
@@ -41,7 +41,8 @@ type Node = (String, (f64, f64), Kernels, Kernels);
 #[derive(Deserialize)]
 struct Run {
     model: String,
-    label: String,
+    #[serde(flatten)]
+    steps: Steps,
     #[serde(default)]
     kind: String,
     #[serde(default)]
@@ -52,16 +53,11 @@ struct Run {
     backward_us: f64,
     #[serde(default)]
     optimizer_us: f64,
-    #[serde(default)]
-    step_us: f64,
-    #[serde(default)]
-    loop_us: f64,
     graph_us: Option<f64>,
     #[serde(default)]
     optimizer: Optimizer,
     #[serde(default)]
     nodes: Vec<Node>,
-    failed: Option<String>,
 }
 
 #[derive(Default, Clone, Deserialize)]
@@ -99,9 +95,8 @@ impl Run {
         Computed { products, cudnn }
     }
 
-    /// Nanoseconds of a step: the faster of two ways to time it, which others disturb.
     fn eager(&self) -> f64 {
-        self.loop_us.min(self.step_us) * 1e3
+        self.steps.nanoseconds()
     }
 
     /// The way of its products in tables.
@@ -165,7 +160,7 @@ impl Measured {
         }
         let trained = gradients.trained(&graph).count() as u64;
         if trained != tensors {
-            eprintln!("{}: {tensors} tensors were trained, {trained} by the graph", run.label);
+            eprintln!("{}: {tensors} tensors were trained, {trained} by the graph", run.steps.label);
         }
         Self { run, graph, computed, calls, gradients }
     }
@@ -189,24 +184,17 @@ impl Measured {
 }
 
 fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
-    let text = std::fs::read_to_string(folder.join("train.jsonl"))?;
-    let mut lines = text.lines();
-    let head: Head = serde_json::from_str(lines.next().ok_or("no rows")?)?;
+    let (head, runs) = recorded::<Run>(&folder.join("train.jsonl"))?;
     let mut all: Vec<Measured> = Vec::new();
     let mut optimizers: BTreeMap<String, Optimizer> = BTreeMap::new();
-    for line in lines {
-        let mut run: Run = serde_json::from_str(line)?;
-        if let Some(why) = &run.failed {
-            eprintln!("{}: not measured: {why}", run.label);
-            continue;
-        }
+    for mut run in runs.into_iter().filter(|run| run.steps.is_measured()) {
         // The optimizer does not depend on how products are computed and was measured once.
         if run.optimizer.fused.is_some() {
-            optimizers.insert(run.label.clone(), run.optimizer.clone());
-        } else if let Some(optimizer) = optimizers.get(&run.label) {
+            optimizers.insert(run.steps.label.clone(), run.optimizer.clone());
+        } else if let Some(optimizer) = optimizers.get(&run.steps.label) {
             run.optimizer = optimizer.clone();
         }
-        let graph = read_training(&folder.join(&run.label).with_extension("pt2"), &Shapes::default())?;
+        let graph = read_training(&folder.join(&run.steps.label).with_extension("pt2"), &Shapes::default())?;
         all.push(Measured::new(run, graph));
     }
     Ok((head, all))
@@ -253,13 +241,13 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
                 let Some(estimate) = estimate else { continue };
                 if !estimate.missing.is_empty() {
                     if way == Way::Eager {
-                        eprintln!("{}: without {:?}", run.run.label, estimate.missing);
+                        eprintln!("{}: without {:?}", run.run.steps.label, estimate.missing);
                     }
                     continue;
                 }
                 let nanoseconds = match way {
                     Way::Graph => run.run.graph_us.map(|time| time * 1e3),
-                    _ => Some(run.run.eager()),
+                    Way::Eager | Way::Compiled | Way::CompiledGraph => Some(run.run.eager()),
                 };
                 let Some(nanoseconds) = nanoseconds else { continue };
                 judged.push(Judged { architecture: name.clone(), run, nanoseconds, estimate });
@@ -286,13 +274,12 @@ fn print_again(folder: &Path, runs: &[Measured]) -> Result<()> {
     if !path.is_file() {
         return Ok(());
     }
-    let text = std::fs::read_to_string(path)?;
-    let again: Vec<Run> =
-        text.lines().skip(1).map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
-    let again: BTreeMap<&str, &Run> = again.iter().map(|run| (run.label.as_str(), run)).collect();
+    let (_, again) = recorded::<Run>(&path)?;
+    let again: BTreeMap<&str, &Run> = again.iter().map(|run| (run.steps.label.as_str(), run)).collect();
     let mut errors = Vec::new();
     for run in runs.iter().filter(|run| !run.run.tf32) {
-        if let Some(other) = again.get(run.run.label.as_str()).filter(|other| other.failed.is_none()) {
+        if let Some(other) = again.get(run.run.steps.label.as_str()).filter(|other| other.steps.is_measured())
+        {
             errors.push((other.eager() / run.run.eager() - 1.0).abs());
         }
     }
@@ -326,7 +313,7 @@ fn print(
     for one in worst.iter().take(12) {
         println!(
             "| {}, {} | {:.0} | {:.0} | {} |",
-            one.run.run.label,
+            one.run.run.steps.label,
             one.run.run.name(),
             one.nanoseconds / 1e3,
             one.estimate.nanoseconds / 1e3,

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use flopgap_benches::pytorch::{Result, least, mean};
+use flopgap_benches::pytorch::{Result, Steps, UNKNOWN, least, mean, recorded};
 use flopgap_graph::{Layer, Op};
-use flopgap_roofline::pytorch::{Arithmetic, Call, Compilation, Errors, Fused, Kind, Pattern, Row, compiled};
+use flopgap_roofline::pytorch::{Arithmetic, Call, Compilation, Fused, Kind, Pattern, Row, compiled};
 use serde::Deserialize;
 
 use crate::Measured;
@@ -14,17 +14,13 @@ use crate::Measured;
 /// A model that was compiled.
 #[derive(Deserialize)]
 pub(crate) struct CompiledRun {
-    label: String,
+    #[serde(flatten)]
+    steps: Steps,
     tf32: bool,
-    #[serde(default)]
-    step_us: f64,
-    #[serde(default)]
-    loop_us: f64,
     graph_us: Option<f64>,
     /// In the order of launches, where each of three steps launched the same.
     #[serde(default)]
     kernels: Option<Vec<Operator>>,
-    failed: Option<String>,
 }
 
 /// An operator or a fused kernel: name, sizes of its inputs, their steps and types, kernels with
@@ -117,9 +113,9 @@ impl Operator {
 }
 
 impl CompiledRun {
-    /// Nanoseconds of a step: the faster of two ways to time it, which others disturb.
+    /// Nanoseconds of a step.
     pub(crate) fn time(&self) -> f64 {
-        self.loop_us.min(self.step_us) * 1e3
+        self.steps.nanoseconds()
     }
 
     /// Nanoseconds of a replay.
@@ -134,19 +130,18 @@ impl CompiledRun {
     }
 }
 
-/// Adds the runs in `compiled.jsonl`, if it is there, with the calls of which they are.
+/// Adds the runs in `compiled.jsonl`, if it is there, and their calls.
 pub(crate) fn add(folder: &Path, runs: &mut [Measured]) -> Result<()> {
-    let Ok(text) = std::fs::read_to_string(folder.join("compiled.jsonl")) else { return Ok(()) };
-    let mut by_label: BTreeMap<(String, bool), CompiledRun> = BTreeMap::new();
-    for line in text.lines().filter(|line| line.contains("\"model\"")) {
-        let run: CompiledRun = serde_json::from_str(line)?;
-        match &run.failed {
-            Some(why) => eprintln!("{}: not compiled: {why}", run.label),
-            None => _ = by_label.insert((run.label.clone(), run.tf32), run),
-        }
+    let path = folder.join("compiled.jsonl");
+    if !path.exists() {
+        return Ok(());
     }
+    let (_, all) = recorded::<CompiledRun>(&path)?;
+    let all = all.into_iter().filter(|run| run.steps.is_measured());
+    let mut by_label: BTreeMap<(String, bool), CompiledRun> =
+        all.map(|run| ((run.steps.label.clone(), run.tf32), run)).collect();
     for run in runs.iter_mut() {
-        let key = (run.run.label.clone(), run.run.arithmetic() == Arithmetic::Tf32);
+        let key = (run.run.steps.label.clone(), run.run.arithmetic() == Arithmetic::Tf32);
         if let Some(compiled) = by_label.remove(&key) {
             run.compiled_rows = rows(run, &compiled);
             run.compiled = Some(compiled);
@@ -191,13 +186,14 @@ fn rows(run: &Measured, compiled: &CompiledRun) -> Vec<Row> {
     }
     let [all, _] = compiled.kernels().unwrap_or_default();
     if lost > 0.1 * all {
-        eprintln!("{}: {:.0} % of its compiled kernels are in no row", compiled.label, 100.0 * lost / all);
+        eprintln!(
+            "{}: {:.0} % of its compiled kernels are in no row",
+            compiled.steps.label,
+            100.0 * lost / all
+        );
     }
     rows
 }
-
-const NOBODY: Errors =
-    Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [-1.0, 1.0] };
 
 /// What the host of compiled models takes; `None` where nothing was compiled.
 pub(crate) fn fitted(runs: &[Measured]) -> Option<Compilation> {
@@ -214,5 +210,5 @@ pub(crate) fn fitted(runs: &[Measured]) -> Option<Compilation> {
             hosts.iter().map(|(time, kernels)| (time / (launch * kernels + step)).ln().abs()).collect();
         mean(&errors)
     });
-    Some(Compilation { launch, step, launched: NOBODY, graph: NOBODY })
+    Some(Compilation { launch, step, launched: UNKNOWN, graph: UNKNOWN })
 }

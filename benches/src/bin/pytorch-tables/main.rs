@@ -18,8 +18,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    ByKind, Head, Judged, Result, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
-    judge_call, least, mean, node, print_calls, print_sums, print_whole, reaches, recurrent_layers, write,
+    ByKind, Head, Judged, Result, Steps, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
+    judge_call, least, mean, node, print_calls, print_sums, print_whole, reaches, recorded, recurrent_layers,
+    write,
 };
 use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{
@@ -35,20 +36,16 @@ const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), virtual";
 #[derive(Deserialize)]
 struct Run {
     model: String,
-    label: String,
+    #[serde(flatten)]
+    steps: Steps,
     #[serde(default)]
     kind: String,
     #[serde(default)]
     tf32: bool,
-    #[serde(default)]
-    step_us: f64,
-    #[serde(default)]
-    loop_us: f64,
     graph_us: Option<f64>,
     /// Kernels of each node: name and nanoseconds.
     #[serde(default)]
     nodes: Vec<(String, Vec<(String, f64)>)>,
-    failed: Option<String>,
 }
 
 /// A run with its graph and what was measured of each call.
@@ -88,9 +85,8 @@ impl Measured {
         Self { run, graph, computed, calls, compiled: None, compiled_rows: Vec::new() }
     }
 
-    /// Nanoseconds of a step: the faster of two ways to time it, which others disturb.
     fn eager(&self) -> f64 {
-        self.run.loop_us.min(self.run.step_us) * 1e3
+        self.run.steps.nanoseconds()
     }
 
     fn kernels(&self) -> [f64; 2] {
@@ -100,17 +96,10 @@ impl Measured {
 }
 
 fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
-    let text = std::fs::read_to_string(folder.join("rows.jsonl"))?;
-    let mut lines = text.lines();
-    let head: Head = serde_json::from_str(lines.next().ok_or("no rows")?)?;
+    let (head, runs) = recorded::<Run>(&folder.join("rows.jsonl"))?;
     let mut all = Vec::new();
-    for line in lines {
-        let run: Run = serde_json::from_str(line)?;
-        if let Some(why) = &run.failed {
-            eprintln!("{}: not measured: {why}", run.label);
-            continue;
-        }
-        let graph = read(&folder.join(&run.label).with_extension("pt2"), &Shapes::default())?;
+    for run in runs.into_iter().filter(|run| run.steps.is_measured()) {
+        let graph = read(&folder.join(&run.steps.label).with_extension("pt2"), &Shapes::default())?;
         all.push(Measured::new(run, graph));
     }
     Ok((head, all))
@@ -181,7 +170,7 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> (ByWay<'a>, ByKind) {
                     }
                 }
                 if !estimate.missing.is_empty() {
-                    eprintln!("{}, {way:?}: without {:?}", run.run.label, estimate.missing);
+                    eprintln!("{}, {way:?}: without {:?}", run.run.steps.label, estimate.missing);
                     continue;
                 }
                 let nanoseconds = match way {
@@ -231,7 +220,7 @@ fn print(by_way: &ByWay<'_>, by_kind: &ByKind, costs: &Costs) {
         let most = off.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
         println!(
             "| {}, {} | {:.0} | {:.0} | {} |",
-            one.run.run.label,
+            one.run.run.steps.label,
             one.run.run.arithmetic().name(),
             one.nanoseconds / 1e3,
             one.estimate.nanoseconds / 1e3,
@@ -240,7 +229,7 @@ fn print(by_way: &ByWay<'_>, by_kind: &ByKind, costs: &Costs) {
     }
     println!("\n| worst compiled, as a graph | measured, µs | estimated |\n|---|---:|---:|");
     for one in worst(&by_way[3]) {
-        let (label, arithmetic) = (&one.run.run.label, one.run.run.arithmetic().name());
+        let (label, arithmetic) = (&one.run.run.steps.label, one.run.run.arithmetic().name());
         let [measured, estimated] = [one.nanoseconds, one.estimate.nanoseconds].map(|time| time / 1e3);
         println!("| {label}, {arithmetic} | {measured:.0} | {estimated:.0} |");
     }
