@@ -1,6 +1,5 @@
-//! What `torch.compile` makes of a model: products, convolutions and attention by the same kernels,
-//! everything between them in kernels of its own, each of which reads what it needs and writes what
-//! others need once.
+//! What `torch.compile` makes of a model: products, convolutions and attention by kernels of
+//! libraries, and everything between them in fused kernels, which read and write each tensor once.
 
 use std::borrow::Cow;
 
@@ -63,11 +62,14 @@ impl Pattern {
 /// Tensors that are concatenated by one kernel.
 const MOST_AT_ONCE: usize = 8;
 
-/// Attention that is spelled out, as a compiled model computes it: both products in 32 bits,
-/// softmax between them, operands and result moved by kernels of their own.
-pub(super) fn spelled_out(attention: &Call, products: Arithmetic) -> Vec<Call> {
-    let &[heads, queries, keys, head_width, _, _, width] = attention.sizes.as_slice() else {
-        return Vec::new();
+/// The calls that a compiled model makes for one of a library: itself, but for attention that is
+/// spelled out. That is both products in 32 bits, softmax between them, and kernels that move the
+/// operands and the result.
+pub(super) fn calls(call: Call, products: Arithmetic) -> Vec<Call> {
+    let (Kind::MathAttention, &[heads, queries, keys, head_width, _, _, width]) =
+        (call.kind, call.sizes.as_slice())
+    else {
+        return vec![call];
     };
     let arithmetic = if products == Arithmetic::Half { Arithmetic::Fp32 } else { products };
     let product = |n: u64, k: u64| {

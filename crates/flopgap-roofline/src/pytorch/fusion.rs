@@ -131,7 +131,7 @@ impl<'a> Units<'a> {
         self.graph.tensors[tensor].bytes().unwrap_or(u64::MAX)
     }
 
-    /// A view is no larger than what it shows, and an expanded one no larger than what it expands.
+    /// The bytes of a view: those that it shows, and of an expanded tensor those in memory.
     fn read(&self, tensor: usize) -> (usize, u64) {
         let root = self.root[tensor];
         (root, self.bytes(tensor).min(self.bytes(root)))
@@ -215,10 +215,11 @@ impl<'a> Units<'a> {
     /// The kernels as they are.
     pub(super) fn finish(self) -> Vec<Compiled> {
         let Self { graph, all, .. } = &self;
-        let mut needed: Vec<bool> = vec![false; graph.tensors.len()];
+        let mut is_output = vec![false; graph.tensors.len()];
         for &output in &graph.outputs {
-            needed[self.root[output]] = true;
+            is_output[self.root[output]] = true;
         }
+        let mut needed = is_output.clone();
         for unit in all {
             for &tensor in unit.reads.keys().filter(|tensor| !unit.writes.contains(tensor)) {
                 needed[tensor] = true;
@@ -230,10 +231,6 @@ impl<'a> Units<'a> {
             for &tensor in unit.reads.keys() {
                 last_read[tensor] = place;
             }
-        }
-        let mut is_output = vec![false; graph.tensors.len()];
-        for &output in &graph.outputs {
-            is_output[self.root[output]] = true;
         }
         let all = all.iter().enumerate();
         let made = all.filter(|(_, unit)| !unit.is_gone).map(|(place, unit)| {

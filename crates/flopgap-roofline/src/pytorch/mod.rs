@@ -277,21 +277,26 @@ impl<'a> Sum<'a> {
         Self { pytorch, known, calls, missing, parts: Parts::default() }
     }
 
-    fn add(&mut self, layer: usize, call: Call) {
+    /// The estimate of a call, which is interpolated once; a call that was never measured is noted.
+    fn find(&mut self, layer: usize, call: Call) -> Option<CallEstimate> {
         let what = call.what();
-        let (kind, phase) = (call.kind, call.phase);
         let found = self.known.entry(call).or_insert_with_key(|call| self.pytorch.call(layer, call));
-        let Some(found) = found else {
+        if found.is_none() {
             self.missing.insert(what);
-            return;
-        };
+        }
+        found.clone().map(|found| CallEstimate { layer, ..found })
+    }
+
+    fn add(&mut self, layer: usize, call: Call) {
+        let (kind, phase) = (call.kind, call.phase);
+        let Some(found) = self.find(layer, call) else { return };
         let part = match (kind, phase) {
             (Kind::Optimizer, _) => &mut self.parts.optimizer,
             (_, Phase::Forward) => &mut self.parts.forward,
             _ => &mut self.parts.backward,
         };
         *part += found.nanoseconds + self.pytorch.about.costs.node * found.kernels;
-        self.calls.push(CallEstimate { layer, ..found.clone() });
+        self.calls.push(found);
     }
 
     /// The calls of a graph forward.
@@ -305,31 +310,24 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// The kernels of a compiled graph.
-    fn compiled(&mut self, graph: &Graph, computed: Computed) {
+    /// The kernels of a compiled graph: how many a host launches.
+    fn compiled(&mut self, graph: &Graph, computed: Computed) -> usize {
         let last = channels_last(graph);
-        for kernel in compiled(graph) {
+        let kernels = compiled(graph);
+        for kernel in &kernels {
             match kernel {
                 Compiled::Library(layer) => {
-                    let of = &graph.layers[layer];
+                    let of = &graph.layers[*layer];
                     if let Some(what) = of.op.as_ref().and_then(never_measured) {
                         self.missing.insert(what.to_owned());
                     } else if let Some(call) = Call::of(graph, of, computed) {
-                        if call.kind == Kind::MathAttention {
-                            for call in compiled::spelled_out(&call, computed.products) {
-                                self.add(layer, self.pytorch.of_compiled(call, last));
-                            }
-                        } else {
-                            self.add(layer, self.pytorch.of_compiled(call, last));
+                        for call in compiled::calls(call, computed.products) {
+                            self.add(*layer, self.pytorch.of_compiled(call, last));
                         }
                     }
                 }
                 Compiled::Fused(fused) => {
-                    let call = fused.call();
-                    let Some(found) = self.pytorch.call(fused.layers[0], &call) else {
-                        self.missing.insert(call.what());
-                        continue;
-                    };
+                    let Some(found) = self.find(fused.layers[0], fused.call()) else { continue };
                     for (layer, share) in fused.shares(graph) {
                         self.calls.push(CallEstimate {
                             layer,
@@ -344,6 +342,7 @@ impl<'a> Sum<'a> {
                 }
             }
         }
+        kernels.len()
     }
 
     /// All of them, with what `host_ns` of a host are for.
@@ -468,17 +467,11 @@ impl PyTorch {
                 self.host(graph)
             }
             Way::Compiled | Way::CompiledGraph => {
-                sum.compiled(graph, computed);
-                self.host_of_compiled(graph)?
+                let costs = self.about.compiled.as_ref()?;
+                costs.step + costs.launch * sum.compiled(graph, computed) as f64
             }
         };
         sum.whole(way, host_ns).map(|estimate| Estimate { parts: None, ..estimate })
-    }
-
-    /// Nanoseconds of the host that runs a compiled model.
-    fn host_of_compiled(&self, graph: &Graph) -> Option<f64> {
-        let costs = self.about.compiled.as_ref()?;
-        Some(costs.step + costs.launch * compiled(graph).len() as f64)
     }
 
     /// The call of a compiled model, where such calls were measured: others run as they do without
