@@ -101,6 +101,15 @@ impl RunAs {
         }
     }
 
+    const fn of(way: Way) -> Self {
+        match way {
+            Way::Eager => Self::Eager,
+            Way::Graph => Self::Graph,
+            Way::Compiled => Self::Compile,
+            Way::CompiledGraph => Self::CompileGraph,
+        }
+    }
+
     /// Its name in JSON and on command lines.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -224,7 +233,7 @@ impl Arguments {
         &self,
         model: &model::Model,
         precision: Precision,
-    ) -> Result<Option<(&'static PyTorch, RunAs)>, Failure> {
+    ) -> Result<Option<(&'static PyTorch, Way)>, Failure> {
         let named = if self.train { pytorch::training } else { pytorch::named };
         let known = self.machine.name().and_then(named);
         let of_engine =
@@ -235,13 +244,13 @@ impl Arguments {
                 let failure = Failure::new("--train is for --as eager and graph: others were not measured");
                 return Err(failure.exit(Exit::Usage).hint(format!("omit `--as {}`", way.name())));
             }
-            Some(RunAs::Own) => return Ok(None),
             Some(way) => way,
             None if self.train => RunAs::Eager,
             None if is_own || known.is_none() || !model.graph().is_of_pytorch() => return Ok(None),
             None if Computed::of(precision, None).is_none() => return Ok(None),
             None => RunAs::Eager,
         };
+        let Some(way) = way.way() else { return Ok(None) };
         // Our own engine does not train.
         let or_own = |text: &'static str| if self.train { "" } else { text };
         if is_own {

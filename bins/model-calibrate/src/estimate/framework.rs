@@ -22,10 +22,9 @@ pub(super) fn estimated(
     model: &Model,
     (precision, requested): (Precision, bool),
     pytorch: &PyTorch,
-    (run_as, train): (RunAs, bool),
+    (way, train): (Way, bool),
 ) -> Result<Found, Failure> {
     let (about, target) = (&pytorch.about, &pytorch.target);
-    let way = run_as.way().unwrap_or(Way::Eager);
     let computed = Computed::of(precision, requested.then_some(precision)).ok_or_else(|| {
         Failure::new(format!("PyTorch was not measured in {precision}"))
             .exit(Exit::Absent)
@@ -110,7 +109,7 @@ pub(super) fn estimated(
         rows: pytorch.rows().map(|(.., rows)| rows).sum(),
         // The moments of a step's optimizer are there all the time.
         least_bytes: model.least_bytes(precision)?.saturating_add(trained.saturating_mul(2)),
-        run_as,
+        run_as: RunAs::of(way),
         convolutions_in_tf32: computed.cudnn != computed.products && model.has_convolutions(),
         training,
         parts: launched.map(|found| (found.gpu_ns, found.host_ns, about.host.clone())),
