@@ -40,11 +40,13 @@ proptest! {
 
     /// Every cause that is a matter of one rank alone is the same to the nanosecond. How much of a
     /// collective is waiting may differ by the uncertainty that is stated, in each collective.
+    /// Clocks that differ by less than twice the uncertainty may be found to agree: ends of these
+    /// recordings lie up to 28 µs apart by one clock.
     #[test]
     fn a_shifted_clock_changes_nothing_beyond_its_uncertainty(
         job in 0..JOBS.len(),
         rank in 0..2_usize,
-        size in 60_000_i64..1_300_000,
+        size in 100_000_i64..1_300_000,
         is_ahead in any::<bool>(),
     ) {
         let ahead = if is_ahead { size } else { -size };
