@@ -4,6 +4,7 @@ mod answer;
 mod completions;
 mod content;
 mod elsewhere;
+mod gate;
 mod man;
 mod programs;
 
@@ -72,6 +73,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Own {
+    /// Decide whether a change makes a program do more, exactly, or take longer beyond scatter
+    Gate(gate::Arguments),
     /// Print a script that completes the command lines of flopgap and its programs in a shell
     Completions(completions::Arguments),
     /// Write the man pages of flopgap and its programs
@@ -150,6 +153,7 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
         }
     };
     ended(|| match &arguments.command {
+        Some(Own::Gate(arguments)) => gate::run(arguments),
         Some(Own::Completions(arguments)) => completions::run(arguments).map(|()| Exit::Done),
         Some(Own::Man(arguments)) => man::run(arguments).map(|()| Exit::Done),
         None => answer::run(&arguments.files, arguments.all, arguments.quiet, restart),

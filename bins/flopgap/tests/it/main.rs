@@ -1,7 +1,10 @@
 //! The built program, over one file of each kind.
 
+mod action;
 mod errors;
 mod files;
+#[cfg(feature = "calibrate")]
+mod gate;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod heads;
 mod programs;

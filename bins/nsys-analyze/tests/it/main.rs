@@ -1,6 +1,5 @@
 //! The built `nsys-analyze` on recorded traces.
 
-mod action;
 mod answers;
 mod batch;
 mod browser;

@@ -124,6 +124,17 @@ pub struct Verdict {
     pub blind: bool,
 }
 
+impl Verdict {
+    /// Of some times, with `fraction` as for [`Diff::gate`].
+    pub fn of(judged: Vec<Judged>, fraction: f64) -> Verdict {
+        let slower: Vec<Judged> = judged.iter().filter(|judged| judged.is_slower(fraction)).cloned().collect();
+        let sees = |judged: &Judged| judged.shift.is_some_and(|shift| shift.seen_from <= BLIND);
+        let blind = slower.is_empty() && !judged.iter().filter(|judged| judged.pass.is_none()).any(sees);
+        let open = judged.into_iter().filter(|judged| judged.is_open(fraction)).collect();
+        Verdict { slower, open, blind }
+    }
+}
+
 impl Diff {
     /// Judges steps and passes: what is slower beyond scatter, where `fraction` of the time before
     /// or more is within the interval of its change. So a change of just `fraction` is found, one
@@ -131,12 +142,35 @@ impl Diff {
     /// comparisons ([`LEVEL`]). How far two runs of one program are apart, a run of each does not
     /// show.
     pub fn gate(&self, fraction: f64, by: By) -> Verdict {
-        let judged = || self.judged.iter().filter(|judged| by.judges(judged.by));
-        let slower: Vec<Judged> = judged().filter(|judged| judged.is_slower(fraction)).cloned().collect();
-        let sees = |judged: &Judged| judged.shift.is_some_and(|shift| shift.seen_from <= BLIND);
-        let blind = slower.is_empty() && !judged().filter(|judged| judged.pass.is_none()).any(sees);
-        Verdict { open: judged().filter(|judged| judged.is_open(fraction)).cloned().collect(), slower, blind }
+        let judged = self.judged.iter().filter(|judged| by.judges(judged.by)).cloned();
+        Verdict::of(judged.collect(), fraction)
     }
+}
+
+/// The times of whole runs of two programs, in nanoseconds and in the order in which they ran: runs
+/// of both, one after the other on one machine, show how far equal runs are apart. Nothing without
+/// a run of each.
+///
+/// ```
+/// use flopgap_timings::diff::{Verdict, runs};
+///
+/// let before = [1_000, 1_010, 990, 1_005, 995, 1_002];
+/// let after = before.map(|ns| ns + 100);
+/// assert_eq!(Verdict::of(vec![runs(&before, &after).unwrap()], 0.05).slower.len(), 1);
+/// assert!(Verdict::of(vec![runs(&before, &before).unwrap()], 0.05).slower.is_empty());
+/// ```
+pub fn runs(before: &[i64], after: &[i64]) -> Option<Judged> {
+    let sample = |durations: &[i64]| {
+        let all: Vec<f64> = durations.iter().map(|&ns| ns as f64).collect();
+        Sample { count: durations.len() as u64, settling: 0, median_ns: median(&all), place: None }
+    };
+    (!before.is_empty() && !after.is_empty()).then(|| Judged {
+        pass: None,
+        by: Measure::Wall,
+        samples: [sample(before), sample(after)],
+        shift: shift(before, after, LEVEL),
+        level: LEVEL,
+    })
 }
 
 const TIMES: [Measure; 4] = [Measure::Period, Measure::Wall, Measure::Projected, Measure::Busy];

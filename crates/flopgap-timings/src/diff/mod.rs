@@ -20,7 +20,7 @@ use crate::select::Named;
 use crate::selection::Selection;
 use crate::times::change;
 
-pub use gate::{By, Judged, LEVEL, Measure, Sample, Verdict};
+pub use gate::{By, Judged, LEVEL, Measure, Sample, Verdict, runs};
 pub use work::{Counted, LikeForLike, WorkDifference};
 
 /// Two traces, before and after.
