@@ -573,7 +573,6 @@ class GapFrequency:
 class StepGap(_Answer):
     """The steps of a trace taken apart."""
 
-    version: int
     #: What limits a step: ``launch``, ``host``, ``sync``, ``input``, ``allocation``, ``copies``, ``communication``, ``skew``, ``gpu`` or ``unknown``.
     limit: str
     #: How the steps were found, and what they are called.

@@ -81,7 +81,7 @@ impl PageFormat {
             PageFormat::Table => Ok(page.to_text(options)),
             PageFormat::Markdown => Ok(page.to_markdown()),
             PageFormat::Html => Ok(page.to_html()?),
-            PageFormat::Json => Ok(page.to_json()?),
+            PageFormat::Json => Ok(flopgap_cli::json_document("flopgap-nsys-summary", &page.to_json()?)),
         }
     }
 }

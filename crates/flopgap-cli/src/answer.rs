@@ -118,12 +118,36 @@ impl OutputArgs {
         if self.file().is_some() { TextOptions::default() } else { TextOptions::for_stdout() }
     }
 
-    /// As [`write_answer`], to the requested file.
+    /// As [`write_answer`], to the requested file; JSON says what it is, as [`json_document`].
     ///
     /// # Errors
     /// When standard output is closed or full, or the file cannot be written.
     pub fn write(&self, console: impl Into<Console>, answer: &str) -> Result<(), Failure> {
+        let console = console.into();
+        if self.format() == FormatArg::Json {
+            return write_answer(console, self.file(), &json_document(&console.document(), answer));
+        }
         write_answer(console, self.file(), answer)
+    }
+}
+
+/// A JSON document with what it is first: `format`, such as `flopgap-nsys-kernels`, and its
+/// `version`. A list is the `rows` of such an object. What says its format itself stays as it is.
+///
+/// ```
+/// let document = flopgap_cli::json_document("flopgap-demo", "[1, 2]\n");
+/// assert_eq!(document, "{\n  \"format\": \"flopgap-demo\",\n  \"version\": 1,\n  \"rows\": [1, 2]\n}");
+/// ```
+pub fn json_document(format: &str, json: &str) -> String {
+    /// Of all documents: a change of a key is a new one.
+    const VERSION: u32 = 1;
+    let head = format!("{{\n  \"format\": \"{format}\",\n  \"version\": {VERSION}");
+    let json = json.trim();
+    match json.strip_prefix('{') {
+        Some(rest) if rest.trim_start().starts_with("\"format\"") => json.to_owned(),
+        Some(rest) if rest.trim_start() == "}" => format!("{head}\n}}"),
+        Some(rest) => format!("{head},{rest}"),
+        None => format!("{head},\n  \"rows\": {json}\n}}"),
     }
 }
 

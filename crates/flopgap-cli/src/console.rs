@@ -1,6 +1,8 @@
 //! What a program says on standard error besides its answer, and how much.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use flopgap_report::progress::Progress;
@@ -35,22 +37,34 @@ pub enum Verbosity {
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
     program: &'static str,
+    /// The command of the program that runs, where it has several.
+    command: Option<&'static str>,
     verbosity: Verbosity,
 }
 
 impl Console {
     /// The messages of this program.
     pub fn new(program: &'static str, verbosity: Verbosity) -> Console {
-        Console { program, verbosity }
+        Console { program, command: None, verbosity }
     }
 
-    pub(crate) fn of(program: &'static str, arguments: ConsoleArgs) -> Console {
+    pub(crate) fn of(program: &'static str, command: Option<&str>, arguments: ConsoleArgs) -> Console {
         let verbosity = match (arguments.quiet, arguments.verbose) {
             (true, _) => Verbosity::Quiet,
             (_, true) => Verbosity::Verbose,
             _ => Verbosity::Normal,
         };
-        Console { program, verbosity }
+        Console { program, command: command.map(kept), verbosity }
+    }
+
+    /// What a JSON document of the command is: `flopgap-nsys-kernels`.
+    pub(crate) fn document(&self) -> String {
+        let program = PROGRAMS.iter().find(|(name, _)| *name == self.program);
+        let program = program.map_or(self.program, |(_, subcommand)| subcommand);
+        match self.command {
+            Some(command) => format!("flopgap-{program}-{command}"),
+            None => format!("flopgap-{program}"),
+        }
     }
 
     /// How much is said.
@@ -96,6 +110,29 @@ impl Console {
     }
 }
 
+/// Programs by what they are called as commands of `flopgap`.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("nsys-analyze", "nsys"),
+    ("ncu-analyze", "ncu"),
+    ("hyper-profile", "profile"),
+    ("mlp-validate", "validate"),
+    ("mlp-bench", "bench"),
+    ("model-calibrate", "calibrate"),
+    ("run-table", "table"),
+];
+
+/// The name of a command for as long as the process runs, once for each name.
+fn kept(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = names.get(name) {
+        return name;
+    }
+    let name: &'static str = name.to_owned().leak();
+    names.insert(name);
+    name
+}
+
 /// The messages of a program without the options about them.
 impl From<&'static str> for Console {
     fn from(program: &'static str) -> Console {
@@ -109,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_options_give_the_verbosity() {
-        let of = |quiet, verbose| Console::of("demo", ConsoleArgs { quiet, verbose }).verbosity;
+        let of = |quiet, verbose| Console::of("demo", None, ConsoleArgs { quiet, verbose }).verbosity;
         assert_eq!(of(true, false), Verbosity::Quiet);
         assert_eq!(of(false, true), Verbosity::Verbose);
         assert_eq!(of(false, false), Verbosity::default());

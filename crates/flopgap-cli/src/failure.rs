@@ -138,7 +138,8 @@ pub fn start<T: clap::Parser>(
     let mut command = command::<T>();
     let matches = command.try_get_matches_from_mut(arguments);
     let parsed = matches.and_then(|mut matches| {
-        let console = Console::of(program, ConsoleArgs::from_arg_matches(&matches)?);
+        let console =
+            Console::of(program, matches.subcommand_name(), ConsoleArgs::from_arg_matches(&matches)?);
         Ok((T::from_arg_matches_mut(&mut matches)?, console))
     });
     parsed.map_err(|error| shown(error, &mut command))

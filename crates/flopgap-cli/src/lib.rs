@@ -12,7 +12,7 @@ mod shard;
 mod termination;
 mod value;
 
-pub use answer::{FormatArg, OutputArgs, check_ending, file_for, write_answer};
+pub use answer::{FormatArg, OutputArgs, check_ending, file_for, json_document, write_answer};
 pub use console::{Console, Verbosity};
 pub use device::{Device, gpu};
 pub use exit::Exit;

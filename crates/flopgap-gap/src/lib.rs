@@ -50,9 +50,6 @@ use partition::Context;
 use steps::ByRanges;
 use timeline::{Lane, Timeline};
 
-/// The version of what serde writes of a [`Gap`].
-pub const VERSION: u32 = 1;
-
 /// What to take apart.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -76,8 +73,6 @@ impl Default for Options {
 /// A trace taken apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
-    /// The version of this form: [`VERSION`].
-    pub version: u32,
     /// What limits the measured steps.
     pub limit: Limit,
     /// How the steps were found.
@@ -263,7 +258,6 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let Measured { total, folded, floors, frequencies, .. } = measured;
     let parts = context.details(&total.sums, &folded);
     Ok(Gap {
-        version: VERSION,
         limit: advice::limit(&limits),
         found_by: found.found,
         step: found.name,

@@ -7,6 +7,8 @@ mod files;
 mod gate;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod heads;
+#[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
+mod json;
 mod programs;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod width;

@@ -440,7 +440,7 @@ pub(crate) fn evidence(advice: &Advice) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_gap::{Group, Pauses, Share, VERSION};
+    use flopgap_gap::{Group, Pauses, Share};
 
     use super::*;
 
@@ -455,7 +455,6 @@ mod tests {
             details: Vec::new(),
         };
         Gap {
-            version: VERSION,
             limit,
             found_by: FoundBy::Marked,
             step: "step".to_owned(),

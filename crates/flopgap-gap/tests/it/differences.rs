@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use flopgap_files::Hint as _;
 use flopgap_gap::{
-    Cause, Detail, Difference, FoundBy, Gap, Limit, Options, Part, Pauses, Share, VERSION, gap,
+    Cause, Detail, Difference, FoundBy, Gap, Limit, Options, Part, Pauses, Share, gap,
 };
 use proptest::prelude::*;
 
@@ -83,7 +83,6 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
     }
     let total: i64 = parts.iter().map(|part| part.ns).sum();
     Gap {
-        version: VERSION,
         joined: None,
         clocks: Vec::new(),
         launches: None,
