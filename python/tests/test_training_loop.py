@@ -130,7 +130,7 @@ def test_hugging_face_trainer(page, capsys, tmp_path):
     assert "theory, products" in capsys.readouterr().out
 
 
-def test_a_step_that_is_a_method_of_the_trainer(page):
+def test_a_step_that_is_a_method_of_the_trainer(page, capsys):
     """As torchtitan has it: ``train`` calls ``self.train_step``."""
     ran = page("def counted")
 
@@ -149,7 +149,8 @@ def test_a_step_that_is_a_method_of_the_trainer(page):
             for _ in range(STEPS):
                 self.train_step(iterator)
 
-    trainer, flops = Trainer(), ran.StepFlops(COUNT_AT)
-    trainer.train_step = ran.counted(trainer.train_step, flops)
-    trainer.train()
+    flops = ran.StepFlops(COUNT_AT)
+    Trainer.train_step = ran.counted(Trainer.train_step, flops, every=STEPS)
+    Trainer().train()
     is_that_of_a_step(flops)
+    assert capsys.readouterr().out.count("theory, products") == 1
