@@ -58,7 +58,8 @@ fn pages() -> BTreeMap<PathBuf, String> {
 
 /// Where a link of a page leads, and its anchor. A directory stands for its README.
 fn followed(page: &Path, target: &str) -> (PathBuf, Option<String>) {
-    let (file, anchor) = target.split_once('#').map_or((target, None), |(file, it)| (file, Some(it.to_owned())));
+    let (file, anchor) =
+        target.split_once('#').map_or((target, None), |(file, it)| (file, Some(it.to_owned())));
     if file.is_empty() {
         return (page.to_owned(), anchor);
     }
