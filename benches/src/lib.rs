@@ -1,11 +1,6 @@
 //! Workloads for the benches: files as large as anybody records, made of rows that were really
 //! recorded.
 
-/// Compiles the examples of the repository's README.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
-
 pub mod calibration;
 pub mod division;
 pub mod nsys_trace;

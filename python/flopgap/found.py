@@ -8,9 +8,10 @@ import json
 import types
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 from ._flopgap import Table
+from .plots import Bars, draw
 
 __all__ = [
     "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapFlops", "GapFloor", "GapFloorPart", "GapLimit", "GapPart",
@@ -149,6 +150,23 @@ class _Answer:
         return "\n".join(self.sentences)
 
 
+class _Drawn:
+    """An answer of which a figure says something."""
+
+    def _bars(self) -> Bars:
+        raise NotImplementedError
+
+    def plot(self, *, backend: Literal["matplotlib", "plotly"] | None = None, ax: Any = None) -> Any:
+        """Draws the answer as bars of milliseconds.
+
+        :param backend: the library that draws; by default the first of both that is installed
+        :param ax: axes of matplotlib to draw in, instead of a new figure
+        :return: axes of matplotlib, or a figure of plotly
+        :raises AbsentError: the library is not installed
+        """
+        return draw(self._bars(), backend, ax)
+
+
 @dataclass(frozen=True)
 class KernelTimes:
     """A kernel and its time."""
@@ -175,7 +193,7 @@ class PlaceKernels:
 
 
 @dataclass(frozen=True)
-class Kernels(_Answer):
+class Kernels(_Drawn, _Answer):
     """The kernels of a trace or of its ranges, the largest total first."""
 
     #: ``all``, or ranges such as ``forward``.
@@ -196,6 +214,14 @@ class Kernels(_Answer):
 
     def _tables(self) -> list[Table]:
         return [_for_people(self.table)]
+
+    def _bars(self) -> Bars:
+        """A bar for each kind of kernel."""
+        kinds: dict[str, int] = {}
+        for kernel in self.kernels:
+            kinds[kernel.kind] = kinds.get(kernel.kind, 0) + kernel.times.total_ns
+        kinds = dict(sorted(kinds.items(), key=lambda kind: -kind[1]))
+        return Bars(f"GPU time by kind of kernel, {self.scope}", list(kinds), {"kernels": [ns / 1e6 for ns in kinds.values()]})
 
 
 @dataclass(frozen=True)
@@ -570,7 +596,7 @@ class GapFrequency:
 
 
 @dataclass(frozen=True)
-class StepGap(_Answer):
+class StepGap(_Drawn, _Answer):
     """The steps of a trace taken apart."""
 
     #: What limits a step: ``launch``, ``host``, ``sync``, ``input``, ``allocation``, ``copies``, ``communication``, ``skew``, ``gpu`` or ``unknown``.
@@ -608,6 +634,19 @@ class StepGap(_Answer):
     steps: list[GapStep]
     #: The time between steps.
     between: list[GapStep]
+
+    def _bars(self) -> Bars:
+        """A bar for each measured step, a segment for each cause."""
+        steps = [step for step in self.steps if not step.warm_up]
+        parts = {(part.part, part.cause): [0.0] * len(steps) for part in self.parts}
+        for index, step in enumerate(steps):
+            for part in step.parts:
+                # What a step has, the sums have.
+                parts[part.part, part.cause][index] += part.ns / 1e6
+        ranks = len({(step.rank, step.process, step.gpu) for step in steps}) > 1
+        names = [f"{step.name}, {Place(step.process, step.gpu, step.rank)}" if ranks else step.name for step in steps]
+        lengths = {f"{part}: {cause}": lengths for (part, cause), lengths in parts.items() if any(lengths)}
+        return Bars(f"Steps by cause; the limit is {self.limit}", names, lengths)
 
 
 @dataclass(frozen=True)
@@ -656,7 +695,7 @@ class WorkRow:
 
 
 @dataclass(frozen=True)
-class Comparison(_Answer):
+class Comparison(_Drawn, _Answer):
     """Two traces by kind of work."""
 
     a: Shares
@@ -670,6 +709,11 @@ class Comparison(_Answer):
 
     def _tables(self) -> list[Table]:
         return [self.table]
+
+    def _bars(self) -> Bars:
+        """A bar for each trace, a segment for each kind of work."""
+        rows = {row.work: [ns / 1e6 for ns in row.total_ns] for row in self.rows}
+        return Bars("GPU time by kind of work", [f"A: {self.a.scope}", f"B: {self.b.scope}"], rows)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ _DOCUMENTED = (
 
 
 def peaks_of(device: str, given: Peaks | Mapping[str, float] | str | os.PathLike[str] | None = None) -> Peaks | None:
-    """The peaks of a GPU: what the caller gives (rates, or the path of ceilings that ``model-calibrate`` measured), else what is
+    """The peaks of a GPU: what the caller gives (rates, or the path of ceilings that ``flopgap calibrate probe`` measured), else what is
     documented for the GPU of this name, else ``None``.
 
     >>> peaks_of("NVIDIA H200").flops_per_second["tensor bf16"]
@@ -86,7 +86,7 @@ def _check(rates: Mapping[str, float]) -> None:
 
 
 def _measured(path: str) -> Peaks:
-    """Ceilings as ``model-calibrate`` writes them."""
+    """Ceilings as ``flopgap calibrate probe`` writes them."""
     try:
         with open(path, encoding="utf-8") as file:
             ceilings = json.load(file)
@@ -101,5 +101,5 @@ def _measured(path: str) -> Peaks:
         memory = float(levels[-1]["copy"]) if levels else None
         return Peaks(rates, memory, f"measured: {path}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        hint = "give a file of ceilings that model-calibrate wrote, or a dict of rates"
+        hint = "give a file of ceilings that flopgap calibrate probe wrote, or a dict of rates"
         raise InputError(f"{path} has no peaks: {error!r}", hint) from error

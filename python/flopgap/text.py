@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from typing import TYPE_CHECKING
 
 from .names import kernel
@@ -15,6 +16,9 @@ __all__ = ["html_of", "text_of"]
 
 #: Kernels and operators that are named before "and N more".
 _NAMED = 4
+
+#: Columns of the text, and of a value that is written in a column of its own.
+_WIDTH, _VALUE = 100, 40
 
 
 def _si(value: float, unit: str) -> str:
@@ -121,7 +125,7 @@ def _facts(counts: Counts) -> list[tuple[str, str, str]]:
         launches = sum(kernels.values())
         names = [kernel(symbol).short for symbol in kernels]
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        facts.append((f"for {preset}", f"{launches} launches", f"may compute what was not counted: {', '.join(names[:2])}{more}"))
+        facts.append((f"for {preset}", f"{launches} launch{'es' if launches != 1 else ''}", f"may compute what was not counted: {', '.join(names[:2])}{more}"))
     return facts
 
 
@@ -131,16 +135,28 @@ def _head(counts: Counts) -> str:
     return f"{counts.device} ({counts.chip}): {counts.launches:,} launches{graphs}, {runs}, preset {', '.join(counts.presets)}"
 
 
+def _wrapped(first: str, text: str, rest: str) -> str:
+    """A line that begins with ``first``, in lines of at most :data:`_WIDTH` columns that begin with ``rest``."""
+    # Names of kernels may be longer than a line.
+    return textwrap.fill(text, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False).rstrip()
+
+
 def text_of(counts: Counts) -> str:
     """The counts as lines of text."""
     facts = _facts(counts)
     first = max((len(name) for name, _, _ in facts), default=0)
-    second = max((len(value) for _, value, _ in facts if len(value) <= 40), default=0)
-    lines = [_head(counts)]
-    lines += [f"  {name:<{first}}  {value:>{second}}  {remark}".rstrip() for name, value, remark in facts]
-    lines += [f"  note: {note}" for note in counts.notes]
+    second = max((len(value) for _, value, _ in facts if len(value) <= _VALUE), default=0)
+    lines = [_wrapped("", _head(counts), "  ")]
+    for name, value, remark in facts:
+        start = f"  {name:<{first}}  "
+        if len(value) <= _VALUE:
+            start, text = f"{start}{value:>{second}}  ", remark
+        else:
+            text = f"{value}  {remark}"
+        lines.append(_wrapped(start, text, " " * len(start)) if text.strip() else start.rstrip())
+    lines += [_wrapped("  note: ", note, " " * 8) for note in counts.notes]
     if "total" not in counts.tables[:1] or len(counts.tables) > 1:
-        lines.append(f"  tables: {', '.join(counts.tables)}")
+        lines.append(_wrapped("  tables: ", ", ".join(counts.tables), " " * 10))
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """Counting without PyTorch and without a GPU: what runs, which counters are requested, what the result contains."""
 
+import dataclasses
 import json
 import os
 import sys
@@ -391,3 +392,23 @@ def test_a_forked_child_begins_again(gpu):
         os.waitpid(child, 0)
         assert os.read(read, 1) == b"1"
         assert counter.count(step, gpu).launches == 3
+
+
+def test_text_fits_100_columns_whatever_kernels_are_called(gpu):
+    long = "void cutlass::device_kernel<flash::" + "enable_sm90_or_later<" * 12 + "FlashAttnFwd" + ">" * 13 + "(Params)"
+
+    def work():
+        step(gpu)
+        gpu.launch(long, ffma=1)
+        gpu.launch(f"users_own_kernel_{'x' * 150}", ffma=1)
+
+    for counts in (flopgap.count(work), flopgap.Counter(what="all", by=("region", "launch")).count(work)):
+        text = str(dataclasses.replace(counts, notes=("a note " * 30,)))
+        assert max(map(len, text.splitlines())) <= 100
+        assert all(word in "".join(text.split()) for word in ("presettensor", "note:anote", counts.device.replace(" ", "")))
+    # Nothing of a name is lost, and what belongs to a line is below it.
+    text = str(flopgap.count(lambda: gpu.launch(f"users_own_kernel_{'x' * 150}")))
+    assert "x" * 150 in "".join(text.split())
+    lines = text.splitlines()
+    start = next(index for index, line in enumerate(lines) if "users_own" in line)
+    assert lines[start + 1].startswith(" " * 20)

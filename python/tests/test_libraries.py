@@ -84,3 +84,47 @@ def test_every_table_of_every_source_is_sound(fixtures):
                 assert source[name].to_dicts() == table.to_pylist(), (path, name)
             seen += 1
     assert seen > 60
+
+
+#: A kind of work, and kernels by a part of their name: what one asks first.
+FIRST, PART = "matmul", "gemm"
+
+
+def by_hand_again(path):
+    rows = flopgap.read(path).kernels.select("name", "class").to_dicts()
+    return sum(row["class"] == FIRST for row in rows), sum(PART in row["name"] for row in rows)
+
+
+def two_tables():
+    """Of two traces, whose dictionaries differ."""
+    return [flopgap.read(f"fixtures/nsys/{name}.sqlite.zst").kernels for name in ("small_forward", "small_training_step")]
+
+
+def test_categories_of_polars(trace):
+    pl = missing("polars")
+    frame = pl.DataFrame(flopgap.read(trace).kernels)
+    of_kind, named = by_hand_again(trace)
+    assert frame.filter(pl.col("class") == FIRST).height == of_kind
+    assert frame.filter(pl.col("class").is_in([FIRST])).height == of_kind
+    assert frame.filter(pl.col("name").cast(pl.String).str.contains(PART)).height == named
+    a, b = (pl.DataFrame(table) for table in two_tables())
+    both = pl.concat([a, b])
+    assert both.filter(pl.col("class") == FIRST).height == sum((one["class"] == FIRST).sum() for one in (a, b))
+    kinds = a.select("class").unique().join(b.select("class").unique(), on="class")
+    assert set(kinds["class"]) == set(a["class"]) & set(b["class"])
+    assert both["class"].unique().cast(pl.String).sort().to_list() == sorted(set(both["class"]))
+
+
+def test_categories_of_pandas(trace):
+    pd = missing("pandas")
+    missing("pyarrow")
+    frame = pd.DataFrame.from_arrow(flopgap.read(trace).kernels)
+    of_kind, named = by_hand_again(trace)
+    assert (frame["class"] == FIRST).sum() == of_kind
+    assert frame["name"].str.contains(PART).sum() == named
+    a, b = (pd.DataFrame.from_arrow(table) for table in two_tables())
+    both = pd.concat([a, b], ignore_index=True)
+    assert both.groupby("class")["duration_ns"].sum()[FIRST] == sum(one.loc[one["class"] == FIRST, "duration_ns"].sum() for one in (a, b))
+    kinds = a[["class"]].drop_duplicates().merge(b[["class"]].drop_duplicates())
+    assert set(kinds["class"]) == set(a["class"]) & set(b["class"])
+    assert frame.astype({"class": str})["class"].add("!").iloc[0] == f"{frame['class'].iloc[0]}!"

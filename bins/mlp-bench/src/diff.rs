@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
 
 fn read(path: &Path, console: Console) -> Result<Document, Failure> {
     let failure = |what: String| Failure::new(format!("{}: {what}", path.display()));
-    let what = format_args!("{}: results of mlp-bench, read", path.display());
+    let what = format_args!("{}: results of flopgap bench, read", path.display());
     let text = console.timed(what, || results::read(path))?;
     let document: Document = serde_json::from_slice(&text).map_err(|error| {
         failure(error.to_string()).hint("it must be what flopgap bench --format json prints")

@@ -27,8 +27,9 @@ pub(crate) struct Arguments {
 /// When the file is not what --format json prints.
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let path = arguments.results.display();
-    let text = console
-        .timed(format_args!("{path}: results of mlp-bench, read"), || results::read(&arguments.results))?;
+    let text = console.timed(format_args!("{path}: results of flopgap bench, read"), || {
+        results::read(&arguments.results)
+    })?;
     let results: Results = serde_json::from_slice(&text).map_err(|error| {
         Failure::new(format!("{path}: {error}")).hint("it must be what flopgap bench --format json prints")
     })?;

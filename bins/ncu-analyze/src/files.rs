@@ -52,7 +52,7 @@ fn reports_in(directory: &Path, input: &Input) -> Result<Vec<PathBuf>, Failure> 
     }
     if reports.is_empty() {
         return Err(Failure::new(format!("{}: no report of ncu is in the directory", directory.display()))
-            .hint("name a run directory of hyper-profile, which contains raw/, or a directory with .ncu-rep files or CSVs of ncu")
+            .hint("name a run directory of flopgap profile, which contains raw/, or a directory with .ncu-rep files or CSVs of ncu")
             .exit(Exit::Absent));
     }
     if !others.is_empty() {

@@ -350,7 +350,7 @@ impl Selection {
                 let phase = phase.map(|phase| format!(" of the {phase} phase")).unwrap_or_default();
                 (
                     format!("no launch{phase} lies within a range {ranges}"),
-                    "ranges are recorded with ncu --nvtx; a record of hyper-profile has setup, forward and backward. `*` stands for any \
+                    "ranges are recorded with ncu --nvtx; a record of flopgap profile has setup, forward and backward. `*` stands for any \
                      text, and upper and lower case differ",
                 )
             }

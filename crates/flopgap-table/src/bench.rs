@@ -14,7 +14,7 @@ use crate::info::Named;
 use crate::{Error, Table};
 
 pub(crate) const RESULTS: Named =
-    Named { name: "bench_results", about: "Timed passes of networks, as mlp-bench measured them." };
+    Named { name: "bench_results", about: "Timed passes of networks, as flopgap bench measured them." };
 
 /// The results of one run.
 #[derive(Debug)]

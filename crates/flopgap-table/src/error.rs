@@ -88,7 +88,7 @@ pub enum Error {
     #[error(transparent)]
     Calibration(#[from] flopgap_calibration::FileError),
     /// A JSON document is not what `mlp-bench` prints.
-    #[error("{}: not results of mlp-bench", path.display())]
+    #[error("{}: not results of flopgap bench", path.display())]
     Bench {
         /// The file.
         path: PathBuf,
@@ -170,8 +170,8 @@ impl Hint for Error {
         match self {
             Error::Unrecognized { .. } => Some(
                 "give a report of Nsight Compute (.ncu-rep, or what `ncu --csv` printed), an export of Nsight Systems (.sqlite), \
-                 a trace of torch.profiler (.json), results of mlp-bench (.json), each also as .gz or .zst, a calibration (.jsonl), \
-                 a run directory of hyper-profile, or a Parquet file of flopgap"
+                 a trace of torch.profiler (.json), results of flopgap bench (.json), each also as .gz or .zst, a calibration (.jsonl), \
+                 a run directory of flopgap profile, or a Parquet file of flopgap"
                     .into(),
             ),
             Error::NoSuchTable { tables, .. } => Some(format!("it has {tables}").into()),

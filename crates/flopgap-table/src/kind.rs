@@ -119,11 +119,11 @@ impl Kind {
             Kind::Recording => "a recording of Nsight Systems",
             Kind::Kineto => "a trace of torch.profiler",
             Kind::Run => "a run directory",
-            Kind::Record => "a record of hyper-profile",
+            Kind::Record => "a record of flopgap profile",
             Kind::Calibration => "a calibration",
-            Kind::Bench => "a document of mlp-bench",
+            Kind::Bench => "a document of flopgap bench",
             Kind::Parquet => "a Parquet file",
-            Kind::DataSet => "a data set of run-table",
+            Kind::DataSet => "a data set of flopgap table",
         }
     }
 }

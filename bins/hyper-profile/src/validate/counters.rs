@@ -117,7 +117,7 @@ fn of_file(
             .and_then(|phases| analysis(config, &phases, strictness))
             .map_err(|error| failure(&error));
     }
-    let what = format!("{}: record of hyper-profile, read", path.display());
+    let what = format!("{}: record of flopgap profile, read", path.display());
     let record = console.timed(what, || Record::read(path)).map_err(|error| record_failure(&error))?;
     if record.config() != config {
         return Err(Failure::new(format!("{}: contains {}, not {config}", path.display(), record.config()))

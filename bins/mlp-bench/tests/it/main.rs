@@ -455,7 +455,11 @@ fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_did() {
         let (normal, quiet, verbose) = (run(command), ask("-q"), ask("--verbose"));
         assert_eq!((&quiet.stdout, quiet.stderr.as_str()), (&normal.stdout, ""));
         assert_eq!(verbose.stdout, normal.stdout);
-        assert!(verbose.stderr.contains("results.json: results of mlp-bench, read: "), "{}", verbose.stderr);
+        assert!(
+            verbose.stderr.contains("results.json: results of flopgap bench, read: "),
+            "{}",
+            verbose.stderr
+        );
     }
     assert!(run(&["show", "absent.json", "-q"]).stderr.contains("error: absent.json"));
     assert_eq!(run(&["show", file, "-q", "-v"]).code, 2);

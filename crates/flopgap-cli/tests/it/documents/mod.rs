@@ -2,6 +2,7 @@
 //! and compares what they print with what the documents show.
 
 mod blocks;
+mod links;
 mod not_run;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,156 @@
+"""The loops of docs/TRAINING-LOOP.md, on the CPU: products run there, and each is a launch on the GPU that does not exist."""
+
+import re
+import types
+
+import pytest
+from conftest import REPOSITORY
+from fake import PRODUCT
+
+from flopgap import counter as counter_module
+
+torch = pytest.importorskip("torch")
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils.flop_counter import flop_registry  # noqa: E402
+
+STEPS, COUNT_AT = 6, 2
+#: A step of the model below: products of 4 samples forward, and for the weights backward; the first layer's input needs no gradient.
+SIZES = (8, 16, 8)
+PRODUCTS = 2 * 4 * (SIZES[0] * SIZES[1] * 2 + SIZES[1] * SIZES[2] * 3)
+
+
+class Products(TorchDispatchMode):
+    """A launch of every operator that has a formula, which executes what that says."""
+
+    def __init__(self, gpu):
+        super().__init__()
+        self.gpu = gpu
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if formula := flop_registry.get(func._overloadpacket):
+            self.gpu.launch(PRODUCT, hgmma_src_bf16=formula(*args, **(kwargs or {}), out_val=out), time=10)
+        return out
+
+
+@pytest.fixture
+def page(gpu, monkeypatch):
+    """The page's blocks by what they define, with their names."""
+    monkeypatch.setattr(counter_module, "_DEVICES", frozenset({"cpu"}))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    gpu.name = "NVIDIA H200"
+    text = (REPOSITORY / "docs/TRAINING-LOOP.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 5
+    names = {}
+    exec(blocks[0], names)
+
+    def run(word):
+        (block,) = [block for block in blocks if word in block]
+        exec(block.replace(".cuda()", ".cpu()"), names)
+        return types.SimpleNamespace(**names)
+
+    with Products(gpu):
+        yield run
+
+
+def network():
+    layers = [torch.nn.Linear(SIZES[0], SIZES[1]), torch.nn.ReLU(), torch.nn.Linear(SIZES[1], SIZES[2])]
+    return torch.nn.Sequential(*layers).bfloat16()
+
+
+def batches():
+    return [torch.randn(4, SIZES[0], dtype=torch.bfloat16) for _ in range(STEPS)]
+
+
+def is_that_of_a_step(flops):
+    counts = flops.counts()
+    assert flops.begun == STEPS
+    assert counts.theory.products == PRODUCTS == counts.flops["tensor bf16"]
+    assert counts.mfu == pytest.approx(PRODUCTS / 989.5e12 / counts.seconds)
+    assert sum(op.flops for op in counts.theory.operators if op.phase == "backward") > PRODUCTS / 2
+
+
+def test_plain_pytorch(page, capsys):
+    ran = page("torch.optim.AdamW")
+    assert ran.flops.begun == 20
+    assert ran.counts.theory.products == 2 * 32 * 64 * 256 * 5 == ran.counts.flops["tensor bf16"]
+    assert f"{ran.counts.theory.products:,} FLOP a step, MFU" in capsys.readouterr().out
+
+
+def test_nothing_is_said_before_a_step_was_timed(page):
+    flops = page("class StepFlops").StepFlops(1)
+    for _ in range(2):
+        assert flops.counts() is None
+        flops.begin()
+        flops.end()
+    assert flops.counted is not None and flops.counts() is None
+
+
+def test_lightning(page, capsys, tmp_path):
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layers = network()
+
+        def training_step(self, batch, index):
+            return self.layers(batch).float().square().mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    callback = page("import lightning").CountFlops(COUNT_AT)
+    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    trainer = lightning.Trainer(callbacks=[callback], max_epochs=1, accelerator="cpu", default_root_dir=tmp_path, **quiet)
+    trainer.fit(Module(), torch.utils.data.DataLoader(batches(), batch_size=None))
+    is_that_of_a_step(callback.flops)
+    assert "theory, products" in capsys.readouterr().out
+
+
+def test_hugging_face_trainer(page, capsys, tmp_path):
+    transformers = pytest.importorskip("transformers")
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = network()
+
+        def forward(self, x):
+            return {"loss": self.layers(x).float().square().mean()}
+
+    callback = page("import transformers").CountFlopsOfTrainer(COUNT_AT)
+    options = transformers.TrainingArguments(
+        str(tmp_path), per_device_train_batch_size=4, max_steps=STEPS, use_cpu=True, save_strategy="no", report_to=[], disable_tqdm=True
+    )
+    samples = [{"x": sample} for batch in batches() for sample in batch]
+    transformers.Trainer(Model(), options, train_dataset=samples, callbacks=[callback]).train()
+    is_that_of_a_step(callback.flops)
+    assert "theory, products" in capsys.readouterr().out
+
+
+def test_a_step_that_is_a_method_of_the_trainer(page, capsys):
+    """As torchtitan has it: ``train`` calls ``self.train_step``."""
+    ran = page("def counted")
+
+    class Trainer:
+        def __init__(self):
+            self.model = network()
+            self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+
+        def train_step(self, iterator):
+            self.model(next(iterator)).float().square().mean().backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+        def train(self):
+            iterator = iter(batches())
+            for _ in range(STEPS):
+                self.train_step(iterator)
+
+    flops = ran.StepFlops(COUNT_AT)
+    Trainer.train_step = ran.counted(Trainer.train_step, flops, every=STEPS)
+    Trainer().train()
+    is_that_of_a_step(flops)
+    assert capsys.readouterr().out.count("theory, products") == 1
