@@ -15,7 +15,7 @@ fn root() -> PathBuf {
 
 /// The archive of this machine, without its ending.
 fn name() -> String {
-    format!("flopgap-0.1.0-{}-unknown-linux-gnu", std::env::consts::ARCH)
+    format!("flopgap-{}-{}-unknown-linux-gnu", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH)
 }
 
 fn run(program: &str, arguments: &[&str], folder: &Path) {
@@ -169,6 +169,12 @@ fn other_systems_are_refused() {
         release.refuses(&release.install_as(&path), message);
         fs::remove_file(at).expect("a program");
     }
+}
+
+#[test]
+fn the_conda_recipe_has_the_version_of_a_release() {
+    let recipe = fs::read_to_string(root().join("release/conda/recipe.yaml")).expect("a recipe");
+    assert!(recipe.contains(&format!("\n  version: {}\n", env!("CARGO_PKG_VERSION"))), "another version");
 }
 
 #[test]
