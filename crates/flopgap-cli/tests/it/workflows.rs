@@ -56,7 +56,8 @@ fn named_files_exist() {
             }
         }
     }
-    for program in [".ci/run", ".ci/packages", ".ci/fresh", "release/build", "release/check"] {
+    for program in [".ci/run", ".ci/packages", ".ci/fresh", ".ci/platforms", "release/build", "release/check"]
+    {
         assert!(named.contains(program), "no workflow calls {program}; found: {named:?}");
         let mode = fs::metadata(root().join(program)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o111, 0o111, "{program} is not executable");
