@@ -6,6 +6,8 @@ mod dependencies;
 #[cfg(unix)]
 mod documents;
 mod errors;
+#[cfg(unix)]
+mod installer;
 mod language;
 mod publishing;
 mod workflows;

@@ -95,8 +95,11 @@ fn leaves(path: &str, mut depth: usize) -> bool {
 
 #[test]
 fn packages_say_what_the_registry_shows() {
-    for package in published() {
+    let packages = published();
+    for package in &packages {
         let name = text(&package["name"]);
+        // `repository.workspace = true` in all of them, or in none.
+        assert_eq!(package["repository"], packages[0]["repository"], "{name}: another repository");
         assert!(!text(&package["description"]).is_empty(), "{name}: no description");
         assert_eq!(text(&package["license"]), "MIT OR Apache-2.0", "{name}");
         assert!(!text(&package["rust_version"]).is_empty(), "{name}: no `rust-version.workspace = true`");

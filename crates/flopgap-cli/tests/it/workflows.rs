@@ -48,7 +48,7 @@ fn named_files_exist() {
         for word in words(&text) {
             // A path of the action itself begins where the action lies.
             let word = word.strip_prefix("$GITHUB_ACTION_PATH/../../../").unwrap_or(word);
-            let own = ["/.github/", ".ci/", ".github/", "bins/", "crates/", "python/", "fuzz/"];
+            let own = ["/.github/", ".ci/", ".github/", "bins/", "crates/", "python/", "fuzz/", "release/"];
             if own.iter().any(|folder| word.starts_with(folder)) {
                 let path = certain(word.trim_start_matches('/'));
                 assert!(root().join(path).exists(), "{}: {word} does not exist", file.display());
@@ -56,7 +56,8 @@ fn named_files_exist() {
             }
         }
     }
-    for program in [".ci/run", ".ci/packages", ".ci/fresh"] {
+    for program in [".ci/run", ".ci/packages", ".ci/fresh", ".ci/platforms", "release/build", "release/check"]
+    {
         assert!(named.contains(program), "no workflow calls {program}; found: {named:?}");
         let mode = fs::metadata(root().join(program)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o111, 0o111, "{program} is not executable");
@@ -84,8 +85,7 @@ fn actions_are_pinned() {
 
 #[test]
 fn programs_are_named_after_their_folders() {
-    // release.yml copies target/release/NAME for each folder bins/NAME, and for each file in its
-    // src/bin.
+    // `cargo install --path bins/NAME` brings NAME.
     for entry in fs::read_dir(root().join("bins")).expect("a folder") {
         let folder = entry.expect("an entry").path();
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
@@ -100,7 +100,9 @@ fn tools_have_the_versions_of_continuous_integration() {
     let ci = fs::read_to_string(root().join(".ci/run")).expect(".ci/run");
     let ours: BTreeSet<&str> = words(&ci).filter(|word| word.contains("==")).collect();
     let mut compared = 0;
-    for (file, text) in configured() {
+    let build = root().join("release/build");
+    let text = fs::read_to_string(&build).expect("release/build");
+    for (file, text) in configured().into_iter().chain([(build, text)]) {
         for tool in
             words(&text).filter(|word| ["maturin==", "pytest=="].iter().any(|it| word.starts_with(it)))
         {

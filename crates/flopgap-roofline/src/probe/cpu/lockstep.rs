@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
 use super::super::ProbeError;
 
 /// A barrier for all threads. It spins, because a sleeping thread wakes up after a random delay.
@@ -37,14 +35,25 @@ impl Gate {
 /// where these are more than half of the cores. Fewer threads are left to the system, which knows
 /// which cores are halves of one; so is a single one, which it moves to a core with nothing else to
 /// do.
+#[cfg(target_os = "linux")]
 fn cores(threads: usize) -> Vec<usize> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
     if threads > 1 && threads <= allowed.len() && threads * 2 > allowed.len() { allowed } else { Vec::new() }
 }
 
+#[cfg(not(target_os = "linux"))]
+fn cores(_threads: usize) -> Vec<usize> {
+    Vec::new()
+}
+
 /// Binds this thread to a core, if the system lets it.
+#[cfg(target_os = "linux")]
 fn bind(core: Option<&usize>) {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+
     if let Some(core) = core {
         let mut only = CpuSet::new();
         only.set(*core);
@@ -52,6 +61,9 @@ fn bind(core: Option<&usize>) {
         let _ = sched_setaffinity(None, &only);
     }
 }
+
+#[cfg(not(target_os = "linux"))]
+fn bind(_core: Option<&usize>) {}
 
 /// Runs `work` so many times on each of `threads` threads, all beginning together, and gives the
 /// time of each round: from the first beginning to the last end. `prepare` makes each thread's own
