@@ -92,7 +92,7 @@ fn as_argument(file: &Path) -> OsString {
 }
 
 /// A word, in quotation marks if a shell would change it.
-fn in_shell(word: &str) -> String {
+pub(crate) fn in_shell(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./,:+=@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

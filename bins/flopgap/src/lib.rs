@@ -4,6 +4,7 @@ mod answer;
 mod completions;
 mod content;
 mod elsewhere;
+mod example;
 mod man;
 mod programs;
 
@@ -39,6 +40,7 @@ The content decides, not the name; .gz and .zst are read as they are. A file tha
 command: flopgap ./nsys.
 
 Examples:
+  flopgap example
   flopgap step.sqlite
   flopgap rank0.json.gz rank1.json.gz
   flopgap before.ncu-rep after.ncu-rep
@@ -72,6 +74,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Own {
+    /// Write recordings to try every answer on, and print the commands
+    Example(example::Arguments),
     /// Print a script that completes the command lines of flopgap and its programs in a shell
     Completions(completions::Arguments),
     /// Write the man pages of flopgap and its programs
@@ -150,6 +154,7 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
         }
     };
     ended(|| match &arguments.command {
+        Some(Own::Example(arguments)) => example::run(arguments).map(|()| Exit::Done),
         Some(Own::Completions(arguments)) => completions::run(arguments).map(|()| Exit::Done),
         Some(Own::Man(arguments)) => man::run(arguments).map(|()| Exit::Done),
         None => answer::run(&arguments.files, arguments.all, arguments.quiet, restart),

@@ -1,6 +1,7 @@
 //! The built program, over one file of each kind.
 
 mod errors;
+mod example;
 mod files;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod heads;
