@@ -3,6 +3,7 @@
 mod answer;
 mod completions;
 mod content;
+mod doctor;
 mod elsewhere;
 mod example;
 mod man;
@@ -76,6 +77,8 @@ struct Arguments {
 enum Own {
     /// Write recordings to try every answer on, and print the commands
     Example(example::Arguments),
+    /// Show what is installed, what each part makes possible, and what to do where it is missing
+    Doctor(doctor::Arguments),
     /// Print a script that completes the command lines of flopgap and its programs in a shell
     Completions(completions::Arguments),
     /// Write the man pages of flopgap and its programs
@@ -155,6 +158,7 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
     };
     ended(|| match &arguments.command {
         Some(Own::Example(arguments)) => example::run(arguments).map(|()| Exit::Done),
+        Some(Own::Doctor(arguments)) => doctor::run(arguments).map(|()| Exit::Done),
         Some(Own::Completions(arguments)) => completions::run(arguments).map(|()| Exit::Done),
         Some(Own::Man(arguments)) => man::run(arguments).map(|()| Exit::Done),
         None => answer::run(&arguments.files, arguments.all, arguments.quiet, restart),

@@ -83,6 +83,7 @@ const HEADS: &[(&str, &str)] = &[
     ("calibrate compare", "Compare two calibrations of one machine, point by point"),
     ("calibrate flops", "Count FLOPs and bytes of a model, by layer or module"),
     ("example", "Write recordings to try every answer on, and print the commands"),
+    ("doctor", "Show what is installed, what each part makes possible, and what to do where it is missing"),
     ("completions", "Print a script that completes the command lines of flopgap and its programs in a shell"),
     ("man", "Write the man pages of flopgap and its programs"),
 ];
@@ -134,7 +135,7 @@ fn every_help_begins_with_what_the_command_does() {
         assert_eq!(expected.get(command.as_str()), Some(&about.as_str()), "{command}");
     }
     // Besides them there are `flopgap`, `flopgap gap`, and the commands of flopgap itself.
-    let own = ["example", "completions", "man"].len();
+    let own = ["example", "doctor", "completions", "man"].len();
     assert_eq!(found.len() + 2 + own, HEADS.len());
 }
 

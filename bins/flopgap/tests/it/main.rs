@@ -1,5 +1,6 @@
 //! The built program, over one file of each kind.
 
+mod doctor;
 mod errors;
 mod example;
 mod files;
