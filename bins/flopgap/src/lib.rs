@@ -7,6 +7,8 @@ mod doctor;
 mod elsewhere;
 mod example;
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod programs;
 
 use std::ffi::OsString;
@@ -79,6 +81,9 @@ enum Own {
     Example(example::Arguments),
     /// Show what is installed, what each part makes possible, and what to do where it is missing
     Doctor(doctor::Arguments),
+    /// Serve the answers to language models: the Model Context Protocol on stdin and stdout
+    #[cfg(feature = "mcp")]
+    Mcp,
     /// Print a script that completes the command lines of flopgap and its programs in a shell
     Completions(completions::Arguments),
     /// Write the man pages of flopgap and its programs
@@ -159,6 +164,8 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
     ended(|| match &arguments.command {
         Some(Own::Example(arguments)) => example::run(arguments).map(|()| Exit::Done),
         Some(Own::Doctor(arguments)) => doctor::run(arguments).map(|()| Exit::Done),
+        #[cfg(feature = "mcp")]
+        Some(Own::Mcp) => mcp::run().map(|()| Exit::Done),
         Some(Own::Completions(arguments)) => completions::run(arguments).map(|()| Exit::Done),
         Some(Own::Man(arguments)) => man::run(arguments).map(|()| Exit::Done),
         None => answer::run(&arguments.files, arguments.all, arguments.quiet, restart),

@@ -6,6 +6,8 @@ mod example;
 mod files;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod heads;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod programs;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod width;
