@@ -11,7 +11,7 @@ use crate::elsewhere::Then;
 use crate::programs::{BENCH, CALIBRATE, NCU, NSYS, PROFILE, Program, TABLE};
 
 /// The machine that models are estimated for: a GPU of the built-in calibrations.
-const MACHINE: &str = "h200";
+pub(crate) const MACHINE: &str = "h200";
 
 /// A question to one program.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Question {
 }
 
 /// A file whose name begins like an option.
-fn as_argument(file: &Path) -> OsString {
+pub(crate) fn as_argument(file: &Path) -> OsString {
     if file.as_os_str().as_encoded_bytes().starts_with(b"-") {
         return Path::new(".").join(file).into_os_string();
     }
@@ -92,7 +92,7 @@ fn as_argument(file: &Path) -> OsString {
 }
 
 /// A word, in quotation marks if a shell would change it.
-fn in_shell(word: &str) -> String {
+pub(crate) fn in_shell(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./,:+=@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

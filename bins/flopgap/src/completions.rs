@@ -58,8 +58,9 @@ fn without_files(command: &clap::Command) -> clap::Command {
 /// Offers files beside the programs. What is run when zsh loads the script is the function of the
 /// program that is completed, as the others are also in it.
 fn with_files(script: &str) -> String {
+    let command = crate::command();
     let programs: Vec<&str> =
-        ALL.iter().map(|program| program.subcommand).chain(["completions", "man", "help"]).collect();
+        command.get_subcommands().map(clap::Command::get_name).chain(["help"]).collect();
     let first = "case $line[1] in";
     let files = format!("[[ $line[1] == ({}) ]] || _files\n        {first}", programs.join("|"));
     let names = format!("_describe -t commands '{PROGRAM} commands' commands \"$@\"");

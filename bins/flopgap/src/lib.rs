@@ -3,9 +3,13 @@
 mod answer;
 mod completions;
 mod content;
+mod doctor;
 mod elsewhere;
 mod gate;
+mod example;
 mod man;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod programs;
 
 use std::ffi::OsString;
@@ -40,6 +44,7 @@ The content decides, not the name; .gz and .zst are read as they are. A file tha
 command: flopgap ./nsys.
 
 Examples:
+  flopgap example
   flopgap step.sqlite
   flopgap rank0.json.gz rank1.json.gz
   flopgap before.ncu-rep after.ncu-rep
@@ -75,6 +80,13 @@ struct Arguments {
 enum Own {
     /// Decide whether a change makes a program do more, exactly, or take longer beyond scatter
     Gate(gate::Arguments),
+    /// Write recordings to try every answer on, and print the commands
+    Example(example::Arguments),
+    /// Show what is installed, what each part makes possible, and what to do where it is missing
+    Doctor(doctor::Arguments),
+    /// Serve the answers to language models: the Model Context Protocol on stdin and stdout
+    #[cfg(feature = "mcp")]
+    Mcp,
     /// Print a script that completes the command lines of flopgap and its programs in a shell
     Completions(completions::Arguments),
     /// Write the man pages of flopgap and its programs
@@ -154,6 +166,10 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
     };
     ended(|| match &arguments.command {
         Some(Own::Gate(arguments)) => gate::run(arguments),
+        Some(Own::Example(arguments)) => example::run(arguments).map(|()| Exit::Done),
+        Some(Own::Doctor(arguments)) => doctor::run(arguments).map(|()| Exit::Done),
+        #[cfg(feature = "mcp")]
+        Some(Own::Mcp) => mcp::run().map(|()| Exit::Done),
         Some(Own::Completions(arguments)) => completions::run(arguments).map(|()| Exit::Done),
         Some(Own::Man(arguments)) => man::run(arguments).map(|()| Exit::Done),
         None => answer::run(&arguments.files, arguments.all, arguments.quiet, restart),

@@ -29,6 +29,7 @@ use flopgap_answers::Error;
 use flopgap_cli::{Exit, Failure};
 use flopgap_nsys::{Error as NsysError, Found};
 
+pub use capture::find;
 use opening::{ExportTo, Opener};
 
 /// The prefix of errors and warnings.

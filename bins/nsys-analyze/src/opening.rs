@@ -16,8 +16,7 @@ use flopgap_nsys::Error as NsysError;
 use flopgap_table::{Kind, Trace};
 use tempfile::TempDir;
 
-use crate::capture::find;
-use crate::{PROGRAM, failure, of_nsys};
+use crate::{PROGRAM, failure, find, of_nsys};
 
 /// Where the export of a recording goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

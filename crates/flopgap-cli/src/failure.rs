@@ -11,7 +11,7 @@ use flopgap_report::text::printable;
 
 use crate::color::{ERROR, HELP, HINT};
 use crate::console::ConsoleArgs;
-use crate::output::{call, called, to_stderr};
+use crate::output::{call, called, capture, to_stderr};
 use crate::{Console, Exit};
 
 /// An error for the user: what happened, its causes, what to do, and the exit code.
@@ -167,10 +167,24 @@ pub fn command<T: clap::CommandFactory>() -> clap::Command {
 
 /// Prints help, the version, or what is wrong.
 fn shown(error: clap::Error, command: &mut clap::Command) -> Exit {
-    // As in clap itself: there is no other place for a message that cannot be printed.
     let error = error.format(command);
-    let _ = error.print();
+    show(&error);
     if error.use_stderr() { Exit::Usage } else { Exit::Done }
+}
+
+/// Prints what clap says about a command line.
+fn show(error: &clap::Error) {
+    let text = error.render().to_string();
+    let captured =
+        capture(
+            |captured| {
+                if error.use_stderr() { captured.stderr += &text } else { captured.stdout += &text }
+            },
+        );
+    if captured.is_none() {
+        // As in clap itself: there is no other place for a message that cannot be printed.
+        let _ = error.print();
+    }
 }
 
 /// Runs a program's body and returns its exit code; a failure is printed to standard error.

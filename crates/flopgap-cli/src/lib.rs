@@ -17,7 +17,7 @@ pub use console::{Console, Verbosity};
 pub use device::{Device, gpu};
 pub use exit::Exit;
 pub use failure::{Failure, command, outcome, program, start};
-pub use output::{is_colored, note, print, print_styled, warn, warn_all};
+pub use output::{Printed, captured, is_colored, note, print, print_styled, warn, warn_all};
 pub use restart::Restart;
 pub use shard::shard;
 pub use termination::Termination;

@@ -1,6 +1,7 @@
 //! Standard output and standard error.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,14 +9,52 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
+use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use flopgap_report::text::printable;
 
-use crate::Failure;
 use crate::color::WARNING;
+use crate::{Exit, Failure};
 
 /// What programs of this process were called, by their names.
 static CALLED: RwLock<BTreeMap<&str, String>> = RwLock::new(BTreeMap::new());
+
+thread_local! {
+    /// What is printed while [`captured`] runs a program.
+    static CAPTURED: RefCell<Option<Printed>> = const { RefCell::new(None) };
+}
+
+/// What a program printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Printed {
+    /// Its result.
+    pub stdout: String,
+    /// Its notes, warnings and errors.
+    pub stderr: String,
+}
+
+/// Runs a program in this thread and returns what it printed, of which standard output and error
+/// get nothing. What its other threads say is not captured; they print no results.
+///
+/// Results that are written row by row, such as CSV of `flopgap nsys stats`, go to standard output.
+pub fn captured(program: impl FnOnce() -> Exit) -> (Exit, Printed) {
+    // Taken also when the program panics.
+    struct Taken;
+    impl Drop for Taken {
+        fn drop(&mut self) {
+            CAPTURED.take();
+        }
+    }
+    CAPTURED.set(Some(Printed::default()));
+    let _taken = Taken;
+    let exit = program();
+    (exit, CAPTURED.take().unwrap_or_default())
+}
+
+/// Gives `write` what is captured; `None` where nothing is.
+pub(crate) fn capture<T>(write: impl FnOnce(&mut Printed) -> T) -> Option<T> {
+    CAPTURED.with_borrow_mut(|captured| captured.as_mut().map(write))
+}
 
 /// From now on the messages of a program begin with the last part of `first`, the first word of its
 /// command line, as its usage does: `flopgap nsys` instead of `nsys-analyze`.
@@ -37,10 +76,13 @@ pub(crate) fn called(program: &str) -> String {
 /// # Errors
 /// When standard output is closed or full.
 pub fn print(result: &str) -> Result<(), Failure> {
+    let end = if result.ends_with('\n') { "" } else { "\n" };
+    if capture(|captured| captured.stdout.extend([result, end])).is_some() {
+        return Ok(());
+    }
     let mut stdout = io::stdout().lock();
     let result = for_output(result, stdout.is_terminal());
-    let end: &[u8] = if result.ends_with('\n') { b"" } else { b"\n" };
-    let written = stdout.write_all(result.as_bytes()).and_then(|()| stdout.write_all(end));
+    let written = stdout.write_all(result.as_bytes()).and_then(|()| stdout.write_all(end.as_bytes()));
     written.and_then(|()| stdout.flush()).map_err(Failure::output)
 }
 
@@ -94,6 +136,9 @@ pub fn note(program: &str, message: impl fmt::Display) {
 /// ignored: a note that nobody can read must not affect the result, as `eprintln!` would by
 /// panicking.
 pub(crate) fn to_stderr(line: &str) {
+    if capture(|captured| captured.stderr.extend([strip_str(line).to_string().as_str(), "\n"])).is_some() {
+        return;
+    }
     let _ = writeln!(AutoStream::auto(io::stderr().lock()), "{line}");
 }
 
@@ -115,6 +160,24 @@ mod tests {
         }
         call("demo-a", None);
         assert_eq!(called("demo-a"), "demo-a");
+    }
+
+    #[test]
+    fn a_program_of_this_process_prints_into_what_is_captured() {
+        let program = || {
+            crate::outcome("demo-b", || {
+                print("42")?;
+                note("demo-b", "done");
+                Err(Failure::new("disk on fire").hint("use water").exit(Exit::Absent))
+            })
+        };
+        let (exit, found) = captured(program);
+        assert_eq!((exit, found.stdout.as_str()), (Exit::Absent, "42\n"));
+        assert_eq!(found.stderr, "demo-b: done\ndemo-b: error: disk on fire\n  hint: use water\n");
+        // Also after a program that panics.
+        assert!(std::panic::catch_unwind(|| captured(|| panic!("a bug"))).is_err());
+        assert!(capture(|_| ()).is_none());
+        assert_eq!(captured(|| Exit::Done), (Exit::Done, Printed::default()));
     }
 
     #[test]

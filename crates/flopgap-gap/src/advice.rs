@@ -12,81 +12,75 @@ use crate::measured::Measured;
 use crate::partition::{Detail, Key, Sum, Thing};
 use crate::{Place, peaks, timeline};
 
-/// What to change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Launch less often: CUDA graphs, or a compiler that makes them.
-    CudaGraphs,
-    /// Do less on the host between launches, or do it while the GPU works.
-    HostCode,
-    /// Record after warm-up: what happens once in a program is part of the measured time.
-    WarmUp,
-    /// Do not wait for the GPU within the loop.
-    BlockingCall,
-    /// Prepare batches in other processes, ahead of time.
-    InputPipeline,
-    /// Pin the memory that is copied from and to.
-    PageableCopies,
-    /// Copy on another stream, while kernels run.
-    UnoverlappedCopies,
-    /// Copy less: no overlap hides copies that take longer than all else.
-    FewerCopies,
-    /// Let 32-bit products use tensor cores.
-    TensorCores,
-    /// Compute attention in one kernel.
-    FusedAttention,
-    /// Compute chains of operations by element in one kernel.
-    FuseElementwise,
-    /// Update all parameters in few kernels.
-    FusedOptimizer,
-    /// Store images with their channels last.
-    ChannelsLast,
-    /// Pad a dimension to a multiple of 8.
-    TilePadding,
-    /// Keep memory instead of freeing and allocating it.
-    Allocations,
-    /// Let streams run at the same time, or use one.
-    SerializedStreams,
-    /// Let the clock of the GPU run as fast as it can.
-    Clocks,
-    /// Keep what the forward pass computed.
-    Recomputation,
-    /// Communicate while kernels run.
-    CommunicationOverlap,
-    /// Communicate in fewer, larger pieces.
-    SmallBuckets,
-    /// Let the ranks arrive at the same time.
-    Straggler,
+/// Declares the kinds of advice with their names.
+macro_rules! kinds {
+    ($(#[doc = $about:literal] $kind:ident = $name:literal;)*) => {
+        /// What to change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Kind {
+            $(#[doc = $about] #[serde(rename = $name)] $kind,)*
+        }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &'static [Kind] = &[$(Kind::$kind,)*];
+
+            /// As serde writes it.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)* }
+            }
+
+            /// What to change, as a sentence.
+            pub const fn about(self) -> &'static str {
+                match self { $(Kind::$kind => $about.trim_ascii(),)* }
+            }
+        }
+    };
 }
 
-impl Kind {
-    /// As serde writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Kind::CudaGraphs => "cuda-graphs",
-            Kind::HostCode => "host-code",
-            Kind::WarmUp => "warm-up",
-            Kind::BlockingCall => "blocking-call",
-            Kind::InputPipeline => "input-pipeline",
-            Kind::PageableCopies => "pageable-copies",
-            Kind::UnoverlappedCopies => "unoverlapped-copies",
-            Kind::FewerCopies => "fewer-copies",
-            Kind::TensorCores => "tensor-cores",
-            Kind::FusedAttention => "fused-attention",
-            Kind::FuseElementwise => "fuse-elementwise",
-            Kind::FusedOptimizer => "fused-optimizer",
-            Kind::ChannelsLast => "channels-last",
-            Kind::TilePadding => "tile-padding",
-            Kind::Allocations => "allocations",
-            Kind::SerializedStreams => "serialized-streams",
-            Kind::Clocks => "clocks",
-            Kind::Recomputation => "recomputation",
-            Kind::CommunicationOverlap => "communication-overlap",
-            Kind::SmallBuckets => "small-buckets",
-            Kind::Straggler => "straggler",
-        }
-    }
+kinds! {
+    /// Launch less often: CUDA graphs, or a compiler that makes them.
+    CudaGraphs = "cuda-graphs";
+    /// Do less on the host between launches, or do it while the GPU works.
+    HostCode = "host-code";
+    /// Record after warm-up: what happens once in a program is part of the measured time.
+    WarmUp = "warm-up";
+    /// Do not wait for the GPU within the loop.
+    BlockingCall = "blocking-call";
+    /// Prepare batches in other processes, ahead of time.
+    InputPipeline = "input-pipeline";
+    /// Pin the memory that is copied from and to.
+    PageableCopies = "pageable-copies";
+    /// Copy on another stream, while kernels run.
+    UnoverlappedCopies = "unoverlapped-copies";
+    /// Copy less: no overlap hides copies that take longer than all else.
+    FewerCopies = "fewer-copies";
+    /// Let 32-bit products use tensor cores.
+    TensorCores = "tensor-cores";
+    /// Compute attention in one kernel.
+    FusedAttention = "fused-attention";
+    /// Compute chains of operations by element in one kernel.
+    FuseElementwise = "fuse-elementwise";
+    /// Update all parameters in few kernels.
+    FusedOptimizer = "fused-optimizer";
+    /// Store images with their channels last.
+    ChannelsLast = "channels-last";
+    /// Pad a dimension to a multiple of 8.
+    TilePadding = "tile-padding";
+    /// Keep memory instead of freeing and allocating it.
+    Allocations = "allocations";
+    /// Let streams run at the same time, or use one.
+    SerializedStreams = "serialized-streams";
+    /// Let the clock of the GPU run as fast as it can.
+    Clocks = "clocks";
+    /// Keep what the forward pass computed.
+    Recomputation = "recomputation";
+    /// Communicate while kernels run.
+    CommunicationOverlap = "communication-overlap";
+    /// Communicate in fewer, larger pieces.
+    SmallBuckets = "small-buckets";
+    /// Let the ranks arrive at the same time.
+    Straggler = "straggler";
 }
 
 /// An advice.

@@ -53,11 +53,11 @@ pub enum Limit {
 
 /// Declares the causes with their part, group and name.
 macro_rules! causes {
-    ($($(#[$about:meta])* $cause:ident = $name:literal, $part:ident, $limit:ident;)*) => {
+    ($($(#[doc = $about:literal])* $cause:ident = $name:literal, $part:ident, $limit:ident;)*) => {
         /// What a nanosecond of a step was spent on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Cause {
-            $($(#[$about])* #[serde(rename = $name)] $cause,)*
+            $($(#[doc = $about])* #[serde(rename = $name)] $cause,)*
         }
 
         impl Cause {
@@ -67,6 +67,11 @@ macro_rules! causes {
             /// As serde writes it.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Cause::$cause => $name,)* }
+            }
+
+            /// What it means, as a sentence.
+            pub const fn about(self) -> &'static str {
+                match self { $(Cause::$cause => concat!($($about),*).trim_ascii(),)* }
             }
 
             /// The part of a step that it belongs to.

@@ -82,6 +82,10 @@ const HEADS: &[(&str, &str)] = &[
     ),
     ("calibrate compare", "Compare two calibrations of one machine, point by point"),
     ("calibrate flops", "Count FLOPs and bytes of a model, by layer or module"),
+    ("example", "Write recordings to try every answer on, and print the commands"),
+    ("doctor", "Show what is installed, what each part makes possible, and what to do where it is missing"),
+    #[cfg(feature = "mcp")]
+    ("mcp", "Serve the answers to language models: the Model Context Protocol on stdin and stdout"),
     ("completions", "Print a script that completes the command lines of flopgap and its programs in a shell"),
     ("man", "Write the man pages of flopgap and its programs"),
 ];
@@ -132,8 +136,9 @@ fn every_help_begins_with_what_the_command_does() {
     for (command, about) in &found {
         assert_eq!(expected.get(command.as_str()), Some(&about.as_str()), "{command}");
     }
-    // Besides them there are `flopgap`, `flopgap gap`, `flopgap completions` and `flopgap man`.
-    assert_eq!(found.len() + 4, HEADS.len());
+    // Besides them there are `flopgap`, `flopgap gap`, and the commands of flopgap itself.
+    let own = ["example", "doctor", "completions", "man"].len() + usize::from(cfg!(feature = "mcp"));
+    assert_eq!(found.len() + 2 + own, HEADS.len());
 }
 
 #[test]

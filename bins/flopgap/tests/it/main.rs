@@ -1,7 +1,9 @@
 //! The built program, over one file of each kind.
 
 mod action;
+mod doctor;
 mod errors;
+mod example;
 mod files;
 #[cfg(feature = "calibrate")]
 mod gate;
@@ -9,6 +11,8 @@ mod gate;
 mod heads;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod json;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod programs;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod width;

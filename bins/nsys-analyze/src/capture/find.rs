@@ -1,4 +1,4 @@
-//! Where Nsight Systems is installed.
+//! Where Nsight Systems and other programs of NVIDIA are installed.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,27 @@ const HOSTS: [&str; 2] = ["host-linux-x64", "linux-desktop-glibc_*"];
 ///
 /// # Errors
 /// The places that were searched.
-pub(crate) fn nsys(path: Option<&OsStr>, root: &Path) -> Result<PathBuf, Vec<String>> {
+pub fn nsys(path: Option<&OsStr>, root: &Path) -> Result<PathBuf, Vec<String>> {
+    program("nsys", &INSTALLED, path, root)
+}
+
+/// The first program of this name in `path`, or of the places where it is installed below `root`:
+/// in each, `*` is any one folder, and the newest version comes first.
+///
+/// # Errors
+/// The places that were searched.
+pub fn program(
+    name: &str,
+    installed: &[&str],
+    path: Option<&OsStr>,
+    root: &Path,
+) -> Result<PathBuf, Vec<String>> {
     let on_path =
         path.into_iter().flat_map(std::env::split_paths).filter(|folder| !folder.as_os_str().is_empty());
-    let installed = INSTALLED.iter().flat_map(|pattern| folders(root, pattern));
-    let found = on_path.chain(installed).map(|folder| folder.join("nsys")).find(|file| is_program(file));
+    let places = installed.iter().flat_map(|pattern| folders(root, pattern));
+    let found = on_path.chain(places).map(|folder| folder.join(name)).find(|file| is_program(file));
     found.ok_or_else(|| {
-        let places = INSTALLED.iter().map(|pattern| root.join(pattern).display().to_string());
+        let places = installed.iter().map(|pattern| root.join(pattern).display().to_string());
         std::iter::once("the folders of PATH".to_owned()).chain(places).collect()
     })
 }

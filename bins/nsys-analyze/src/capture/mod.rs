@@ -1,7 +1,7 @@
 //! `flopgap nsys capture -- CMD…`: records a program with nsys, exports the trace and summarizes
 //! it.
 
-pub(crate) mod find;
+pub mod find;
 mod record;
 
 use std::ffi::OsString;

@@ -46,6 +46,11 @@ pub use passes::passes;
 pub use rules::advice;
 pub(crate) use selection::{owner, selection};
 
+/// What to change, as an imperative that names what of PyTorch or CUDA does it.
+pub fn what_to_change(kind: flopgap_gap::Kind) -> &'static str {
+    gap::what(kind, &[])
+}
+
 /// A share of a whole: `86.6%`.
 pub(crate) fn percent(share: f64) -> String {
     numbers::percent(share, 1)
