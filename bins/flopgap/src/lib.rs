@@ -5,8 +5,8 @@ mod completions;
 mod content;
 mod doctor;
 mod elsewhere;
-mod gate;
 mod example;
+mod gate;
 mod man;
 #[cfg(feature = "mcp")]
 mod mcp;

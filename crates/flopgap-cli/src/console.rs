@@ -57,14 +57,18 @@ impl Console {
         Console { program, command: command.map(kept), verbosity }
     }
 
+    /// The messages of a command of the program.
+    #[must_use]
+    pub fn within(self, command: &'static str) -> Console {
+        Console { command: Some(command), ..self }
+    }
+
     /// What a JSON document of the command is: `flopgap-nsys-kernels`.
     pub(crate) fn document(&self) -> String {
         let program = PROGRAMS.iter().find(|(name, _)| *name == self.program);
-        let program = program.map_or(self.program, |(_, subcommand)| subcommand);
-        match self.command {
-            Some(command) => format!("flopgap-{program}-{command}"),
-            None => format!("flopgap-{program}"),
-        }
+        let program = program.map(|(_, subcommand)| *subcommand);
+        let words = ["flopgap"].into_iter().chain(program).chain(self.command);
+        words.collect::<Vec<_>>().join("-")
     }
 
     /// How much is said.

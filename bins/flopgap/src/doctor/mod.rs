@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flopgap_cli::{Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
 use crate::PROGRAM;
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         FormatArg::Table => text(&findings, &output.text()),
         format => table(&findings)?.render(format.into(), &output.text())?,
     };
-    output.write(PROGRAM, &text)
+    output.write(Console::from(PROGRAM).within("doctor"), &text)
 }
 
 /// What needs nothing of what is examined.

@@ -28,7 +28,7 @@ pub(super) fn compare(
         }
     }
     let judged = diff::runs(&durations[0], &durations[1]);
-    Ok(Times::of(judged.into_iter().collect(), fail_if_slower))
+    Ok(Times::of_runs(judged.into_iter().collect(), fail_if_slower))
 }
 
 /// How many nanoseconds a command takes. What it prints is not shown.

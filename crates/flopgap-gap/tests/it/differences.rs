@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use flopgap_files::Hint as _;
-use flopgap_gap::{
-    Cause, Detail, Difference, FoundBy, Gap, Limit, Options, Part, Pauses, Share, gap,
-};
+use flopgap_gap::{Cause, Detail, Difference, FoundBy, Gap, Limit, Options, Part, Pauses, Share, gap};
 use proptest::prelude::*;
 
 use crate::{fixture, open};

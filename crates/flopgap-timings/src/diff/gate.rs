@@ -127,7 +127,8 @@ pub struct Verdict {
 impl Verdict {
     /// Of some times, with `fraction` as for [`Diff::gate`].
     pub fn of(judged: Vec<Judged>, fraction: f64) -> Verdict {
-        let slower: Vec<Judged> = judged.iter().filter(|judged| judged.is_slower(fraction)).cloned().collect();
+        let slower: Vec<Judged> =
+            judged.iter().filter(|judged| judged.is_slower(fraction)).cloned().collect();
         let sees = |judged: &Judged| judged.shift.is_some_and(|shift| shift.seen_from <= BLIND);
         let blind = slower.is_empty() && !judged.iter().filter(|judged| judged.pass.is_none()).any(sees);
         let open = judged.into_iter().filter(|judged| judged.is_open(fraction)).collect();
