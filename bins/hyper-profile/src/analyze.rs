@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, json_document};
 use flopgap_files::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
 use flopgap_phases::sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
@@ -136,7 +136,10 @@ fn print(rows: &[MetricsRow], requested: usize, format: FormatArg) -> Result<(),
             .map_err(|error| Failure::from_error(&error))
     };
     if Format::from(format) != Format::Table {
-        return flopgap_cli::print(&render(tables::metrics(rows))?);
+        let text = render(tables::metrics(rows))?;
+        let is_json = format == FormatArg::Json;
+        let text = if is_json { json_document("flopgap-profile-analyze", &text) } else { text };
+        return flopgap_cli::print(&text);
     }
     let mut text = String::new();
     if rows.len() <= LISTED {

@@ -128,7 +128,7 @@ impl Page {
         Ok(match kind {
             Kind::Markdown => self.document.to_markdown(),
             Kind::Html => self.document.to_html()?,
-            Kind::Json => self.document.to_json()?,
+            Kind::Json => flopgap_cli::json_document("flopgap-calibrate-report", &self.document.to_json()?),
             Kind::Csv => sheet::to_csv(&self.identity, &self.rows),
         })
     }
