@@ -35,7 +35,7 @@ const COMMANDS: [(&str, &[&str]); 16] = [
     ("flopgap-calibrate-estimate", &["calibrate", "estimate", MODEL, "--machine", "h200", "--as", "own"]),
     ("flopgap-calibrate-estimate", &["calibrate", "estimate", MODEL, "--machine", "h100"]),
     (
-        "flopgap-calibrate-estimate",
+        "flopgap-language-estimate",
         &["calibrate", "estimate", "fixtures/language/llama-3-8b.json", "--machine", "h100"],
     ),
 ];
