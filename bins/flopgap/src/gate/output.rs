@@ -265,7 +265,7 @@ fn in_json(compared: &Compared, arguments: &Arguments) -> Result<String, Failure
     serde_json::to_string_pretty(&document).map_err(|error| Failure::from_error(&error))
 }
 
-/// One test for each amount and each time that is judged; what cannot be told is skipped.
+/// One test for each amount and each time that is judged; what cannot be decided is skipped.
 fn in_junit(compared: &Compared) -> String {
     enum Ended {
         Passed,

@@ -82,6 +82,7 @@ const HEADS: &[(&str, &str)] = &[
     ),
     ("calibrate compare", "Compare two calibrations of one machine, point by point"),
     ("calibrate flops", "Count FLOPs and bytes of a model, by layer or module"),
+    ("gate", "Decide whether a change makes a program do more, exactly, or take longer beyond scatter"),
     ("example", "Write recordings to try every answer on, and print the commands"),
     ("doctor", "Show what is installed, what each part makes possible, and what to do where it is missing"),
     #[cfg(feature = "mcp")]

@@ -1,5 +1,5 @@
-//! Every `--format json` is one object that says what it is; its keys are listed in `keys.txt`, with
-//! the numbers whose names have no unit. With `FLOPGAP_WRITE_KEYS` set, the list is written.
+//! Every `--format json` is one object that says what it is; its keys are listed in `keys.txt`,
+//! with the numbers whose names have no unit. With `FLOPGAP_WRITE_KEYS` set, the list is written.
 
 use std::collections::BTreeSet;
 use std::fs;

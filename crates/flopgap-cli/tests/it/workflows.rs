@@ -10,10 +10,11 @@ fn root() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).to_owned()
 }
 
-/// The YAML files below `.github/`, with their texts.
+/// The YAML files below `.github/` and the action of the repository, with their texts.
 fn configured() -> Vec<(PathBuf, String)> {
     let mut open = vec![root().join(".github")];
-    let mut found = Vec::new();
+    let action = root().join("action.yml");
+    let mut found = vec![(action.clone(), fs::read_to_string(action).expect("UTF-8"))];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -47,7 +48,7 @@ fn named_files_exist() {
     for (file, text) in configured() {
         for word in words(&text) {
             // A path of the action itself begins where the action lies.
-            let word = word.strip_prefix("$GITHUB_ACTION_PATH/../../../").unwrap_or(word);
+            let word = word.strip_prefix("$GITHUB_ACTION_PATH/").unwrap_or(word);
             let own = ["/.github/", ".ci/", ".github/", "bins/", "crates/", "python/", "fuzz/", "release/"];
             if own.iter().any(|folder| word.starts_with(folder)) {
                 let path = certain(word.trim_start_matches('/'));
@@ -62,7 +63,7 @@ fn named_files_exist() {
         let mode = fs::metadata(root().join(program)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o111, 0o111, "{program} is not executable");
     }
-    for path in ["bins/nsys-analyze", "python/Cargo.toml", "python/tests"] {
+    for path in ["bins/flopgap", "python/Cargo.toml", "python/tests"] {
         assert!(named.contains(path), "no workflow names {path}; found: {named:?}");
     }
 }

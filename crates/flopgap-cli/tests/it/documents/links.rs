@@ -53,7 +53,8 @@ fn pages() -> BTreeMap<PathBuf, String> {
         let text = fs::read_to_string(&path).expect("a document");
         (path.strip_prefix(&root).expect("below the root").to_owned(), text)
     };
-    paths.into_iter().map(read).collect()
+    // A document that a package links to is followed where it lies.
+    paths.into_iter().filter(|path| !path.is_symlink()).map(read).collect()
 }
 
 /// Where a link of a page leads, and its anchor. A directory stands for its README.
