@@ -104,7 +104,7 @@ pub(super) struct Row {
     pub(super) fails: bool,
 }
 
-#[expect(clippy::ref_option, reason = "serde's signature")]
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn in_words<S: serde::Serializer>(change: &Option<Ordering>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(outcome(*change))
 }

@@ -1,4 +1,4 @@
-//! The verdict as text, Markdown, JSON and JUnit.
+//! The verdict as text, Markdown, JSON and a test suite of `JUnit`.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;

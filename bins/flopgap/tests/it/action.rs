@@ -16,7 +16,7 @@ fn script() -> String {
     lines.join("\n")
 }
 
-/// The exit code, standard output, the page of the run, and the JUnit file.
+/// The exit code, standard output, the page of the run, and the file of `JUnit`.
 fn gate([before, after]: [&str; 2], inputs: &[(&str, &str)]) -> (i32, String, String, Option<String>) {
     let temporary = tempfile::tempdir().unwrap();
     let programs = temporary.path().join("flopgap/bin");

@@ -52,9 +52,9 @@ fn every_document_says_what_it_is_and_its_keys_are_known() {
         let document: Value = serde_json::from_str(&ended.stdout)
             .unwrap_or_else(|error| panic!("{error}: {command:?}: {ended:?}"));
         assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some(format), Some(1)));
-        walk(&document, format.to_owned(), &mut keys);
+        walk(&document, format, &mut keys);
     }
-    let listed: String = keys.iter().map(|key| format!("{key}\n")).collect();
+    let listed = keys.into_iter().collect::<Vec<String>>().join("\n") + "\n";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/keys.txt");
     if std::env::var_os("FLOPGAP_WRITE_KEYS").is_some() {
         fs::write(&path, &listed).unwrap();
@@ -63,16 +63,16 @@ fn every_document_says_what_it_is_and_its_keys_are_known() {
 }
 
 /// The paths of all values with their types; lists are `[]`.
-fn walk(value: &Value, path: String, keys: &mut BTreeSet<String>) {
+fn walk(value: &Value, path: &str, keys: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
             for (key, inner) in fields {
-                walk(inner, format!("{path} {key}"), keys);
+                walk(inner, &format!("{path} {key}"), keys);
             }
         }
         Value::Array(items) => {
             for item in items {
-                walk(item, format!("{path}[]"), keys);
+                walk(item, &format!("{path}[]"), keys);
             }
         }
         Value::Number(_) => {
