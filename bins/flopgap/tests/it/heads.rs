@@ -138,7 +138,7 @@ fn every_help_begins_with_what_the_command_does() {
         assert_eq!(expected.get(command.as_str()), Some(&about.as_str()), "{command}");
     }
     // Besides them there are `flopgap`, `flopgap gap`, and the commands of flopgap itself.
-    let own = ["example", "doctor", "completions", "man"].len() + usize::from(cfg!(feature = "mcp"));
+    let own = ["gate", "example", "doctor", "completions", "man"].len() + usize::from(cfg!(feature = "mcp"));
     assert_eq!(found.len() + 2 + own, HEADS.len());
 }
 

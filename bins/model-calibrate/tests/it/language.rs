@@ -136,7 +136,8 @@ fn wrong_requests_are_refused() {
 fn all_machines_are_one_table() {
     let config = config("llama-3-8b");
     let table = done(here(), &["estimate", &config, "--machine", "all", "--format", "json"]);
-    let rows: Vec<Value> = serde_json::from_str(&table.out).unwrap();
+    let mut document: Value = serde_json::from_str(&table.out).unwrap();
+    let rows: Vec<Value> = serde_json::from_value(document["rows"].take()).unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["machine"].as_str().unwrap()).collect();
     assert_eq!(names, NAMES);
     for row in &rows {
@@ -175,7 +176,8 @@ fn all_machines_run_another_model_in_a_graph() {
     let widths = ["--widths", "1024,1024", "--batch", "64", "--precision", "bf16"];
     let table =
         done(here(), &[&["estimate"], &widths[..], &["--machine", "all", "--format", "json"]].concat());
-    let rows: Vec<Value> = serde_json::from_str(&table.out).unwrap();
+    let mut document: Value = serde_json::from_str(&table.out).unwrap();
+    let rows: Vec<Value> = serde_json::from_value(document["rows"].take()).unwrap();
     assert_eq!(rows.len(), NAMES.len());
     let graph = json(&[&widths[..], &["--machine", "h200", "--mode", "graph"]].concat());
     for (row, device) in rows.iter().zip(["H200", "A100-SXM4-80GB"]) {

@@ -93,7 +93,8 @@ fn nulls_stay_nulls_and_formats_agree() {
     assert!(csv.starts_with("precision,calls,third\n,"), "{csv}");
     let json: serde_json::Value =
         serde_json::from_str(&done(&["query", data, "--sql", sql, "--format", "json"]).stdout).unwrap();
-    assert!(json[0]["precision"].is_null() && json[0]["calls"].is_u64(), "{json}");
+    let row = &json["rows"][0];
+    assert!(row["precision"].is_null() && row["calls"].is_u64(), "{json}");
     let markdown = done(&["query", data, "--sql", sql, "--format", "markdown"]).stdout;
     assert!(markdown.starts_with("| precision | calls | third |"), "{markdown}");
     assert!(done(&["query", data, "--sql", sql]).stdout.contains("\n-  "));
