@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use flopgap_answers::{Opened, Part, ask};
 use flopgap_cli::{Exit, Failure};
 use flopgap_files::{ErrorKind, Hint as _};
-use flopgap_gap::Gap;
+use flopgap_gap::{FoundBy, Gap};
 use flopgap_phases::{Profile, Totals};
 use flopgap_timings::diff::{Counted, Diff, KernelChange, Operation, PlaceDiff, Quantity, Side};
 use serde::Serialize;
@@ -101,6 +101,8 @@ pub(super) struct Row {
     pub(super) change: Option<Ordering>,
     /// What is new, gone, more or less, by name; why an amount is not known.
     pub(super) details: Vec<String>,
+    /// Whether more of it, or not to know it, is allowed.
+    pub(super) allowed: bool,
     pub(super) fails: bool,
 }
 
@@ -126,7 +128,7 @@ impl Row {
         [before, after]: [Option<f64>; 2],
         change: Option<Ordering>,
     ) -> Row {
-        Row { what, of, before, after, change, details: Vec::new(), fails: false }
+        Row { what, of, before, after, change, details: Vec::new(), allowed: false, fails: false }
     }
 
     /// Whole numbers, of which one side may not be known; nothing where neither is.
@@ -136,8 +138,8 @@ impl Row {
         (before.is_some() || after.is_some()).then(|| Row::new(what, of.map(str::to_owned), amounts, change))
     }
 
-    pub(super) fn is_unknown(&self) -> bool {
-        self.change.is_none()
+    pub(super) fn is_undecided(&self) -> bool {
+        self.change.is_none() && !self.allowed
     }
 
     /// By how much it is more, as a fraction of what it was.
@@ -148,13 +150,13 @@ impl Row {
 
     /// Decides whether it fails.
     pub(super) fn judge(&mut self, allowed: &[Allowed], equal: bool) {
-        let is_allowed = allowed.iter().filter(|allowed| allowed.what == self.what).any(|allowed| {
+        self.allowed = allowed.iter().filter(|allowed| allowed.what == self.what).any(|allowed| {
             // Kernels may change at equal numbers; what was nothing grows by no percentage.
             allowed
                 .percent
                 .is_none_or(|percent| self.fraction().is_some_and(|fraction| fraction * 100.0 <= percent))
         });
-        self.fails = !is_allowed
+        self.fails = !self.allowed
             && match self.change {
                 Some(Ordering::Greater) => true,
                 Some(Ordering::Less) => equal,
@@ -196,7 +198,7 @@ pub(super) fn of_traces(traces: [&Opened; 2], diff: &Diff) -> Result<Vec<Row>, F
         let nodes = [before, after].map(|gap| gap.graphs.map_or(0, |graphs| u128::from(graphs.operations)));
         let nodes = (nodes != [0, 0]).then(|| nodes.map(Some));
         rows.extend(nodes.and_then(|nodes| Row::counted(What::GraphNodes, Some("whole recording"), nodes)));
-        rows.extend(flops([before, after]));
+        rows.extend(flops([before, after], diff.instances == [None, None]));
     }
     rows.sort_by(|one, other| (one.what, &one.of).cmp(&(other.what, &other.of)));
     Ok(rows)
@@ -275,7 +277,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// FLOPs of products of a step, by the type of their factors; only where sizes are recorded.
-fn flops(gaps: [&Gap; 2]) -> Vec<Row> {
+fn flops(gaps: [&Gap; 2], is_whole: bool) -> Vec<Row> {
     let sums = gaps.map(|gap| {
         let floor = gap.floor.as_ref()?;
         let by_type = floor.flops.iter().map(|flops| {
@@ -297,7 +299,10 @@ fn flops(gaps: [&Gap; 2]) -> Vec<Row> {
         let each = [0, 1].map(|at| sums[at].map(|sum| sum as f64 / measured[at] as f64));
         let change =
             sums[0].zip(sums[1]).map(|(before, after)| (after * measured[0]).cmp(&(before * measured[1])));
-        let mut row = Row::new(What::Flops, Some(name), each, change);
+        // Steps that nobody marked are found by what repeats, and all else is of everything recorded.
+        let found = is_whole && gaps.iter().any(|gap| gap.found_by != FoundBy::None);
+        let of = if found { format!("{name}, one step") } else { name };
+        let mut row = Row::new(What::Flops, Some(of), each, change);
         if change.is_none() {
             row.details.push("not known: sizes of some operators are not recorded".to_owned());
         }
@@ -338,7 +343,7 @@ pub(super) fn of_reports(files: [&Path; 2]) -> Result<Vec<Row>, Failure> {
         let Some(mut row) = Row::counted(What::Flops, Some(operation.as_str()), totals.map(of)) else {
             continue;
         };
-        if row.is_unknown() {
+        if row.change.is_none() {
             row.details.push("not known: not measured for every launch".to_owned());
         } else if row.before == Some(0.0) && row.after == Some(0.0) {
             continue;
@@ -422,7 +427,7 @@ mod tests {
         assert!(!fails(row(100, 99), &[], false) && fails(row(100, 99), &[], true));
         assert!(!fails(row(100, 100), &[], true));
         let unknown = Row::counted(What::Flops, None, [None, Some(1)]).unwrap();
-        assert!(unknown.is_unknown() && !fails(unknown, &[], true));
+        assert!(unknown.is_undecided() && !fails(unknown.clone(), &[], true));
         assert_eq!(Row::counted(What::Flops, None, [None, None]), None);
     }
 

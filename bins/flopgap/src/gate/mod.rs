@@ -113,7 +113,7 @@ impl Compared {
     fn verdict(&self) -> Verdict {
         if self.rows.iter().any(|row| row.fails) || self.times.fail() {
             Verdict::Failed
-        } else if self.rows.iter().any(Row::is_unknown) || self.times.are_undecided() {
+        } else if self.rows.iter().any(Row::is_undecided) || self.times.are_undecided() {
             Verdict::Undecided
         } else {
             Verdict::Passed

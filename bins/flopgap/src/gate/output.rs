@@ -56,7 +56,7 @@ pub(super) fn write(compared: &Compared, arguments: &Arguments) -> Result<(), Fa
 fn findings(compared: &Compared) -> Vec<String> {
     let mut found = Vec::new();
     for row in &compared.rows {
-        if row.fails || row.is_unknown() {
+        if row.fails || row.is_undecided() {
             found.push(sentence(row));
         }
     }
@@ -188,8 +188,8 @@ fn exact_table(compared: &Compared) -> Result<Table, ReportError> {
         };
         let verdict = match (row.fails, row.change) {
             (true, _) => "FAILED",
-            (false, None) => "cannot tell",
-            (false, _) => "passed",
+            (false, None) if !row.allowed => "cannot tell",
+            _ => "passed",
         };
         table.push([
             Cell::text(row.what.to_string()),
@@ -275,7 +275,7 @@ fn in_junit(compared: &Compared) -> String {
     let rows = compared.rows.iter().map(|row| {
         let text =
             std::iter::once(sentence(row)).chain(row.details.iter().cloned()).collect::<Vec<_>>().join("\n");
-        let ended = match (row.fails, row.is_unknown()) {
+        let ended = match (row.fails, row.change.is_none()) {
             (true, _) => Ended::Failed(text),
             (false, true) => Ended::Skipped(text),
             (false, false) => Ended::Passed,

@@ -243,3 +243,18 @@ fn a_comment_and_a_test_suite_say_the_same() {
     assert_eq!(fs::read_to_string(file).unwrap(), suite.stdout);
     gate(&[TRACE]).expect(2, &[], &["two files are compared"]);
 }
+
+#[test]
+fn what_is_not_known_is_undecided_unless_it_is_allowed() {
+    let directory = tempfile::tempdir().unwrap();
+    let after = changed(directory.path(), |events| {
+        for product in events.iter_mut().filter(|event| event["name"] == "aten::mm") {
+            product["args"].as_object_mut().unwrap().remove("Input Dims");
+        }
+    });
+    let (code, found) = judged(&[TRACE, &after]);
+    assert_eq!((code, found["verdict"].as_str()), (4, Some("undecided")), "{found:#}");
+    assert_eq!(row(&found, "flops")["change"], "unknown");
+    assert!(row(&found, "flops")["details"].to_string().contains("sizes of some operators"));
+    assert_eq!(judged(&[TRACE, &after, "--allow", "flops"]).0, 0);
+}
