@@ -299,7 +299,7 @@ fn flops(gaps: [&Gap; 2], is_whole: bool) -> Vec<Row> {
         let each = [0, 1].map(|at| sums[at].map(|sum| sum as f64 / measured[at] as f64));
         let change =
             sums[0].zip(sums[1]).map(|(before, after)| (after * measured[0]).cmp(&(before * measured[1])));
-        // Steps that nobody marked are found by what repeats, and all else is of everything recorded.
+        // Steps that nobody marked are found by what repeats; all else is of everything recorded.
         let found = is_whole && gaps.iter().any(|gap| gap.found_by != FoundBy::None);
         let of = if found { format!("{name}, one step") } else { name };
         let mut row = Row::new(What::Flops, Some(of), each, change);
