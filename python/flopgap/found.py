@@ -151,7 +151,7 @@ class _Answer:
 
 
 class _Drawn:
-    """An answer of which a figure says something."""
+    """An answer that a figure can show."""
 
     def _bars(self) -> Bars:
         raise NotImplementedError

@@ -73,7 +73,7 @@ impl Question {
         // Last, since mlp-bench takes no options before a command.
         let arguments = self.arguments.iter().cloned().chain(quiet.then(|| "--quiet".into()));
         let arguments = std::iter::once(name).chain(arguments).collect();
-        self.program.run(&restart.by(self.program.subcommand), Then::Wait, arguments)
+        self.program.run(&restart.by(self.program.subcommand()), Then::Wait, arguments)
     }
 
     /// As it is written in a shell.

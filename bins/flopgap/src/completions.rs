@@ -102,7 +102,7 @@ mod tests {
                         command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
                     (program.name, inner)
                 });
-                assert!(script.contains(program.subcommand), "{shell}: {}", program.subcommand);
+                assert!(script.contains(program.subcommand()), "{shell}: {}", program.subcommand());
                 let Some((name, inner)) = names else { continue };
                 assert!(script.contains(name), "{shell}: {name}");
                 for inner in inner {

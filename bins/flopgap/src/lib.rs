@@ -117,7 +117,7 @@ pub fn run_as(restart: &Restart, arguments: impl IntoIterator<Item = OsString>) 
 pub fn run_program(restart: &Restart, arguments: Vec<OsString>) -> Option<Exit> {
     let program =
         programs::ALL.iter().find(|program| arguments.first().is_some_and(|name| *name == *program.name))?;
-    Some(program.run(&restart.by(program.subcommand), Then::Wait, arguments))
+    Some(program.run(&restart.by(program.subcommand()), Then::Wait, arguments))
 }
 
 /// The program's commands and options with those of all its programs: for completions and man
@@ -143,12 +143,13 @@ pub fn command() -> clap::Command {
 
 fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    let named =
-        arguments.get(1).and_then(|first| programs::ALL.iter().find(|program| *first == *program.subcommand));
+    let named = arguments
+        .get(1)
+        .and_then(|first| programs::ALL.iter().find(|program| *first == *program.subcommand()));
     if let Some(program) = named {
         // The name of a program within its usage and errors: `flopgap nsys`.
         arguments.splice(..2, [program.within().into()]);
-        return program.run(&restart.by(program.subcommand), then, arguments);
+        return program.run(&restart.by(program.subcommand()), then, arguments);
     }
     if arguments.get(1).is_some_and(|first| *first == *GAP) {
         arguments.splice(..1, [PROGRAM.into()]);

@@ -11,8 +11,6 @@ use crate::elsewhere::{self, Then};
 /// A program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
-    /// As a subcommand: `nsys`.
-    pub(crate) subcommand: &'static str,
     /// On its own: `nsys-analyze`.
     pub(crate) name: &'static str,
     /// The package that has it.
@@ -42,7 +40,6 @@ macro_rules! of_feature {
 }
 
 pub(crate) const NSYS: Program = Program {
-    subcommand: "nsys",
     name: "nsys-analyze",
     package: "nsys-analyze",
     linked: Some(Linked { run: |_, arguments| nsys_analyze::run(arguments), command: nsys_analyze::command }),
@@ -50,7 +47,6 @@ pub(crate) const NSYS: Program = Program {
 };
 
 pub(crate) const NCU: Program = Program {
-    subcommand: "ncu",
     name: "ncu-analyze",
     package: "ncu-analyze",
     linked: Some(Linked { run: |_, arguments| ncu_analyze::run(arguments), command: ncu_analyze::command }),
@@ -58,7 +54,6 @@ pub(crate) const NCU: Program = Program {
 };
 
 pub(crate) const PROFILE: Program = Program {
-    subcommand: "profile",
     name: "hyper-profile",
     package: "hyper-profile",
     linked: of_feature!("profile", hyper_profile::command, hyper_profile::run_as),
@@ -66,7 +61,6 @@ pub(crate) const PROFILE: Program = Program {
 };
 
 pub(crate) const VALIDATE: Program = Program {
-    subcommand: "validate",
     name: "mlp-validate",
     package: "hyper-profile",
     linked: of_feature!("validate", hyper_profile::validate::command, hyper_profile::validate::run_as),
@@ -74,7 +68,6 @@ pub(crate) const VALIDATE: Program = Program {
 };
 
 pub(crate) const BENCH: Program = Program {
-    subcommand: "bench",
     name: "mlp-bench",
     package: "mlp-bench",
     linked: of_feature!("bench", mlp_bench::command, |_, arguments| mlp_bench::run(arguments)),
@@ -82,7 +75,6 @@ pub(crate) const BENCH: Program = Program {
 };
 
 pub(crate) const CALIBRATE: Program = Program {
-    subcommand: "calibrate",
     name: "model-calibrate",
     package: "model-calibrate",
     linked: of_feature!("calibrate", model_calibrate::command, |_, arguments| model_calibrate::run(
@@ -93,7 +85,6 @@ pub(crate) const CALIBRATE: Program = Program {
 
 /// Links Polars, which no other program does.
 pub(crate) const TABLE: Program = Program {
-    subcommand: "table",
     name: "run-table",
     package: "run-table",
     linked: None,
@@ -104,9 +95,14 @@ pub(crate) const TABLE: Program = Program {
 pub(crate) const ALL: [Program; 7] = [NSYS, NCU, PROFILE, VALIDATE, BENCH, CALIBRATE, TABLE];
 
 impl Program {
+    /// As a subcommand: `nsys`.
+    pub(crate) fn subcommand(&self) -> &'static str {
+        flopgap_cli::subcommand(self.name).unwrap_or(self.name)
+    }
+
     /// `flopgap nsys`.
     pub(crate) fn within(&self) -> String {
-        format!("{PROGRAM} {}", self.subcommand)
+        format!("{PROGRAM} {}", self.subcommand())
     }
 
     /// Runs it with these arguments; the first is its name. `restart` starts it again.
@@ -126,8 +122,8 @@ impl Program {
     /// Its commands and options as those of a subcommand.
     pub(crate) fn as_subcommand(&self) -> clap::Command {
         match self.linked {
-            Some(linked) => (linked.command)().name(self.subcommand),
-            None => clap::Command::new(self.subcommand).about(self.about).disable_help_flag(true).arg(
+            Some(linked) => (linked.command)().name(self.subcommand()),
+            None => clap::Command::new(self.subcommand()).about(self.about).disable_help_flag(true).arg(
                 Arg::new("arguments")
                     .value_name("ARGUMENTS")
                     .help(format!("Arguments of {}", self.name))

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg, json_document};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
 use flopgap_files::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
 use flopgap_phases::sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 use flopgap_report::numbers::group_thousands;
-use flopgap_report::table::{Format, TextOptions};
+use flopgap_report::table::TextOptions;
 
 use crate::plots::{self, Measured};
 use crate::{configurations, failure, page, tables};
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         let target = arguments.output.as_deref().unwrap_or(&arguments.run);
         write_files(arguments, &analysis, &rows, target, console)?;
     }
-    print(&rows, analysis.requested().len(), arguments.format)?;
+    print(&rows, analysis.requested().len(), arguments.format, console)?;
     if refused == 0 {
         return Ok(());
     }
@@ -128,24 +128,22 @@ fn write_files(
     Ok(())
 }
 
-fn print(rows: &[MetricsRow], requested: usize, format: FormatArg) -> Result<(), Failure> {
+fn print(rows: &[MetricsRow], requested: usize, format: FormatArg, console: Console) -> Result<(), Failure> {
     let options = TextOptions::for_stdout();
     let render = |table: Result<flopgap_report::table::Table, _>| {
         table
             .and_then(|table| table.render(format.into(), &options))
             .map_err(|error| Failure::from_error(&error))
     };
-    if Format::from(format) != Format::Table {
-        let text = render(tables::metrics(rows))?;
-        let is_json = format == FormatArg::Json;
-        let text = if is_json { json_document("flopgap-profile-analyze", &text) } else { text };
-        return flopgap_cli::print(&text);
-    }
     let mut text = String::new();
-    if rows.len() <= LISTED {
-        text.push_str(&render(tables::overheads(rows))?);
-        text.push('\n');
+    if format == FormatArg::Table {
+        if rows.len() <= LISTED {
+            text.push_str(&render(tables::overheads(rows))?);
+            text.push('\n');
+        }
+        text.push_str(&render(tables::summary(rows, requested))?);
+    } else {
+        text.push_str(&render(tables::metrics(rows))?);
     }
-    text.push_str(&render(tables::summary(rows, requested))?);
-    flopgap_cli::print(&text)
+    OutputArgs::new(Some(format), None).write(console, &text)
 }

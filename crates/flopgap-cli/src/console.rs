@@ -65,9 +65,7 @@ impl Console {
 
     /// What a JSON document of the command is: `flopgap-nsys-kernels`.
     pub(crate) fn document(&self) -> String {
-        let program = PROGRAMS.iter().find(|(name, _)| *name == self.program);
-        let program = program.map(|(_, subcommand)| *subcommand);
-        let words = ["flopgap"].into_iter().chain(program).chain(self.command);
+        let words = ["flopgap"].into_iter().chain(subcommand(self.program)).chain(self.command);
         words.collect::<Vec<_>>().join("-")
     }
 
@@ -124,6 +122,11 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("model-calibrate", "calibrate"),
     ("run-table", "table"),
 ];
+
+/// What a program is called as a command of `flopgap`: `nsys` for `nsys-analyze`.
+pub fn subcommand(program: &str) -> Option<&'static str> {
+    PROGRAMS.iter().find(|(name, _)| *name == program).map(|(_, subcommand)| *subcommand)
+}
 
 /// The name of a command for as long as the process runs, once for each name.
 fn kept(name: &str) -> &'static str {

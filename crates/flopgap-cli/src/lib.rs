@@ -13,7 +13,7 @@ mod termination;
 mod value;
 
 pub use answer::{FormatArg, OutputArgs, check_ending, file_for, json_document, write_answer};
-pub use console::{Console, Verbosity};
+pub use console::{Console, Verbosity, subcommand};
 pub use device::{Device, gpu};
 pub use exit::Exit;
 pub use failure::{Failure, command, outcome, program, start};

@@ -33,8 +33,8 @@ pub struct Printed {
     pub stderr: String,
 }
 
-/// Runs a program in this thread and returns what it printed, of which standard output and error
-/// get nothing. What its other threads say is not captured; they print no results.
+/// Runs a program in this thread and returns what it printed, instead of writing it to standard
+/// output and standard error. What its other threads say is not captured; they print no results.
 ///
 /// Results that are written row by row, such as CSV of `flopgap nsys stats`, go to standard output.
 pub fn captured(program: impl FnOnce() -> Exit) -> (Exit, Printed) {

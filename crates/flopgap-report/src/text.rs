@@ -29,6 +29,11 @@ pub(crate) fn on_one_line(text: &str) -> String {
     printable(&text.replace('\r', " ")).chars().map(one).collect()
 }
 
+/// Text within an element or an attribute of XML or HTML, on one line.
+pub fn escape(text: &str) -> String {
+    on_one_line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 /// Columns of a terminal that a text without line feeds takes.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()

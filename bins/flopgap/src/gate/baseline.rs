@@ -22,7 +22,7 @@ pub(super) fn save(store: &Path, name: &str, file: &Path) -> Result<PathBuf, Fai
     let io = |path: &Path, error: &std::io::Error| Failure::new(format!("{}: {error}", path.display()));
     let called = file.file_name().filter(|_| file.is_file());
     let Some(called) = called else {
-        let message = format!("{}: a directory, of which no copy is kept", file.display());
+        let message = format!("{}: a directory, which cannot be saved", file.display());
         return Err(
             Failure::new(message).hint("keep it elsewhere, and name both in `flopgap gate BEFORE AFTER`")
         );

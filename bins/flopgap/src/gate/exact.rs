@@ -7,11 +7,12 @@ use std::path::Path;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use flopgap_answers::{Opened, Part, ask};
+use flopgap_answers::Opened;
 use flopgap_cli::{Exit, Failure};
 use flopgap_files::{ErrorKind, Hint as _};
-use flopgap_gap::{FoundBy, Gap};
+use flopgap_gap::{FoundBy, Gap, gap};
 use flopgap_phases::{Profile, Totals};
+use flopgap_report::table::Cell;
 use flopgap_timings::diff::{Counted, Diff, KernelChange, Operation, PlaceDiff, Quantity, Side};
 use serde::Serialize;
 
@@ -131,7 +132,7 @@ impl Row {
         Row { what, of, before, after, change, details: Vec::new(), allowed: false, fails: false }
     }
 
-    /// Whole numbers, of which one side may not be known; nothing where neither is.
+    /// Whole numbers, which may be known on one side only; nothing where neither is known.
     fn counted(what: What, of: Option<&str>, [before, after]: [Option<u128>; 2]) -> Option<Row> {
         let change = before.zip(after).map(|(before, after)| after.cmp(&before));
         let amounts = [before, after].map(|amount| amount.map(|amount| amount as f64));
@@ -187,8 +188,8 @@ pub(super) fn of_traces(traces: [&Opened; 2], diff: &Diff) -> Result<Vec<Row>, F
     }
     let mut gaps = Vec::new();
     for trace in traces {
-        match ask::gap(trace, &Part::default()) {
-            Ok(answer) => gaps.push(Some(answer.data)),
+        match gap(trace.recording(), &flopgap_gap::Options::default()) {
+            Ok(found) => gaps.push(Some(found)),
             // Without GPU work there are no FLOPs.
             Err(error) if error.kind() == ErrorKind::Absent => gaps.push(None),
             Err(error) => return Err(error.into()),
@@ -253,7 +254,7 @@ fn by_name<'a>(
         counts[0] += u32::from(before > 0);
         counts[1] += u32::from(after > 0);
         let change = (after * instances[0]).cmp(&(before * instances[1]));
-        let each = |sum: u128, at: usize| number(sum as f64 / instances[at] as f64);
+        let each = |sum: u128, at: usize| number(sum as f64 / instances[at] as f64).display();
         let (before_each, after_each) = (each(before, 0), each(after, 1));
         let detail = match (before, after) {
             _ if change == Ordering::Equal => continue,
@@ -272,8 +273,8 @@ fn by_name<'a>(
 }
 
 /// A number of one step: whole, or with two decimals where it is a mean.
-pub(super) fn number(value: f64) -> String {
-    flopgap_report::table::Cell::float(value, if value.fract() == 0.0 { 0 } else { 2 }).display()
+pub(super) fn number(value: f64) -> Cell {
+    Cell::float(value, if value.fract() == 0.0 { 0 } else { 2 })
 }
 
 /// FLOPs of products of a step, by the type of their factors; only where sizes are recorded.
@@ -399,7 +400,7 @@ mod tests {
             by_name(What::Kernels, None, "launches", [("k", amounts)].into_iter(), instances)
         };
         assert_eq!(row([10, 15], [2, 3]).change, Some(Ordering::Equal));
-        // A third is no binary fraction.
+        // One third has no exact binary form.
         assert_eq!(row([1, 100], [3, 300]).change, Some(Ordering::Equal));
         let more = row([10, 16], [2, 3]);
         assert_eq!(

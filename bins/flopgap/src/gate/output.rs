@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use flopgap_cli::{Console, Failure};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Format as TableFormat, Table, TextOptions};
+use flopgap_report::text::escape;
 use flopgap_timings::diff::Judged;
 use serde_json::json;
 
@@ -82,7 +83,9 @@ fn findings(compared: &Compared) -> Vec<String> {
 }
 
 fn sentence(row: &Row) -> String {
-    let amount = |amount: Option<f64>| amount.map_or_else(|| "not known".to_owned(), number);
+    let amount = |amount: Option<f64>| {
+        amount.map_or_else(|| "not known".to_owned(), |amount| number(amount).display())
+    };
     format!("{}: {} before, {} after", name(row), amount(row.before), amount(row.after))
 }
 
@@ -133,10 +136,10 @@ fn for_readers(
     options: &TextOptions,
 ) -> Result<String, Failure> {
     let is_markdown = format == TableFormat::Markdown;
+    let bullet = if is_markdown { "-" } else { " " };
     let headline = headline(compared, arguments);
     let mut parts = vec![if is_markdown { format!("### flopgap gate: {headline}") } else { headline }];
-    let line = |finding: &String| format!("{} {}", if is_markdown { "-" } else { " " }, finding);
-    let lines: Vec<String> = findings(compared).iter().map(line).collect();
+    let lines: Vec<String> = findings(compared).iter().map(|finding| format!("{bullet} {finding}")).collect();
     if !lines.is_empty() {
         parts.push(lines.join("\n"));
     }
@@ -147,15 +150,10 @@ fn for_readers(
         let mut text = format!("{}:", name(row));
         let shown = row.details.len().min(NAMES);
         for detail in &row.details[..shown] {
-            let _ = write!(text, "\n{} {detail}", if is_markdown { "-" } else { " " });
+            let _ = write!(text, "\n{bullet} {detail}");
         }
         if shown < row.details.len() {
-            let _ = write!(
-                text,
-                "\n{} and {} more",
-                if is_markdown { "-" } else { " " },
-                row.details.len() - shown
-            );
+            let _ = write!(text, "\n{bullet} and {} more", row.details.len() - shown);
         }
         parts.push(text);
     }
@@ -183,9 +181,7 @@ fn exact_table(compared: &Compared) -> Result<Table, ReportError> {
     ];
     let mut table = Table::new(format!("{before} and {after}{scope}"), columns)?;
     for row in &compared.rows {
-        let amount = |amount: Option<f64>| {
-            Cell::optional(amount, |amount| Cell::float(amount, usize::from(amount.fract() != 0.0) * 2))
-        };
+        let amount = |amount: Option<f64>| Cell::optional(amount, number);
         let verdict = match (row.fails, row.change) {
             (true, _) => "FAILED",
             (false, None) if !row.allowed => "cannot tell",
@@ -316,21 +312,9 @@ fn in_junit(compared: &Compared) -> String {
     )
 }
 
-/// Text in XML, without the control characters that it cannot have.
+/// Text in an attribute or element, with its line ends.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push_str("&#10;"),
-            c if c.is_control() => out.push('\u{FFFD}'),
-            c => out.push(c),
-        }
-    }
-    out
+    text.split('\n').map(escape).collect::<Vec<_>>().join("&#10;")
 }
 
 #[cfg(test)]

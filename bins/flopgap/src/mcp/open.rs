@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use flopgap_answers::{Part, ask, open as trace};
+use flopgap_answers::{Opened, Part, open as trace};
 use flopgap_cli::Failure;
+use flopgap_gap::gap;
 use flopgap_table::Source;
 use serde_json::{Map, Value, json};
 
@@ -16,10 +17,14 @@ pub(super) fn open(path: &Path) -> Result<Value, Failure> {
     answer.insert("file".to_owned(), path.display().to_string().into());
     answer.insert("is".to_owned(), in_words(content).into());
     answer.insert("tools".to_owned(), tools(content).into());
-    if content == Content::Trace {
-        answer.insert("trace".to_owned(), of_trace(path)?);
+    let opened = if content == Content::Trace { Some(trace::open(path)?) } else { None };
+    if let Some(trace) = &opened {
+        answer.insert("trace".to_owned(), of_trace(trace));
     }
-    if let Ok(source) = Source::open(path) {
+    // An export that is open is not unpacked again.
+    let own = opened.as_ref().and_then(Opened::source);
+    let read = if own.is_none() { Source::open(path).ok() } else { None };
+    if let Some(source) = own.or(read.as_ref()) {
         let tables = source.tables();
         let tables = tables.iter().map(|table| (table.name.to_string(), Value::from(&*table.about)));
         answer.insert("tables".to_owned(), Value::Object(tables.collect()));
@@ -27,9 +32,8 @@ pub(super) fn open(path: &Path) -> Result<Value, Failure> {
     Ok(answer.into())
 }
 
-fn of_trace(path: &Path) -> Result<Value, Failure> {
-    let (trace, part) = (trace::open(path)?, Part::default());
-    let activity = trace.recording().gpu_activity(part.attribution).unwrap_or_default();
+fn of_trace(trace: &Opened) -> Value {
+    let activity = trace.recording().gpu_activity(Part::default().attribution).unwrap_or_default();
     let start = activity.iter().map(|gpu| gpu.start).min();
     let end = activity.iter().map(|gpu| gpu.end).max();
     let mut about = Map::new();
@@ -37,9 +41,8 @@ fn of_trace(path: &Path) -> Result<Value, Failure> {
     if let (Some(start), Some(end)) = (start, end) {
         about.insert("gpu_work_spans_ns".to_owned(), (end - start).into());
     }
-    match ask::gap(&trace, &part) {
-        Ok(answer) => {
-            let gap = answer.data;
+    match gap(trace.recording(), &flopgap_gap::Options::default()) {
+        Ok(gap) => {
             about.insert("gpus".to_owned(), gap.gpus.into());
             about.insert("steps".to_owned(), json!({
                 "name": gap.step, "found_by": gap.found_by, "measured": gap.measured, "mean_ns": gap.step_ns,
@@ -50,7 +53,7 @@ fn of_trace(path: &Path) -> Result<Value, Failure> {
         }
     }
     about.insert("warnings".to_owned(), trace.warnings().into());
-    Ok(about.into())
+    about.into()
 }
 
 fn in_words(content: Content) -> &'static str {

@@ -80,7 +80,7 @@ fn order(one: &str, other: &str) -> Option<Ordering> {
     one.parse::<f64>().ok()?.partial_cmp(&other.parse().ok()?)
 }
 
-/// Which rows of which table.
+/// A selection of the rows of a table.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rows {

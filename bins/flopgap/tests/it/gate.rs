@@ -74,7 +74,7 @@ fn planted_changes_fail() {
         assert_eq!((code, failing(&found).as_slice()), (0, [].as_slice()), "{found:#}");
         let (code, found) = judged(&[TRACE, &after, "--advisory"]);
         assert_eq!((code, found["verdict"].as_str()), (0, Some("failed")));
-        // Less is no regression.
+        // Less is not a regression.
         let (code, found) = judged(&[&after, TRACE]);
         assert_eq!((code, failing(&found).as_slice()), (0, [].as_slice()), "{found:#}");
         assert_eq!(judged(&[&after, TRACE, "--equal"]).0, 1);

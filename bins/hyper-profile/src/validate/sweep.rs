@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg, json_document};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
 use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_phases::sweep::{Backend, Config, Grid, Problem, Sizes};
@@ -95,9 +95,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -
     let format = Format::from(arguments.format);
     let table = if format == Format::Table { shown(&rows) } else { whole(&rows) };
     let text = table.and_then(|table| table.render(format, &TextOptions::for_stdout()));
-    let text = text?;
-    let is_json = format == Format::Json;
-    flopgap_cli::print(&if is_json { json_document("flopgap-validate-sweep", &text) } else { text })?;
+    OutputArgs::new(Some(arguments.format), None).write(console, &text?)?;
     match refused {
         0 => Ok(()),
         refused => Err(refusal(refused)),

@@ -15,7 +15,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use flopgap_cli::{Console, Exit, Failure, FormatArg, Verbosity, json_document};
+use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs, Verbosity};
 use flopgap_report::table::{Cell, Column, Table, TextOptions};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -183,8 +183,7 @@ fn finish(
     }
     let text = table.render(format.into(), &TextOptions::for_stdout());
     let text = text.map_err(|error| Failure::from_error(&error))?;
-    let is_json = format == FormatArg::Json;
-    flopgap_cli::print(&if is_json { json_document("flopgap-table-collect", &text) } else { text })?;
+    OutputArgs::new(Some(format), None).write(console, &text)?;
     for line in &lacking {
         flopgap_cli::note(PROGRAM, line);
     }

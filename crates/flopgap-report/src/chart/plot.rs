@@ -7,7 +7,8 @@ use crate::numbers::ValueFormat;
 use crate::scale::Scale;
 use crate::surface::AxisLabel;
 use crate::svg::Across::{Pixels, Share};
-use crate::svg::{Anchor, Svg, TEXT, escape};
+use crate::svg::{Anchor, Svg, TEXT};
+use crate::text::escape;
 
 /// Series of points over two axes, joined or not, and guide lines behind them. An axis is
 /// logarithmic where its values span a factor of ten or more.

@@ -6,7 +6,8 @@ use super::Color;
 use crate::svg::Across::{Pixels, Share};
 use crate::svg::font::{fit, width};
 use crate::svg::labels::shown_when;
-use crate::svg::{Anchor, Svg, TEXT, escape};
+use crate::svg::{Anchor, Svg, TEXT};
+use crate::text::escape;
 use crate::{ReportError, numbers};
 
 /// Of what one or several wholes are made: a bar for each, and below them a legend with the

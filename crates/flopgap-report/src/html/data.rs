@@ -15,7 +15,8 @@ use crate::palette::{hex, letters_on};
 use crate::scale::Scale;
 use crate::surface::{Axis, AxisLabel};
 use crate::svg::Across::Share;
-use crate::svg::{Svg, escape};
+use crate::svg::Svg;
+use crate::text::escape;
 
 /// What the template shows.
 #[derive(Serialize)]

@@ -13,7 +13,7 @@ pub(crate) mod style;
 use std::fmt::{self, Display, Write as _};
 
 use crate::palette::{Rgb, hex};
-use crate::text::on_one_line;
+use crate::text::escape;
 
 /// Height of letters in pixels where nothing else is said.
 pub(crate) const TEXT: f64 = 13.0;
@@ -269,11 +269,6 @@ impl Display for Number {
 fn trimmed(decimal: &str) -> &str {
     let text = decimal.trim_end_matches('0').trim_end_matches('.');
     if matches!(text, "" | "-" | "-0") { "0" } else { text }
-}
-
-/// Text within an element or an attribute.
-pub(crate) fn escape(text: &str) -> String {
-    on_one_line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use resvg::{tiny_skia, usvg};
 
 use super::font::fit;
 use super::style::picture_style;
-use super::{Across, Anchor, Number, Svg, escape};
+use super::{Across, Anchor, Number, Svg};
 use crate::ReportError;
-use crate::text::on_one_line;
+use crate::text::{escape, on_one_line};
 
 /// Space between the contents and the border of the picture, in pixels.
 pub(crate) const MARGIN: f64 = 28.0;
