@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod classifier;
+mod demangle;
 mod distinct;
 mod info;
 mod library;
@@ -19,9 +20,9 @@ mod tile;
 mod unit;
 
 pub use classifier::Classifier;
+pub use demangle::{Demangled, demangle, demangle_nvidia};
 pub use distinct::distinct_names;
 pub use info::{KernelInfo, classify};
-pub use normalize::demangle;
 pub use path::base_name;
 pub use same::{Sameness, compare_names};
 pub use simple::simple_kernel;

@@ -1,12 +1,10 @@
 //! Normalizes the spellings that tools use for the same kernel name.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
 
-use cpp_demangle::{BorrowedSymbol, DemangleOptions};
+use crate::demangle::demangle;
 
-/// Longest mangled name that is demangled, and longest result kept. Substitutions let a short
-/// malicious name expand without bound; the longest real names seen have a few kilobytes.
+/// Longest mangled name that is read.
 const DEMANGLE_LIMIT: usize = 64 * 1024;
 
 /// How tools spell an anonymous namespace. `unnamed>::` is what ncu's shortening leaves of
@@ -35,24 +33,6 @@ pub(crate) fn normalize(raw: &str) -> Cow<'_, str> {
         Some(text) => Cow::Owned(strip_void(&text).to_owned()),
         None => name,
     }
-}
-
-/// The demangled form of a mangled name (`_Z...`, as the compiler writes it); `None` where it is
-/// not mangled, malformed, or absurdly long.
-///
-/// ```
-/// let name = flopgap_kernels::demangle("_ZN8cublasLt19splitKreduce_kernelILi32EEEvPf");
-/// assert_eq!(name.as_deref(), Some("void cublasLt::splitKreduce_kernel<32>(float*)"));
-/// assert_eq!(flopgap_kernels::demangle("sgemm"), None);
-/// ```
-pub fn demangle(name: &str) -> Option<String> {
-    if !name.starts_with("_Z") || name.len() > DEMANGLE_LIMIT {
-        return None;
-    }
-    let symbol = BorrowedSymbol::new(name.as_bytes()).ok()?;
-    let mut out = Bounded(String::with_capacity(2 * name.len()));
-    symbol.structured_demangle(&mut out, &DemangleOptions::default()).ok()?;
-    Some(out.0)
 }
 
 /// What can be read of a mangled name that no demangler takes, because a profiler cut it off or the
@@ -99,19 +79,6 @@ fn source_name(text: &str) -> Option<(&str, &str)> {
     is_name.then(|| (word, &text[digits + length..]))
 }
 
-/// A string with a maximum length of [`DEMANGLE_LIMIT`].
-struct Bounded(String);
-
-impl Write for Bounded {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        if self.0.len() + piece.len() > DEMANGLE_LIMIT {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(piece);
-        Ok(())
-    }
-}
-
 fn strip_void(name: &str) -> &str {
     let mut name = name.trim();
     while let Some(rest) = name.strip_prefix("void ") {
@@ -155,6 +122,8 @@ fn strip_global(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+
     use super::*;
 
     #[test]
@@ -173,8 +142,8 @@ mod tests {
 
     #[test]
     fn mangled_names_are_demangled_and_others_left() {
-        assert_eq!(normalize("_Z5saxpyPdS_S_di"), "saxpy(double*, double*, double*, double, int)");
-        assert_eq!(normalize("_Z4spinILi3EEvPfi"), "spin<3>(float*, int)");
+        assert_eq!(normalize("_Z5saxpyPdS_S_di"), "saxpy(double *, double *, double *, double, int)");
+        assert_eq!(normalize("_Z4spinILi3EEvPfi"), "spin<(int)3>(float *, int)");
         assert_eq!(normalize("_Zebra"), "_Zebra");
     }
 

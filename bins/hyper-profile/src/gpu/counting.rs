@@ -144,7 +144,7 @@ mod tests {
         let mut expected = Record::new(CONFIG, &Quantity::FP32);
         for phase in Phase::ALL {
             for ffma in [1, 2] {
-                expected.push(phase, "lib::gemm(float*)", [2, 1, 1], [32, 1, 1], &[0, 0, ffma]);
+                expected.push(phase, "lib::gemm(float *)", [2, 1, 1], [32, 1, 1], &[0, 0, ffma]);
             }
         }
         assert_eq!(record.unwrap(), expected);

@@ -1,4 +1,5 @@
 //! Tests of the public interface.
 
+mod demangled;
 mod properties;
 mod table;
