@@ -1,4 +1,4 @@
-//! What nsys itself reported about a recording.
+//! What the recorder itself reported about a recording.
 
 use std::fmt;
 
@@ -9,12 +9,17 @@ use crate::{Error, Severity, Trace};
 /// Recordings without sampling of the CPU, which are the rule, all have this one.
 const UNRELATED: [&str; 1] = ["Scheduling information is absent"];
 
-/// A problem that nsys reported about a recording.
+/// The entry of the metadata that names the program that wrote an export.
+const PRODUCT: &str = "EXPORT_PRODUCT_NAME";
+
+/// A problem that the recorder reported about a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
+    /// Who reported it: `nsys`, or `flopgap record`.
+    pub recorder: &'static str,
     /// How severe it is.
     pub severity: Severity,
-    /// What nsys says.
+    /// What it says.
     pub text: String,
     /// How often it was reported.
     pub times: u64,
@@ -22,7 +27,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nsys reported (")?;
+        write!(f, "{} reported (", self.recorder)?;
         match self.severity.label() {
             Some(label) => f.write_str(&label.to_lowercase())?,
             None => write!(f, "severity {}", self.severity)?,
@@ -33,21 +38,24 @@ impl fmt::Display for Problem {
 }
 
 impl Trace {
-    /// The problems that nsys reported: errors first, each message once with the number of times it
-    /// was reported. Empty when it reported none, and for exports before 2024, which do not hold
-    /// its messages.
+    /// The problems that the recorder reported: errors first, each message once with the number of
+    /// times it was reported. Empty when it reported none, and for exports before 2024, which do
+    /// not hold its messages.
     ///
     /// # Errors
     /// When the table of its messages is damaged.
     pub fn problems(&self) -> Result<Vec<Problem>, Error> {
         let Some(reported) = if_present(self.diagnostics())? else { return Ok(Vec::new()) };
+        let product = self.export_metadata()?;
+        let is_ours = product.iter().any(|it| &*it.name == PRODUCT && it.value.as_deref() == Some("flopgap"));
+        let recorder = if is_ours { "flopgap record" } else { "nsys" };
         let mut problems: Vec<Problem> = Vec::new();
         let related = |text: &str| !UNRELATED.iter().any(|unrelated| text.starts_with(unrelated));
         for message in reported.iter().filter(|message| message.is_problem() && related(&message.text)) {
             let (severity, text) = (message.severity, message.text.trim());
             match problems.iter_mut().find(|known| known.severity == severity && known.text == text) {
                 Some(known) => known.times += 1,
-                None => problems.push(Problem { severity, text: text.to_owned(), times: 1 }),
+                None => problems.push(Problem { recorder, severity, text: text.to_owned(), times: 1 }),
             }
         }
         // Stable: within errors and within the rest, the order in which they were reported.
