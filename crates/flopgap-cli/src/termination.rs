@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// While this lives, SIGTERM ends the process no longer but sets a flag, so that the program can
@@ -27,6 +27,18 @@ impl Termination {
             Termination { asked: Arc::new(AtomicBool::new(false)), over: Arc::new(AtomicBool::new(false)) };
         flag::register_conditional_default(SIGTERM, Arc::clone(&caught.over))?;
         flag::register(SIGTERM, Arc::clone(&caught.asked))?;
+        Ok(caught)
+    }
+
+    /// Catches SIGTERM, and from now on ignores SIGINT: the terminal sends it to the program that
+    /// this one waits for, too.
+    ///
+    /// # Errors
+    /// When the system does not permit it.
+    pub fn catch_while_waiting() -> io::Result<Termination> {
+        let caught = Termination::catch()?;
+        flag::register_conditional_default(SIGINT, Arc::clone(&caught.over))?;
+        flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
         Ok(caught)
     }
 

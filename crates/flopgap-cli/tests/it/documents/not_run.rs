@@ -24,6 +24,8 @@ pub(super) const NOT_RUN: &[NotRun] = &[
     NotRun { document: "README.md", command: "cargo install", reason: INSTALLS },
     NotRun { document: "README.md", command: "maturin build", reason: INSTALLS },
     NotRun { document: "README.md", command: "cargo test", reason: "runs this test" },
+    NotRun { document: "bins/flopgap/", command: "flopgap record", reason: NEEDS_GPU },
+    NotRun { document: "crates/flopgap-record/", command: "flopgap record", reason: NEEDS_GPU },
     NotRun { document: "bins/hyper-profile/", command: "flopgap profile new", reason: NEEDS_GPU },
     NotRun { document: "bins/hyper-profile/", command: "flopgap profile resume", reason: NEEDS_GPU },
     NotRun {

@@ -1,0 +1,152 @@
+//! A program that does what the CUDA driver and NVTX's header do in real ones: it loads the
+//! libraries that the environment names, initializes them, and calls them.
+//!
+//!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N`
+
+#![allow(clippy::print_stdout, reason = "the tests wait for its answer")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::{env, io, mem, ptr, thread};
+
+unsafe extern "C" {
+    fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn fork() -> c_int;
+    fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn _exit(code: c_int) -> !;
+    fn gettid() -> c_int;
+}
+
+type Launch = unsafe extern "C" fn(*const c_char, u32);
+
+static LAUNCH: OnceLock<Launch> = OnceLock::new();
+/// NVTX's table: push and pop, at their numbers in module `CORE`.
+static mut PUSH: Option<unsafe extern "C" fn(*const c_char) -> c_int> = None;
+static mut POP: Option<unsafe extern "C" fn() -> c_int> = None;
+
+fn symbol(variable: &str, name: &CStr) -> Option<*mut c_void> {
+    let path = CString::new(env::var(variable).ok()?).ok()?;
+    // SAFETY: valid strings.
+    let symbol = unsafe { dlsym(dlopen(path.as_ptr(), 1), name.as_ptr()) };
+    (!symbol.is_null()).then_some(symbol)
+}
+
+fn main() {
+    // What cuInit does.
+    if let Some(initialize) = symbol("CUDA_INJECTION64_PATH", c"InitializeInjection") {
+        // SAFETY: the function has this type.
+        unsafe { mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(initialize)() };
+    }
+    if let Some(launch) = symbol("FLOPGAP_RECORD_CUPTI", c"fake_launch") {
+        // SAFETY: the function has this type.
+        let _ = LAUNCH.set(unsafe { mem::transmute::<*mut c_void, Launch>(launch) });
+    }
+    if let Some(initialize) = symbol("NVTX_INJECTION64_PATH", c"InitializeInjectionNvtx2") {
+        type Initialize = extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
+        // SAFETY: the function has this type.
+        unsafe { mem::transmute::<*mut c_void, Initialize>(initialize)(export) };
+    }
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let count = arguments.get(1).and_then(|count| count.parse().ok()).unwrap_or(10);
+    match arguments.first().map_or("", String::as_str) {
+        "launch" => work(count),
+        "threads" => {
+            let threads: Vec<_> = (0..8).map(|_| thread::spawn(move || work(count))).collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        }
+        "forever" => loop {
+            work(100);
+        },
+        "fork" => forked(count),
+        // SAFETY: ends the process, as `os._exit` of Python does.
+        "at-once" => unsafe {
+            work(count);
+            thread::sleep(Duration::from_millis(400));
+            _exit(3)
+        },
+        "wait" => {
+            // Works when a line comes, so that a test can switch recording on before.
+            let mut line = String::new();
+            while io::stdin().read_line(&mut line).unwrap() > 0 {
+                work(count);
+                println!("worked");
+            }
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Two kernels a range.
+fn work(count: u32) {
+    for at in 0..count {
+        // SAFETY: what NVTX's header does; nobody writes to the table any more.
+        unsafe {
+            if let Some(push) = PUSH {
+                push(if at % 2 == 0 { c"even".as_ptr() } else { c"odd".as_ptr() });
+            }
+        }
+        if let Some(launch) = LAUNCH.get() {
+            // SAFETY: constants of this program.
+            unsafe {
+                launch(c"_Z3fooPf".as_ptr(), gettid().cast_unsigned());
+                launch(c"bar".as_ptr(), gettid().cast_unsigned());
+            }
+        }
+        // SAFETY: as above.
+        unsafe {
+            if let Some(pop) = POP {
+                pop();
+            }
+        }
+    }
+}
+
+fn forked(count: u32) {
+    work(count);
+    // SAFETY: the child works on one thread and ends at once.
+    unsafe {
+        let child = fork();
+        if child == 0 {
+            work(count);
+            _exit(0);
+        }
+        waitpid(child, ptr::null_mut(), 0);
+    }
+    work(count);
+}
+
+#[repr(C)]
+struct Callbacks {
+    size: usize,
+    table: extern "C" fn(u32, *mut *mut *mut *const c_void, *mut u32) -> c_int,
+}
+
+struct Table([*mut *const c_void; 16]);
+// SAFETY: written once, before threads start.
+unsafe impl Sync for Table {}
+
+static CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), table };
+static mut CORE: Table = Table([ptr::null_mut(); 16]);
+
+extern "C" fn export(number: u32) -> *const c_void {
+    if number == 1 { ptr::from_ref(&CALLBACKS).cast() } else { ptr::null() }
+}
+
+extern "C" fn table(module: u32, out: *mut *mut *mut *const c_void, size: *mut u32) -> c_int {
+    if module != 1 {
+        return 0;
+    }
+    // SAFETY: only the initialization calls it, on one thread.
+    unsafe {
+        let core = &raw mut CORE;
+        (*core).0[9] = (&raw mut PUSH).cast();
+        (*core).0[11] = (&raw mut POP).cast();
+        *out = (&raw mut (*core).0).cast();
+        *size = 16;
+    }
+    1
+}

@@ -1,0 +1,139 @@
+//! What a recording lacks, by cause.
+
+use std::fmt;
+
+use rusqlite::{Connection, params};
+
+use super::Ids;
+use super::activities::Times;
+use crate::format::severity;
+use crate::reader::{Process, Unread};
+
+/// Something that happened and is not, or not whole, in a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// The process.
+    pub pid: u64,
+    /// Why.
+    pub cause: Cause,
+    /// How many records.
+    pub count: u64,
+}
+
+/// Why something is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// CUPTI dropped records.
+    Dropped,
+    /// CUPTI got no buffer: the disk is full, or the bound of the size is reached.
+    Refused,
+    /// Records were written over by newer ones, because the size is bounded.
+    Overwritten,
+    /// Ranges found no room.
+    Unwritten,
+    /// Work has no time.
+    Untimed,
+    /// Work ends before it begins.
+    Reversed,
+    /// The process was killed, or ended itself at once: launches whose kernels are not here.
+    Killed,
+    /// Records that say nothing sensible.
+    Unreadable,
+    /// Ends of ranges whose beginnings are not here.
+    Beginnings,
+}
+
+impl Cause {
+    /// The name in the table of losses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Dropped => "dropped",
+            Cause::Refused => "refused",
+            Cause::Overwritten => "overwritten",
+            Cause::Unwritten => "unwritten",
+            Cause::Untimed => "untimed",
+            Cause::Reversed => "reversed",
+            Cause::Killed => "killed",
+            Cause::Unreadable => "unreadable",
+            Cause::Beginnings => "beginnings",
+        }
+    }
+}
+
+/// A sentence for the user.
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Loss { pid, count, .. } = self;
+        write!(f, "process {pid}: ")?;
+        match self.cause {
+            Cause::Dropped => write!(f, "CUPTI dropped {count} records"),
+            Cause::Refused => {
+                write!(f, "CUPTI got no buffer {count} times: the disk or the size limit is reached")
+            }
+            Cause::Overwritten => write!(f, "{count} of the oldest records were written over (size limit)"),
+            Cause::Unwritten => write!(f, "{count} ranges and names found no room"),
+            Cause::Untimed => write!(f, "{count} records have no times and are left out"),
+            Cause::Reversed => write!(f, "{count} records end before they begin and are left out"),
+            Cause::Killed if *count == 0 => {
+                write!(f, "it was killed or ended itself at once; every launch has its kernel here")
+            }
+            Cause::Killed => {
+                write!(f, "it was killed or ended itself at once: {count} launches have no kernel here")
+            }
+            Cause::Unreadable => write!(f, "{count} records or bytes cannot be read"),
+            Cause::Beginnings => write!(f, "{count} ranges began before the recording and are left out"),
+        }
+    }
+}
+
+/// What a process lacks.
+pub(super) fn of(process: &Process, unread: Unread, without_beginning: u64, times: Times) -> Vec<Loss> {
+    // What a process without CUDA writes is there at once.
+    let was_killed = process.closed().is_none() && process.cupti().is_some();
+    let causes = [
+        (Cause::Dropped, process.dropped()),
+        (Cause::Refused, process.refused()),
+        (Cause::Overwritten, process.overwritten().1.max(process.overwritten().0)),
+        (Cause::Unwritten, process.unwritten()),
+        (Cause::Untimed, times.without),
+        (Cause::Reversed, times.reversed),
+        (Cause::Unreadable, unread.records + unread.bytes),
+        (Cause::Beginnings, without_beginning),
+        (Cause::Killed, times.launches_alone),
+    ];
+    let pid = process.pid();
+    let counts = |(cause, count): &(Cause, u64)| {
+        *count > 0 && *cause != Cause::Killed || *cause == Cause::Killed && was_killed
+    };
+    causes.into_iter().filter(counts).map(|(cause, count)| Loss { pid, cause, count }).collect()
+}
+
+/// Rows of losses, and the messages that every answer begins with.
+pub(super) fn write(
+    losses: &[Loss],
+    ids: &Ids,
+    process: &Process,
+    database: &Connection,
+) -> rusqlite::Result<()> {
+    for loss in losses {
+        let count = loss.count.cast_signed();
+        let row = params![ids.process(), loss.cause.name(), count];
+        database.execute("INSERT INTO FLOPGAP_LOSS VALUES (?1, ?2, ?3)", row)?;
+        let mut text = loss.to_string();
+        if let (Cause::Killed, Some(flushed)) = (loss.cause, process.flushed()) {
+            let until = ids.time(flushed) as f64 / 1e9;
+            text = format!("{text}; what had ended by {until:.3} s is");
+        }
+        message(severity::WARNING, &text, ids, database)?;
+    }
+    Ok(())
+}
+
+/// A message of the recorder.
+pub(super) fn message(severity: u64, text: &str, ids: &Ids, database: &Connection) -> rusqlite::Result<()> {
+    let row = params![severity.cast_signed(), text, ids.process()];
+    database.execute("INSERT INTO DIAGNOSTIC_EVENT VALUES (0, 1, 1, ?1, ?2, ?3)", row)?;
+    Ok(())
+}

@@ -1,0 +1,14 @@
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod export;
+#[allow(dead_code, clippy::duplicate_mod, reason = "the injected library has a copy of its own")]
+mod format;
+#[cfg(all(test, target_os = "linux"))]
+mod library;
+mod reader;
+mod session;
+
+pub use error::RecordError;
+pub use export::{Cause, Exported, Loss, export, export_between};
+pub use session::{Graphs, Options, Session, switch, wait_for_records};

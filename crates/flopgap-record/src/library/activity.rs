@@ -1,0 +1,437 @@
+//! Activities: what CUPTI records, in buffers that lie in the file.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, c_char, c_void};
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::{env, ptr};
+
+use super::cupti::{Code, Cupti, SUBSCRIBED, SUCCESS};
+use super::file::Chunk;
+use super::format::{activity, chunk, event, header, severity, variable};
+use super::life::{self, Recorder, recorder};
+use super::{c, write};
+
+/// CUPTI in this process.
+struct Session {
+    cupti: Cupti,
+    kinds: Vec<u32>,
+    state: Mutex<State>,
+    /// Buffers that CUPTI has given back, with their valid bytes: the recorder's thread reads them,
+    /// so that no thread of the program does.
+    returned: Mutex<Vec<(Chunk, usize)>>,
+    /// One flush at a time: two wait for each other.
+    flushing: Mutex<()>,
+    /// Whether the switch is on.
+    asked: AtomicBool,
+    /// Ours, while this process is recorded.
+    subscriber: AtomicPtr<c_void>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What pointers meant when they were seen last: the text and its number.
+    strings: HashMap<usize, (Vec<u8>, u64)>,
+    /// Functions whose names are known.
+    functions: HashSet<(u32, u32)>,
+    last_string: u64,
+    /// The bytes of a record of each kind: only CUPTI knows them.
+    strides: HashMap<u32, usize>,
+}
+
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
+
+const THREADS_OF_THE_SYSTEM: u32 = 1;
+const ZEROED_BUFFERS: u32 = 5;
+const DRIVER: u32 = 1;
+const RUNTIME: u32 = 2;
+const RESOURCE: u32 = 3;
+const CONTEXT_ENDS: u32 = 2;
+const NODE_CREATED: u32 = 13;
+const NODE_CLONED: u32 = 20;
+/// Functions of an API have smaller numbers.
+const FUNCTIONS: u32 = 1500;
+/// Hands over records that are not complete, too.
+const FORCED: u32 = 1;
+
+fn session() -> Option<&'static Session> {
+    // SAFETY: only `start` stores it, from a box that is never freed.
+    unsafe { SESSION.load(Ordering::Acquire).as_ref() }
+}
+
+/// Starts recording; the user gets to know where that fails. Called while the driver initializes.
+pub(super) fn start() {
+    let Some(recorder) = recorder() else { return };
+    if session().is_some() {
+        return;
+    }
+    match opened(recorder) {
+        Ok(session) => {
+            SESSION.store(ptr::from_ref(Box::leak(Box::new(session))).cast_mut(), Ordering::Release);
+            follow(recorder, life::is_on(recorder));
+            life::start_keeper(recorder);
+        }
+        Err(reason) => {
+            recorder.message(severity::ERROR, &format!("CUDA is not recorded: {reason}"));
+            life::complain(&format!("CUDA is not recorded: {reason}"));
+        }
+    }
+}
+
+fn opened(recorder: &Recorder) -> Result<Session, String> {
+    let cupti = Cupti::find()?;
+    let mut version = 0;
+    // SAFETY: the pointer is valid for the call.
+    unsafe { (cupti.version)(&raw mut version) };
+    recorder.file.number(header::CUPTI).store(u64::from(version), Ordering::Relaxed);
+    let whole_graphs = env::var(variable::GRAPH).is_ok_and(|graph| graph == "graph");
+    let mut kinds = activity::RECORDED.to_vec();
+    kinds.extend(whole_graphs.then_some(activity::GRAPH));
+    Ok(Session {
+        cupti,
+        kinds,
+        state: Mutex::default(),
+        returned: Mutex::default(),
+        flushing: Mutex::new(()),
+        asked: AtomicBool::new(false),
+        subscriber: AtomicPtr::new(ptr::null_mut()),
+    })
+}
+
+/// Begins or ends recording where the switch says so. Between recordings CUPTI is free for others.
+pub(super) fn follow(recorder: &Recorder, on: bool) {
+    let Some(session) = session() else { return };
+    if session.asked.swap(on, Ordering::AcqRel) == on {
+        return;
+    }
+    if !on {
+        session.end(recorder);
+    } else if let Err(reason) = session.begin(recorder) {
+        recorder.message(severity::ERROR, &format!("CUDA is not recorded: {reason}"));
+        life::complain(&format!("CUDA is not recorded: {reason}"));
+        return;
+    }
+    write::definition(recorder, event::ACTIVE, &[&u64::from(on).to_le_bytes()]);
+    clock(recorder, &session.cupti);
+}
+
+impl Session {
+    /// Subscribes, which also says whether somebody else has, and enables what is recorded.
+    fn begin(&self, recorder: &Recorder) -> Result<(), String> {
+        let cupti = &self.cupti;
+        let mut subscriber = ptr::null_mut();
+        // SAFETY: the pointer is valid for the call; the callback is a function of this library.
+        match unsafe { (cupti.subscribe)(&raw mut subscriber, called, ptr::null_mut()) } {
+            SUCCESS => self.subscriber.store(subscriber, Ordering::Release),
+            SUBSCRIBED => {
+                let reason = "another profiler records this process (nsys, ncu or torch.profiler)";
+                return Err(reason.to_owned());
+            }
+            code => return Err(cupti.explain(code)),
+        }
+        let (mut size, mut yes) = (1_usize, 1_u8);
+        // SAFETY: CUPTI copies the value; the callbacks are functions of this library.
+        let code = unsafe {
+            (cupti.thread_id_type)(THREADS_OF_THE_SYSTEM);
+            (cupti.attribute)(ZEROED_BUFFERS, &raw mut size, (&raw mut yes).cast());
+            for number in [CONTEXT_ENDS, NODE_CREATED, NODE_CLONED] {
+                (cupti.enable_callback)(1, subscriber, RESOURCE, number);
+            }
+            (cupti.register)(requested, completed)
+        };
+        if code != SUCCESS {
+            return Err(cupti.explain(code));
+        }
+        for &kind in &self.kinds {
+            // SAFETY: a plain number.
+            let code = unsafe { (cupti.enable)(kind) };
+            if code != SUCCESS {
+                let text = format!("activities of kind {kind} are not recorded: {}", cupti.explain(code));
+                recorder.message(severity::WARNING, &text);
+            }
+        }
+        // After the kinds: enabling those enables all functions.
+        quiet(cupti);
+        Ok(())
+    }
+
+    fn end(&self, recorder: &Recorder) {
+        if !self.is_active() {
+            return;
+        }
+        for &kind in &self.kinds {
+            // SAFETY: a plain number.
+            unsafe { (self.cupti.disable)(kind) };
+        }
+        flush(recorder);
+        let subscriber = self.subscriber.swap(ptr::null_mut(), Ordering::AcqRel);
+        // SAFETY: what `begin` subscribed.
+        unsafe { (self.cupti.unsubscribe)(subscriber) };
+    }
+
+    fn is_active(&self) -> bool {
+        !self.subscriber.load(Ordering::Acquire).is_null()
+    }
+}
+
+/// Leaves out calls that do no work, where CUPTI can: readers leave them out in any case.
+fn quiet(cupti: &Cupti) {
+    for (domain, switch) in [(RUNTIME, cupti.runtime_api), (DRIVER, cupti.driver_api)] {
+        let Some(switch) = switch else { continue };
+        for number in 1..FUNCTIONS {
+            let name = cupti.function(domain, number).and_then(|name| name.to_str().ok());
+            if name.is_some_and(|name| activity::SILENT.iter().any(|silent| name.starts_with(silent))) {
+                // SAFETY: plain numbers.
+                unsafe { switch(number, 0) };
+            }
+        }
+    }
+}
+
+/// How CUPTI's clock stands to ours: of several attempts the one that took least.
+fn clock(recorder: &Recorder, cupti: &Cupti) {
+    let attempt = || {
+        let (before, time, after) = (c::now(), cupti.now(), c::now());
+        (after.saturating_sub(before), before, time)
+    };
+    if let Some((length, before, time)) = (0..32).map(|_| attempt()).min() {
+        let middle = before + length / 2;
+        write::definition(recorder, event::CLOCK, &[&time.to_le_bytes(), &middle.to_le_bytes()]);
+    }
+}
+
+/// Brings complete records into the file.
+pub(super) fn flush(recorder: &Recorder) {
+    let Some(session) = session() else { return };
+    let Ok(_flushing) = session.flushing.try_lock() else { return };
+    let begun = c::now();
+    // Between recordings nothing is to flush, and what others record they flush themselves.
+    if session.is_active() {
+        // SAFETY: a plain number; only one flush runs at a time.
+        unsafe { (session.cupti.flush)(0) };
+    }
+    session.read_returned(recorder);
+    recorder.file.number(header::FLUSHED).store(begun, Ordering::Release);
+}
+
+/// Reads what CUPTI has given back, so that it may serve again.
+pub(super) fn read_returned(recorder: &Recorder) {
+    if let Some(session) = session() {
+        session.read_returned(recorder);
+    }
+}
+
+/// The last flush, when the process ends.
+pub(super) fn end(recorder: &Recorder) {
+    let Some(session) = session() else { return };
+    let _flushing = session.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+    if session.is_active() {
+        // SAFETY: as in `flush`.
+        unsafe { (session.cupti.flush)(FORCED) };
+    }
+    session.read_returned(recorder);
+    clock(recorder, &session.cupti);
+    recorder.file.number(header::FLUSHED).store(c::now(), Ordering::Release);
+}
+
+/// In a forked child: CUDA does not work there, and CUPTI belongs to the parent.
+pub(super) fn forget() {
+    SESSION.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// CUPTI wants a buffer.
+extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
+    let chunk = catch_unwind(|| {
+        let recorder = recorder()?;
+        // Without room, what has been given back may be written over once it is read.
+        recorder.file.buffer().or_else(|| {
+            session()?.read_returned(recorder);
+            recorder.file.buffer()
+        })
+    });
+    let chunk = chunk.ok().flatten();
+    if chunk.is_none()
+        && let Some(recorder) = recorder()
+    {
+        recorder.file.number(header::REFUSED).fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: CUPTI passes valid pointers.
+    unsafe {
+        *buffer = chunk.map_or(ptr::null_mut(), Chunk::records);
+        *size = chunk.map_or(0, Chunk::room);
+        *records = 0;
+    }
+}
+
+/// CUPTI gives a buffer back.
+extern "C" fn completed(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
+    let _ = catch_unwind(|| {
+        let (Some(recorder), Some(session)) = (recorder(), session()) else { return };
+        // SAFETY: CUPTI gives back what `requested` gave.
+        let chunk = unsafe { Chunk::of_records(buffer) };
+        let valid = valid.min(chunk.room());
+        chunk.complete(valid);
+        session.returned.lock().unwrap_or_else(PoisonError::into_inner).push((chunk, valid));
+        life::wake_keeper();
+        let mut dropped = 0;
+        // SAFETY: the pointer is valid for the call.
+        let code = unsafe { (session.cupti.dropped)(ptr::null_mut(), 0, &raw mut dropped) };
+        if code == SUCCESS && dropped > 0 {
+            recorder.file.number(header::DROPPED).fetch_add(dropped as u64, Ordering::Relaxed);
+        }
+    });
+}
+
+impl Session {
+    /// Reads what CUPTI has given back.
+    fn read_returned(&self, recorder: &Recorder) {
+        let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
+        for (chunk, valid) in returned {
+            let records = self.named(recorder, chunk.records(), valid);
+            chunk.field(chunk::THREAD_OR_RECORDS).store(records, Ordering::Relaxed);
+            recorder.file.seal(chunk, valid);
+        }
+    }
+
+    /// Replaces the pointers in a buffer's records by numbers of strings, and names the functions
+    /// of its calls. Returns the number of records.
+    #[allow(clippy::cast_ptr_alignment, reason = "CUPTI aligns records to eight bytes")]
+    fn named(&self, recorder: &Recorder, buffer: *mut u8, valid: usize) -> u64 {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut records, mut record) = (0, ptr::null_mut());
+        let mut last: Option<(u32, usize)> = None;
+        // SAFETY: the buffer has `valid` bytes of records, and CUPTI walks through them.
+        while unsafe { (self.cupti.next)(buffer, valid, &raw mut record) } == SUCCESS {
+            records += 1;
+            // SAFETY: every record begins with its kind.
+            let kind = unsafe { record.cast::<u32>().read() } & !activity::UNFINISHED;
+            if let Some((kind, at)) = last.replace((kind, record.addr())) {
+                state.learn(recorder, kind, record.addr() - at);
+            }
+            match kind {
+                activity::KERNEL | activity::KERNEL_ALONE => {
+                    // SAFETY: kernels and devices have a pointer to a C string there.
+                    unsafe { state.replace(recorder, record.wrapping_add(activity::KERNEL_NAME).cast()) };
+                }
+                activity::DEVICE => {
+                    // SAFETY: as above.
+                    unsafe { state.replace(recorder, record.wrapping_add(activity::DEVICE_NAME).cast()) };
+                }
+                activity::RUNTIME | activity::DRIVER => {
+                    let domain = if kind == activity::RUNTIME { RUNTIME } else { DRIVER };
+                    // SAFETY: calls have their number there.
+                    let number = unsafe { record.wrapping_add(activity::CALL_NUMBER).cast::<u32>().read() };
+                    state.name_function(recorder, &self.cupti, domain, number);
+                }
+                _ => {}
+            }
+        }
+        if let Some((kind, at)) = last {
+            state.learn(recorder, kind, buffer.addr() + valid - at);
+        }
+        records
+    }
+}
+
+impl State {
+    /// Remembers how long records of a kind are.
+    fn learn(&mut self, recorder: &Recorder, kind: u32, stride: usize) {
+        if self.strides.insert(kind, stride) != Some(stride) {
+            let bytes = u32::try_from(stride).unwrap_or(0).to_le_bytes();
+            write::definition(recorder, event::STRIDE, &[&kind.to_le_bytes(), &bytes]);
+        }
+    }
+
+    /// # Safety
+    /// `place` is in a record, aligned, and null or a pointer to a C string.
+    unsafe fn replace(&mut self, recorder: &Recorder, place: *mut *const c_char) {
+        // SAFETY: as the caller says.
+        let pointer = unsafe { place.read() };
+        let number = if pointer.is_null() {
+            0
+        } else {
+            // SAFETY: as the caller says.
+            self.string(recorder, pointer.addr(), unsafe { CStr::from_ptr(pointer) }.to_bytes())
+        };
+        // SAFETY: as the caller says; a number takes the eight bytes of the pointer.
+        unsafe { place.cast::<u64>().write(number) };
+    }
+
+    /// The number of a string. An address may mean something else than before, when a module was
+    /// unloaded meanwhile: the text itself is compared.
+    fn string(&mut self, recorder: &Recorder, address: usize, text: &[u8]) -> u64 {
+        if let Some((known, number)) = self.strings.get(&address)
+            && known == text
+        {
+            return *number;
+        }
+        self.last_string += 1;
+        let number = self.last_string;
+        self.strings.insert(address, (text.to_vec(), number));
+        let (number_bytes, address_bytes) = (number.to_le_bytes(), (address as u64).to_le_bytes());
+        write::definition(recorder, event::STRING, &[&number_bytes, &address_bytes, text]);
+        number
+    }
+
+    fn name_function(&mut self, recorder: &Recorder, cupti: &Cupti, domain: u32, number: u32) {
+        if !self.functions.insert((domain, number)) {
+            return;
+        }
+        if let Some(name) = cupti.function(domain, number) {
+            let parts = [&domain.to_le_bytes()[..], &number.to_le_bytes(), name.to_bytes()];
+            write::definition(recorder, event::FUNCTION, &parts);
+        }
+    }
+}
+
+/// `CUpti_ResourceData`.
+#[repr(C)]
+struct Resource {
+    _context: *mut c_void,
+    _handle: *mut c_void,
+    descriptor: *const Node,
+}
+
+/// `CUpti_GraphData`, as far as it is read.
+#[repr(C)]
+struct Node {
+    _graph: *mut c_void,
+    _original_graph: *mut c_void,
+    this: *mut c_void,
+    original: *mut c_void,
+}
+
+/// A context ends, or a node of a graph was made.
+extern "C" fn called(_user: *mut c_void, domain: u32, number: u32, data: *const c_void) {
+    let _ = catch_unwind(|| {
+        let (Some(recorder), Some(session)) = (recorder(), session()) else { return };
+        if domain != RESOURCE || !session.is_active() {
+            return;
+        }
+        if number == CONTEXT_ENDS {
+            flush(recorder);
+            return;
+        }
+        // SAFETY: CUPTI passes this struct for the two events of nodes that are enabled.
+        let node = unsafe { data.cast::<Resource>().as_ref().and_then(|it| it.descriptor.as_ref()) };
+        let Some(node) = node else { return };
+        let is_copy = number == NODE_CLONED;
+        let ids = [node.this, if is_copy { node.original } else { ptr::null_mut() }];
+        let [own, original] = ids.map(|node| session.cupti.node(node));
+        let parts = [&own.to_le_bytes()[..], &original.to_le_bytes()];
+        write::event(recorder, event::NODE, c::now(), &parts);
+    });
+}
+
+impl Cupti {
+    /// The number of a node, 0 for none.
+    fn node(&self, node: *mut c_void) -> u64 {
+        let mut number = 0;
+        if !node.is_null() {
+            // SAFETY: a node that CUPTI passed to a callback; the pointer is valid for the call.
+            let _: Code = unsafe { (self.node_id)(node, &raw mut number) };
+        }
+        number
+    }
+}

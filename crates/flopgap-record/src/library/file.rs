@@ -1,0 +1,221 @@
+//! The file of this process: grows by chunks, which are mapped into memory.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::c;
+use super::format::{MAGIC, PAGE, chunk, header};
+
+/// A part of the file in memory: its header, then records.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk {
+    at: *mut u8,
+    length: usize,
+}
+
+// SAFETY: a chunk has one writer at a time, and its fields are written atomically.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+/// The file.
+pub(super) struct RecordFile {
+    file: File,
+    header: Chunk,
+    /// The most bytes that it may have.
+    bound: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    length: u64,
+    sequence: u64,
+    /// Chunks that nobody uses, with pages in memory.
+    spare: Vec<Chunk>,
+    /// Chunks that may be written over, the oldest first.
+    sealed: VecDeque<Chunk>,
+}
+
+/// What CUPTI fills; also the unit in which the file grows for it.
+const BUFFER: usize = 2 << 20;
+/// The rest of a buffer that is worth keeping.
+const WORTH_KEEPING: usize = 64 << 10;
+/// Buffers that wait ready for CUPTI.
+const READY: usize = 2;
+
+impl Chunk {
+    /// Where its records begin.
+    pub(super) fn records(self) -> *mut u8 {
+        self.at.wrapping_add(chunk::HEADER)
+    }
+
+    /// The room for records.
+    pub(super) fn room(self) -> usize {
+        self.length - chunk::HEADER
+    }
+
+    /// The chunk that has these records.
+    ///
+    /// # Safety
+    /// What [`Chunk::records`] gave, of a chunk that is mapped.
+    pub(super) unsafe fn of_records(records: *mut u8) -> Chunk {
+        let at = records.wrapping_sub(chunk::HEADER);
+        let length = Chunk { at, length: 0 }.field(chunk::LENGTH).load(Ordering::Relaxed);
+        Chunk { at, length: usize::try_from(length).unwrap_or(0) }
+    }
+
+    /// A number in its header, or that of the file.
+    pub(super) fn field(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: a chunk begins with a header and on a page; it is mapped as long as the process
+        // lives; all access to headers is atomic.
+        unsafe { AtomicU64::from_ptr(self.at.wrapping_add(offset).cast()) }
+    }
+
+    fn label(&self, kind: u8, sequence: u64, thread: u64) {
+        self.field(chunk::LENGTH).store(self.length as u64, Ordering::Relaxed);
+        self.field(chunk::SEQUENCE).store(sequence, Ordering::Relaxed);
+        self.field(chunk::STATE).store(chunk::OPEN, Ordering::Relaxed);
+        self.field(chunk::VALID).store(0, Ordering::Relaxed);
+        self.field(chunk::THREAD_OR_RECORDS).store(thread, Ordering::Relaxed);
+        // Last: a chunk without it is not read.
+        self.field(chunk::MARK_KIND).store(chunk::MARK | u64::from(kind), Ordering::Release);
+    }
+
+    /// Says how many bytes of it are complete.
+    pub(super) fn commit(&self, valid: usize) {
+        self.field(chunk::VALID).store(valid as u64, Ordering::Release);
+    }
+
+    /// Says that all of its records are there.
+    pub(super) fn complete(&self, valid: usize) {
+        self.commit(valid);
+        self.field(chunk::STATE).store(chunk::COMPLETE, Ordering::Release);
+    }
+
+    /// Cuts off what is not used of it, if that is worth keeping.
+    fn split(&mut self, used: usize) -> Option<Chunk> {
+        let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let used = (chunk::HEADER + used).next_multiple_of(page);
+        if self.length < used + WORTH_KEEPING {
+            return None;
+        }
+        let rest = Chunk { at: self.at.wrapping_add(used), length: self.length - used };
+        rest.label(chunk::FREE, 0, 0);
+        self.length = used;
+        self.field(chunk::LENGTH).store(used as u64, Ordering::Release);
+        Some(rest)
+    }
+}
+
+impl RecordFile {
+    /// A new file of at most so many bytes.
+    pub(super) fn create(path: &Path, bound: u64) -> std::io::Result<RecordFile> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
+        let mapped =
+            c::allocate(file.as_raw_fd(), 0, page).then(|| c::map(file.as_raw_fd(), 0, page)).flatten();
+        let at = mapped.ok_or_else(|| std::io::Error::other("the file cannot be mapped into memory"))?;
+        let header = Chunk { at, length: page };
+        header.field(header::PID).store(u64::from(std::process::id()), Ordering::Relaxed);
+        let parent = u64::from(std::os::unix::process::parent_id());
+        header.field(header::PARENT).store(parent, Ordering::Relaxed);
+        header.field(header::OPENED).store(c::now(), Ordering::Relaxed);
+        header.field(header::MAGIC).store(u64::from_le_bytes(MAGIC), Ordering::Release);
+        let state = State { length: PAGE, sequence: 0, spare: Vec::new(), sealed: VecDeque::new() };
+        Ok(RecordFile { file, header, bound, state: Mutex::new(state) })
+    }
+
+    /// A number in its header.
+    pub(super) fn number(&self, offset: usize) -> &AtomicU64 {
+        self.header.field(offset)
+    }
+
+    /// A buffer for CUPTI, all zeros.
+    pub(super) fn buffer(&self) -> Option<Chunk> {
+        self.take(chunk::ACTIVITIES, BUFFER, 0)
+    }
+
+    /// Room for events of a thread.
+    pub(super) fn events(&self, length: usize, thread: u32) -> Option<Chunk> {
+        let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
+        self.take(chunk::EVENTS, (chunk::HEADER + length).next_multiple_of(page), u64::from(thread))
+    }
+
+    fn take(&self, kind: u8, length: usize, thread: u64) -> Option<Chunk> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is left of a buffer serves as the next one, as long as it is worth it.
+        let least = if kind == chunk::ACTIVITIES { WORTH_KEEPING } else { length };
+        let spare = state.spare.iter().position(|spare| spare.length >= least);
+        let taken = match spare.map(|at| state.spare.swap_remove(at)) {
+            Some(mut spare) => {
+                if kind == chunk::EVENTS
+                    && let Some(rest) = spare.split(length - chunk::HEADER)
+                {
+                    state.spare.push(rest);
+                }
+                spare
+            }
+            None => self.grown(&mut state, length).or_else(|| self.written_over(&mut state, least))?,
+        };
+        state.sequence += 1;
+        taken.label(kind, state.sequence, thread);
+        Some(taken)
+    }
+
+    /// A new chunk at the end of the file.
+    fn grown(&self, state: &mut State, length: usize) -> Option<Chunk> {
+        let file = self.file.as_raw_fd();
+        if state.length + length as u64 > self.bound || !c::allocate(file, state.length, length) {
+            return None;
+        }
+        let at = c::map(file, state.length, length)?;
+        state.length += length as u64;
+        Some(Chunk { at, length })
+    }
+
+    /// The oldest chunk, of which nothing is left then.
+    fn written_over(&self, state: &mut State, length: usize) -> Option<Chunk> {
+        let oldest = state.sealed.iter().position(|sealed| sealed.length >= length)?;
+        let chunk = state.sealed.remove(oldest)?;
+        let is_buffer = chunk.field(chunk::MARK_KIND).load(Ordering::Relaxed)
+            == chunk::MARK | u64::from(chunk::ACTIVITIES);
+        let records = chunk.field(chunk::THREAD_OR_RECORDS).load(Ordering::Relaxed);
+        chunk.field(chunk::MARK_KIND).store(chunk::MARK, Ordering::Release);
+        // SAFETY: the chunk is sealed, so nobody else writes to it.
+        unsafe { chunk.records().write_bytes(0, chunk.room()) };
+        self.number(header::OVERWRITTEN).fetch_add(1, Ordering::Relaxed);
+        self.number(header::OVERWRITTEN_RECORDS)
+            .fetch_add(if is_buffer { records } else { 0 }, Ordering::Relaxed);
+        Some(chunk)
+    }
+
+    /// A chunk that is complete: the rest of a buffer serves again.
+    pub(super) fn seal(&self, mut chunk: Chunk, valid: usize) {
+        chunk.commit(valid);
+        let rest = chunk.split(valid);
+        chunk.field(chunk::STATE).store(chunk::SEALED, Ordering::Release);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.spare.extend(rest);
+        state.sealed.push_back(chunk);
+    }
+
+    /// Keeps buffers ready, so that no thread of the program waits for the disk or for pages.
+    pub(super) fn prepare(&self) {
+        for _ in 0..READY {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.spare.iter().filter(|spare| spare.length >= BUFFER / 2).count() >= READY {
+                return;
+            }
+            let Some(chunk) = self.grown(&mut state, BUFFER) else { return };
+            drop(state);
+            // SAFETY: the chunk was mapped above, and nobody else has it yet.
+            unsafe { c::populate(chunk.at, chunk.length) };
+            chunk.label(chunk::FREE, 0, 0);
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).spare.push(chunk);
+        }
+    }
+}

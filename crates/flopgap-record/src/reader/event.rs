@@ -1,0 +1,165 @@
+//! Events: what the library wrote itself.
+
+use std::borrow::Cow;
+
+use super::bytes::{u32_at, u64_at};
+use crate::format::{event, mark};
+
+/// An event.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event<'a> {
+    /// A string of records; the address is what a record has in place of the number where the
+    /// program was killed before its buffer was complete.
+    String {
+        number: u64,
+        address: u64,
+        text: Cow<'a, str>,
+    },
+    Function {
+        domain: u32,
+        number: u32,
+        name: Cow<'a, str>,
+    },
+    Push(Mark<'a>),
+    Start(Mark<'a>),
+    Mark(Mark<'a>),
+    Pop {
+        domain: u64,
+    },
+    End {
+        range: u64,
+    },
+    Domain {
+        number: u64,
+        name: Cow<'a, str>,
+    },
+    Registered {
+        number: u32,
+        text: Cow<'a, str>,
+    },
+    Category {
+        domain: u32,
+        number: u32,
+        name: Cow<'a, str>,
+    },
+    Thread {
+        number: u64,
+        name: Cow<'a, str>,
+    },
+    Command {
+        arguments: Cow<'a, str>,
+    },
+    Message {
+        severity: u64,
+        text: Cow<'a, str>,
+    },
+    Active {
+        on: bool,
+    },
+    Clock {
+        cupti: u64,
+        own: u64,
+    },
+    Node {
+        number: u64,
+        original: u64,
+    },
+    Stride {
+        kind: u32,
+        bytes: u32,
+    },
+}
+
+/// A mark, or the beginning of a range.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mark<'a> {
+    pub(crate) range: u64,
+    pub(crate) domain: u32,
+    pub(crate) category: Option<u32>,
+    pub(crate) color: Option<u32>,
+    pub(crate) payload: Option<Payload>,
+    pub(crate) text: Text<'a>,
+}
+
+/// What a range or mark is called.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Text<'a> {
+    Own(Cow<'a, str>),
+    Registered(u32),
+}
+
+/// A number that a program gives to a range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Payload {
+    Unsigned(u64),
+    Signed(i64),
+    Double(f64),
+    Unsigned32(u32),
+    Signed32(i32),
+    Float(f32),
+}
+
+/// Reads events until the bytes end or say nothing sensible.
+pub(super) fn decode<'a>(bytes: &'a [u8], mut take: impl FnMut(u64, Event<'a>)) {
+    let mut at = 0;
+    while at + event::HEADER <= bytes.len() {
+        let length = u32_at(bytes, at) as usize;
+        let Some(record) = bytes.get(at..at + length).filter(|it| it.len() >= event::HEADER) else { return };
+        if let Some(event) = one(u32_at(record, 4), &record[event::HEADER..]) {
+            take(u64_at(record, 8), event);
+        }
+        at += length.next_multiple_of(event::ALIGNMENT);
+    }
+}
+
+fn one(kind: u32, rest: &[u8]) -> Option<Event<'_>> {
+    let text = |from: usize| String::from_utf8_lossy(rest.get(from..).unwrap_or_default());
+    let two = || (u32_at(rest, 0), u32_at(rest, 4));
+    Some(match kind {
+        event::STRING => Event::String { number: u64_at(rest, 0), address: u64_at(rest, 8), text: text(16) },
+        event::FUNCTION => Event::Function { domain: two().0, number: two().1, name: text(8) },
+        event::PUSH => Event::Push(mark(rest)),
+        event::START => Event::Start(mark(rest)),
+        event::MARK => Event::Mark(mark(rest)),
+        event::POP => Event::Pop { domain: u64_at(rest, 0) },
+        event::END => Event::End { range: u64_at(rest, 0) },
+        event::DOMAIN => Event::Domain { number: u64_at(rest, 0), name: text(8) },
+        event::REGISTERED => Event::Registered { number: two().1, text: text(8) },
+        event::CATEGORY => Event::Category { domain: two().0, number: two().1, name: text(8) },
+        event::THREAD => Event::Thread { number: u64_at(rest, 0), name: text(8) },
+        event::COMMAND => Event::Command { arguments: text(0) },
+        event::MESSAGE => Event::Message { severity: u64_at(rest, 0), text: text(8) },
+        event::ACTIVE => Event::Active { on: u64_at(rest, 0) != 0 },
+        event::CLOCK => Event::Clock { cupti: u64_at(rest, 0), own: u64_at(rest, 8) },
+        event::NODE => Event::Node { number: u64_at(rest, 0), original: u64_at(rest, 8) },
+        event::STRIDE => Event::Stride { kind: two().0, bytes: two().1 },
+        _ => return None,
+    })
+}
+
+fn mark(rest: &[u8]) -> Mark<'_> {
+    let registered = u32_at(rest, mark::REGISTERED);
+    let text = String::from_utf8_lossy(rest.get(mark::TEXT..).unwrap_or_default());
+    Mark {
+        range: u64_at(rest, mark::RANGE),
+        domain: u32_at(rest, mark::DOMAIN),
+        category: Some(u32_at(rest, mark::CATEGORY)).filter(|&category| category != 0),
+        color: (u32_at(rest, mark::COLOR_TYPE) != 0).then(|| u32_at(rest, mark::COLOR)),
+        payload: payload(u32_at(rest, mark::PAYLOAD_TYPE), u64_at(rest, mark::PAYLOAD)),
+        text: if registered == 0 { Text::Own(text) } else { Text::Registered(registered) },
+    }
+}
+
+/// A payload from its type, as NVTX numbers them, and its bits.
+fn payload(kind: u32, bits: u64) -> Option<Payload> {
+    let low = u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0);
+    Some(match kind {
+        1 => Payload::Unsigned(bits),
+        2 => Payload::Signed(bits.cast_signed()),
+        3 => Payload::Double(f64::from_bits(bits)),
+        4 => Payload::Unsigned32(low),
+        5 => Payload::Signed32(low.cast_signed()),
+        6 => Payload::Float(f32::from_bits(low)),
+        _ => return None,
+    })
+}

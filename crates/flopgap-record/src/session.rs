@@ -1,0 +1,146 @@
+//! A recording while it is made: its directory, the environment of programs, and the switch.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::RecordError;
+use crate::export::processes;
+use crate::format::{SWITCH, variable};
+
+/// The library that is injected, as `build.rs` compiled it. Empty where programs are not recorded.
+static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libflopgap_inject.so"));
+/// Its name in the directory.
+const NAME: &str = "libflopgap_inject.so";
+
+/// How graphs of CUDA are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Graphs {
+    /// Each of their kernels and copies.
+    #[default]
+    Nodes,
+    /// Each launch of a graph as a whole, which costs less.
+    Whole,
+}
+
+/// What is recorded, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// How graphs of CUDA are recorded.
+    pub graphs: Graphs,
+    /// The most bytes that a process keeps; the oldest are written over.
+    pub max_size: Option<u64>,
+    /// Whether recording begins with the program, or when somebody switches it on.
+    pub starts_on: bool,
+    /// CUPTI, for programs that have not loaded it themselves.
+    pub cupti: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { graphs: Graphs::Nodes, max_size: None, starts_on: true, cupti: None }
+    }
+}
+
+/// A directory that programs write their recordings to.
+///
+/// ```no_run
+/// use flopgap_record::{Options, Session, export};
+///
+/// let session = Session::create("recording".as_ref(), &Options::default())?;
+/// let mut program = std::process::Command::new("python3");
+/// program.arg("train.py").envs(session.environment());
+/// program.status().unwrap();
+/// let exported = export(session.directory(), "step.sqlite".as_ref())?;
+/// println!("{} kernels", exported.kernels);
+/// # Ok::<(), flopgap_record::RecordError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Session {
+    directory: PathBuf,
+    options: Options,
+}
+
+impl Session {
+    /// Makes the directory, with the library in it.
+    ///
+    /// # Errors
+    /// A directory that cannot be written; [`RecordError::NotHere`] elsewhere than on Linux.
+    pub fn create(directory: &Path, options: &Options) -> Result<Session, RecordError> {
+        if LIBRARY.is_empty() {
+            return Err(RecordError::NotHere);
+        }
+        fs::create_dir_all(directory).map_err(RecordError::io(directory))?;
+        // Programs may change their directory before they call CUDA.
+        let directory = fs::canonicalize(directory).map_err(RecordError::io(directory))?;
+        let library = directory.join(NAME);
+        fs::write(&library, LIBRARY).map_err(RecordError::io(&library))?;
+        switch(&directory, options.starts_on)?;
+        Ok(Session { directory, options: options.clone() })
+    }
+
+    /// Where the recordings are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The library: a program that has initialized CUDA without it loads it and calls
+    /// `InitializeInjection`.
+    pub fn library(&self) -> PathBuf {
+        self.directory.join(NAME)
+    }
+
+    /// The variables that make a program, and the programs that it starts, write recordings.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let library = self.library();
+        let mut variables = vec![
+            ("CUDA_INJECTION64_PATH", library.clone().into_os_string()),
+            ("NVTX_INJECTION64_PATH", library.into_os_string()),
+            (variable::DIRECTORY, self.directory.clone().into_os_string()),
+        ];
+        if let Some(bytes) = self.options.max_size {
+            variables.push((variable::MAX_SIZE, bytes.to_string().into()));
+        }
+        if self.options.graphs == Graphs::Whole {
+            variables.push((variable::GRAPH, "graph".into()));
+        }
+        if let Some(cupti) = &self.options.cupti {
+            variables.push((variable::CUPTI, cupti.clone().into_os_string()));
+        }
+        variables
+    }
+}
+
+/// Waits until the programs that still run have brought everything of before now into their files,
+/// at most so long. Returns whether all have.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn wait_for_records(directory: &Path, longest: Duration) -> Result<bool, RecordError> {
+    let asked = Instant::now();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    loop {
+        let pending = processes(directory)?.iter().any(|process| {
+            let runs =
+                process.closed().is_none() && Path::new("/proc").join(process.pid().to_string()).exists();
+            // A process that does not use CUDA flushes nothing: its events are there at once.
+            runs && process.flushed().is_some_and(|flushed| u128::from(flushed) < since)
+        });
+        if !pending || asked.elapsed() > longest {
+            return Ok(!pending);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Switches recording on or off, in all programs that write to a directory, while they run. They
+/// follow within a tenth of a second.
+///
+/// # Errors
+/// A directory that cannot be written.
+pub fn switch(directory: &Path, on: bool) -> Result<(), RecordError> {
+    let file = directory.join(SWITCH);
+    fs::write(&file, if on { "1\n" } else { "0\n" }).map_err(RecordError::io(&file))
+}

@@ -1,0 +1,76 @@
+//! A program that runs is recorded when somebody asks for it.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flopgap_record::{Options, export_between, switch, wait_for_records};
+
+use crate::program::Recorded;
+
+#[test]
+fn recording_is_switched_on_and_off_while_a_program_runs() {
+    let mut options = Options::default();
+    options.starts_on = false;
+    let recorded = Recorded::new(options);
+    let directory = recorded.session.directory();
+    let mut program =
+        recorded.program(&["wait", "10"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = program.stdin.take().unwrap();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    let mut work = || {
+        input.write_all(b"work\n").unwrap();
+        output.read_line(&mut String::new()).unwrap();
+    };
+    let follow = || std::thread::sleep(Duration::from_millis(400));
+    work();
+    switch(directory, true).unwrap();
+    follow();
+    work();
+    switch(directory, false).unwrap();
+    follow();
+    work();
+    assert!(wait_for_records(directory, Duration::from_secs(10)).unwrap());
+    // While it runs: the export has what was recorded.
+    let (exported, _) = recorded.export();
+    assert_eq!((exported.kernels, exported.calls), (20, 20));
+    drop(input);
+    assert!(program.wait().unwrap().success());
+}
+
+/// Two blocks of one process, each with what began in it.
+#[test]
+fn an_export_has_what_began_within_its_times() {
+    let mut options = Options::default();
+    options.starts_on = false;
+    let recorded = Recorded::new(options);
+    let directory = recorded.session.directory();
+    let mut program =
+        recorded.program(&["wait", "10"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = program.stdin.take().unwrap();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    let mut block = |times: usize, name: &str| {
+        switch(directory, true).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        let begin = now();
+        for _ in 0..times {
+            input.write_all(b"work\n").unwrap();
+            output.read_line(&mut String::new()).unwrap();
+        }
+        let end = now();
+        switch(directory, false).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        assert!(wait_for_records(directory, Duration::from_secs(10)).unwrap());
+        export_between(directory, &recorded.folder.path().join(name), begin..end).unwrap()
+    };
+    let (first, second) = (block(1, "1.sqlite"), block(3, "2.sqlite"));
+    assert_eq!((first.kernels, first.calls, first.ranges), (20, 20, 10));
+    assert_eq!((second.kernels, second.calls, second.ranges), (60, 60, 30));
+    drop(input);
+    program.wait().unwrap();
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_nanos()).unwrap()
+}

@@ -1,0 +1,8 @@
+//! Recordings of a program that runs on a CUPTI without a GPU.
+
+mod damaged;
+mod faults;
+mod kill;
+mod live;
+mod program;
+mod recorded;
