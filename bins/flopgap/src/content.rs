@@ -45,7 +45,11 @@ const READS: &str = "flopgap reads exports and recordings of nsys, traces of tor
 const EXAMINED: usize = 256;
 
 /// Files that often lie beside those that flopgap reads, by their first bytes.
-const KNOWN: [(&[u8], &str); 10] = [
+const KNOWN: [(&[u8], &str); 11] = [
+    (
+        b"flopgap\x01",
+        "a recording of one process; `flopgap record convert DIR` makes its directory an export",
+    ),
     (b"\x7fELF", "a program or library"),
     (b"%PDF", "a PDF document"),
     (b"\x89PNG", "a PNG picture"),

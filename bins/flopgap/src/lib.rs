@@ -11,6 +11,8 @@ mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod programs;
+#[cfg(feature = "record")]
+mod record;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -80,6 +82,9 @@ struct Arguments {
 enum Own {
     /// Decide whether a change makes a program do more, exactly, or take longer beyond scatter
     Gate(gate::Arguments),
+    /// Record what a program and its children do on GPUs, and show where the time of a step goes
+    #[cfg(feature = "record")]
+    Record(record::Arguments),
     /// Write recordings to try every answer on, and print the commands
     Example(example::Arguments),
     /// Show what is installed, what each part makes possible, and what to do where it is missing
@@ -167,6 +172,8 @@ fn run_with(restart: &Restart, then: Then, arguments: impl IntoIterator<Item = O
     };
     ended(|| match &arguments.command {
         Some(Own::Gate(arguments)) => gate::run(arguments),
+        #[cfg(feature = "record")]
+        Some(Own::Record(arguments)) => record::run(arguments, restart),
         Some(Own::Example(arguments)) => example::run(arguments).map(|()| Exit::Done),
         Some(Own::Doctor(arguments)) => doctor::run(arguments).map(|()| Exit::Done),
         #[cfg(feature = "mcp")]

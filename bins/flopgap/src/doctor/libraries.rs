@@ -41,7 +41,8 @@ pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
         Finding { item: item.to_owned(), state, enables }
     };
     let cupti = cupti_version().map(|version| version.to_string()).map_err(|error| missing(&error));
-    let enables = "counters of this process: flopgap profile and validate, and flopgap.count of Python";
+    let enables = "recording: flopgap record; counters of this process: flopgap profile and validate, and \
+                   flopgap.count of Python";
     findings.push(library("CUPTI", Library::Cupti, cupti, enables));
     findings.push(counters::finding(permission(machine, first)));
     let nvrtc = compile::Compiler::without_cache().map_err(|error| missing(&error));

@@ -139,6 +139,8 @@ fn every_help_begins_with_what_the_command_does() {
     }
     // Besides them there are `flopgap`, `flopgap gap`, and the commands of flopgap itself.
     let own = ["gate", "example", "doctor", "completions", "man"].len() + usize::from(cfg!(feature = "mcp"));
+    // With `start`, `stop` and `convert`.
+    let own = own + if cfg!(feature = "record") { 4 } else { 0 };
     assert_eq!(found.len() + 2 + own, HEADS.len());
 }
 

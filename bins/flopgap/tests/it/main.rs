@@ -14,6 +14,8 @@ mod json;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod programs;
+#[cfg(feature = "record")]
+mod record;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod width;
 

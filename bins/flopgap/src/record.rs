@@ -1,0 +1,285 @@
+//! `flopgap record`: records a program, and answers where the time of a step goes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use clap::Subcommand;
+use flopgap_cli::{Exit, Failure, Restart, Termination};
+use flopgap_gpu::library::{Library, probe};
+use flopgap_record::{Exported, Graphs, Options, Session, export, switch, wait_for_records};
+
+use crate::{PROGRAM, answer};
+
+const AFTER: &str = "\
+Examples:
+  flopgap record -- python3 train.py
+  flopgap record -o step.sqlite --delay 30 --duration 5 -- torchrun --nproc-per-node 8 train.py
+  eval \"$(flopgap record --env)\"; python3 serve.py &
+  flopgap record start flopgap-recording; sleep 5; flopgap record stop flopgap-recording
+
+The export has the tables of Nsight Systems: nsys stats reads it, too. No privilege is needed.";
+
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = AFTER)]
+pub(crate) struct Arguments {
+    /// Write the export to this file
+    #[arg(short, long, value_name = "FILE", default_value = "flopgap.sqlite")]
+    output: PathBuf,
+    #[command(flatten)]
+    how: How,
+    /// Start recording after so many seconds
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "env")]
+    delay: Option<Duration>,
+    /// Record for so many seconds; the program runs on
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "env")]
+    duration: Option<Duration>,
+    /// Print only the size of the recording and what is missing in it
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print the variables with which programs record when they are told to, for `eval`
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "flopgap-recording")]
+    env: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "env", value_name = "PROGRAM")]
+    program: Vec<OsString>,
+    #[command(subcommand)]
+    control: Option<Control>,
+}
+
+/// What is recorded.
+#[derive(clap::Args)]
+struct How {
+    /// Record CUDA graphs by node, or each launch as a whole, which costs less
+    #[arg(long, value_enum, default_value_t = Graph::Node)]
+    graph: Graph,
+    /// Keep at most so many bytes of a process (also 500M, 2G): the oldest are written over
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    max_size: Option<u64>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Graph {
+    Node,
+    Graph,
+}
+
+#[derive(Subcommand)]
+enum Control {
+    /// Start recording in programs that run
+    Start(Running),
+    /// Stop recording in programs that run, and write what is recorded
+    Stop(Stop),
+    /// Write what a directory has as an export, such as after a crash
+    Convert(Stop),
+}
+
+#[derive(clap::Args)]
+struct Running {
+    /// The directory that they record to, or the number of one of the processes
+    #[arg(value_name = "DIR|PID")]
+    target: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct Stop {
+    #[command(flatten)]
+    running: Running,
+    /// Write the export to this file
+    #[arg(short, long, value_name = "FILE", default_value = "flopgap.sqlite")]
+    output: PathBuf,
+    /// Print only the size of the recording and what is missing in it
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// A CUPTI that the user names.
+const CUPTI: &str = "FLOPGAP_RECORD_CUPTI";
+/// Between two looks at the program.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long programs may take to finish what they record.
+const WAIT_AT_MOST: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(arguments: &Arguments, restart: &Restart) -> Result<Exit, Failure> {
+    match &arguments.control {
+        Some(Control::Start(running)) => {
+            let directory = running.directory()?;
+            switch(&directory, true).map_err(|error| Failure::of(&error))?;
+            Ok(Exit::Done)
+        }
+        Some(Control::Stop(stop)) => {
+            let directory = stop.running.directory()?;
+            switch(&directory, false).map_err(|error| Failure::of(&error))?;
+            if !wait_for_records(&directory, WAIT_AT_MOST).map_err(|error| Failure::of(&error))? {
+                flopgap_cli::warn(PROGRAM, "some programs did not answer: their last records are missing");
+            }
+            written(&directory, &stop.output, stop.quiet, restart)
+        }
+        Some(Control::Convert(stop)) => {
+            written(&stop.running.directory()?, &stop.output, stop.quiet, restart)
+        }
+        None => match &arguments.env {
+            Some(directory) => print_environment(directory, &arguments.how),
+            None => record(arguments, restart),
+        },
+    }
+}
+
+impl Running {
+    fn directory(&self) -> Result<PathBuf, Failure> {
+        let target = &self.target;
+        let Some(pid) = target.to_str().and_then(|it| it.parse::<u32>().ok()).filter(|_| !target.is_dir())
+        else {
+            return Ok(target.clone());
+        };
+        let environment = fs::read(format!("/proc/{pid}/environ")).map_err(|error| {
+            Failure::new(format!("process {pid}: its environment cannot be read: {error}"))
+        })?;
+        let directory =
+            environment.split(|&byte| byte == 0).find_map(|it| it.strip_prefix(b"FLOPGAP_RECORD="));
+        let directory = directory.and_then(|it| std::str::from_utf8(it).ok()).ok_or_else(|| {
+            Failure::new(format!("process {pid} was not started with the variables of flopgap record --env"))
+                .exit(Exit::Absent)
+        })?;
+        Ok(PathBuf::from(directory))
+    }
+}
+
+impl How {
+    fn options(&self, starts_on: bool) -> Options {
+        let mut options = Options::default();
+        options.graphs = match self.graph {
+            Graph::Node => Graphs::Nodes,
+            Graph::Graph => Graphs::Whole,
+        };
+        options.max_size = self.max_size;
+        options.starts_on = starts_on;
+        // A program that brings its own is recorded with that one.
+        let known = env::var_os(CUPTI).map(PathBuf::from);
+        options.cupti = known.or_else(|| probe(Library::Cupti).ok().map(|cupti| cupti.path().to_owned()));
+        options
+    }
+}
+
+/// Records the program from beginning to end.
+fn record(arguments: &Arguments, restart: &Restart) -> Result<Exit, Failure> {
+    let output = &arguments.output;
+    let beside = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let directory = tempfile::Builder::new()
+        .prefix(&format!("{name}.recording-"))
+        .tempdir_in(beside)
+        .map_err(|error| Failure::new(format!("{}: {error}", beside.display())))?;
+    let options = arguments.how.options(arguments.delay.is_none());
+    let session = Session::create(directory.path(), &options).map_err(|error| Failure::of(&error))?;
+    let status = ran(arguments, &session)?;
+    // What was recorded is worth more than a tidy directory.
+    let directory = directory.keep();
+    let exit = written(session.directory(), output, arguments.quiet, restart)
+        .map_err(|failure| failure.hint(format!("the recording is in {}", directory.display())))?;
+    let _ = fs::remove_dir_all(&directory);
+    if status.success() {
+        return Ok(exit);
+    }
+    Err(Failure::new(format!("{}: ended with {status}", arguments.program[0].display())))
+}
+
+/// Runs the program, and switches recording on and off in its time.
+fn ran(arguments: &Arguments, session: &Session) -> Result<ExitStatus, Failure> {
+    let program = &arguments.program;
+    let failed = |error| Failure::new(format!("{}: cannot be run: {error}", program[0].display()));
+    let termination = Termination::catch_while_waiting().map_err(failed)?;
+    let mut child =
+        Command::new(&program[0]).args(&program[1..]).envs(session.environment()).spawn().map_err(failed)?;
+    let begun = Instant::now();
+    let mut starts = arguments.delay;
+    let mut stops = arguments.duration.map(|duration| arguments.delay.unwrap_or_default() + duration);
+    let mut passed_on = false;
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Ok(status);
+        }
+        for (time, on) in [(&mut starts, true), (&mut stops, false)] {
+            if time.is_some_and(|time| begun.elapsed() >= time) {
+                *time = None;
+                switch(session.directory(), on).map_err(|error| Failure::of(&error))?;
+            }
+        }
+        if termination.flag().load(Ordering::Relaxed) && !passed_on {
+            passed_on = true;
+            terminate(&child);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Passes SIGTERM on: the program ends, and its recording is written.
+fn terminate(child: &Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        // One that has ended meanwhile needs none.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+/// Writes the export, says what it has and lacks, and answers.
+fn written(directory: &Path, output: &Path, quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
+    let exported = export(directory, output).map_err(|error| Failure::of(&error))?;
+    flopgap_cli::note(PROGRAM, summary(&exported, output));
+    for loss in &exported.losses {
+        flopgap_cli::warn(PROGRAM, loss);
+    }
+    if quiet || exported.kernels == 0 {
+        return Ok(Exit::Done);
+    }
+    answer::run(&[output.to_owned()], false, false, restart)
+}
+
+fn summary(exported: &Exported, output: &Path) -> String {
+    let Exported { processes, kernels, copies, calls, ranges, .. } = exported;
+    let of = |count: &u64, one: &str, many: &str| format!("{count} {}", if *count == 1 { one } else { many });
+    format!(
+        "{}: {}, {}, {}, {}, {}",
+        output.display(),
+        of(processes, "process", "processes"),
+        of(kernels, "kernel", "kernels"),
+        of(copies, "copy or set", "copies and sets"),
+        of(calls, "API call", "API calls"),
+        of(ranges, "range or mark", "ranges and marks"),
+    )
+}
+
+/// Prints the variables, as a shell sets them.
+fn print_environment(directory: &Path, how: &How) -> Result<Exit, Failure> {
+    let session = Session::create(directory, &how.options(false)).map_err(|error| Failure::of(&error))?;
+    for (name, value) in session.environment() {
+        let value = answer::in_shell(&value.to_string_lossy());
+        flopgap_cli::print(&format!("export {name}={value}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "a number of seconds, such as 2.5".to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let unit = match unit {
+        "" => 1,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        _ => return Err("a number of bytes, such as 500M or 2G".to_owned()),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|digits| digits.checked_mul(unit));
+    bytes.ok_or_else(|| "a number of bytes, such as 500M or 2G".to_owned())
+}
