@@ -26,6 +26,7 @@ from .counter import Counter, count, counting, presets, region
 from .estimates import Estimate, estimate
 from .errors import AbsentError, CountError, FlopgapError, InputError, InputNotFoundError
 from .overhead import Gap
+from .recording import Recording, record
 from .peaks import Peaks, peaks_of
 from .result import Counts
 from .theory import Theory
@@ -42,6 +43,7 @@ __all__ = [
     "InputError",
     "InputNotFoundError",
     "Peaks",
+    "Recording",
     "Schema",
     "Source",
     "Table",
@@ -62,6 +64,7 @@ __all__ = [
     "peaks_of",
     "presets",
     "read",
+    "record",
     "region",
     "summary",
 ]

@@ -9,6 +9,7 @@ mod counting;
 mod errors;
 mod estimate;
 mod read;
+mod record;
 mod table;
 
 use pyo3::prelude::*;
@@ -31,6 +32,8 @@ mod _flopgap {
     use super::estimate::estimate;
     #[pymodule_export]
     use super::read::{Source, read};
+    #[pymodule_export]
+    use super::record::{record_export, record_session, record_switch};
     #[pymodule_export]
     use super::table::{Field, Schema, Table};
 
