@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Print only the size of the recording and what is missing in it
     #[arg(short, long)]
     quiet: bool,
-    /// Print the variables with which programs record when they are told to, for `eval`
+    /// Print the variables with which programs record once `start` asks them to, for `eval`
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "flopgap-recording")]
     env: Option<PathBuf>,
     /// The program and its arguments

@@ -123,8 +123,7 @@ pub fn wait_for_records(directory: &Path, longest: Duration) -> Result<bool, Rec
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     loop {
         let pending = processes(directory)?.iter().any(|process| {
-            let runs =
-                process.closed().is_none() && Path::new("/proc").join(process.pid().to_string()).exists();
+            let runs = process.closed().is_none() && process.is_running();
             // A process that does not use CUDA flushes nothing: its events are there at once.
             runs && process.flushed().is_some_and(|flushed| u128::from(flushed) < since)
         });

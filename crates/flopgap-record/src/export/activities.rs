@@ -12,14 +12,14 @@ use crate::reader::{Activity, Api, At, Copy, Graph, Kernel, Overhead, Set, Sync}
 
 /// The tables, and what the process that is being read calls things.
 #[derive(Debug, Default)]
-pub(super) struct Activities {
-    pub(super) kernels: Table,
-    pub(super) copies: Table,
-    pub(super) sets: Table,
-    pub(super) calls: Table,
-    syncs: Table,
-    graphs: Table,
-    overheads: Table,
+pub(super) struct Activities<'d> {
+    pub(super) kernels: Table<'d>,
+    pub(super) copies: Table<'d>,
+    pub(super) sets: Table<'d>,
+    pub(super) calls: Table<'d>,
+    syncs: Table<'d>,
+    graphs: Table<'d>,
+    overheads: Table<'d>,
     targets: Targets,
     /// Of all processes.
     last: i64,
@@ -71,7 +71,7 @@ const CLASS_OF_DRIVER: i64 = 1;
 /// Kinds of memory: CUPTI begins with the unknown one, nsys ends with it.
 const KINDS_OF_MEMORY: u8 = 8;
 
-impl Activities {
+impl<'d> Activities<'d> {
     /// Begins a process.
     pub(super) fn begin(&mut self, ids: Ids) {
         self.process = OfProcess { ids: Some(ids), ..OfProcess::default() };
@@ -92,7 +92,7 @@ impl Activities {
         &mut self,
         activity: Activity,
         strings: &mut Strings,
-        database: &Connection,
+        database: &'d Connection,
     ) -> rusqlite::Result<()> {
         match activity {
             Activity::Kernel(kernel) => self.kernel(&kernel, strings, database),
@@ -148,7 +148,7 @@ impl Activities {
         &mut self,
         kernel: &Kernel,
         strings: &mut Strings,
-        database: &Connection,
+        database: &'d Connection,
     ) -> rusqlite::Result<()> {
         if !self.process.launches.remove(&kernel.at.correlation) {
             self.process.launched.insert(kernel.at.correlation);
@@ -195,7 +195,7 @@ impl Activities {
         &mut self,
         number: u64,
         strings: &mut Strings,
-        database: &Connection,
+        database: &'d Connection,
     ) -> rusqlite::Result<KernelName> {
         if let Some(&name) = self.process.kernels.get(&number) {
             return Ok(name);
@@ -208,7 +208,7 @@ impl Activities {
         Ok(name)
     }
 
-    fn copy(&mut self, copy: &Copy, database: &Connection) -> rusqlite::Result<()> {
+    fn copy(&mut self, copy: &Copy, database: &'d Connection) -> rusqlite::Result<()> {
         let Some((start, end)) = self.times_of(&copy.at) else { return Ok(()) };
         let [source_device, source_context, device, context] =
             copy.between.map_or([None; 4], |between| between.map(Some));
@@ -238,7 +238,7 @@ impl Activities {
         )
     }
 
-    fn set(&mut self, set: &Set, database: &Connection) -> rusqlite::Result<()> {
+    fn set(&mut self, set: &Set, database: &'d Connection) -> rusqlite::Result<()> {
         let Some((start, end)) = self.times_of(&set.at) else { return Ok(()) };
         let (at, process) = (&set.at, self.ids().process());
         self.sets.insert(
@@ -260,7 +260,7 @@ impl Activities {
         )
     }
 
-    fn call(&mut self, call: &Api, strings: &mut Strings, database: &Connection) -> rusqlite::Result<()> {
+    fn call(&mut self, call: &Api, strings: &mut Strings, database: &'d Connection) -> rusqlite::Result<()> {
         let ids = self.ids();
         let (start, end) = (ids.time(call.start), ids.time(call.end));
         if call.start == 0 || call.end < call.start {
@@ -283,7 +283,7 @@ impl Activities {
         self.calls.insert(database, &schema::CALL, row)
     }
 
-    fn sync(&mut self, sync: &Sync, database: &Connection) -> rusqlite::Result<()> {
+    fn sync(&mut self, sync: &Sync, database: &'d Connection) -> rusqlite::Result<()> {
         let Some((start, end)) = self.times_of(&sync.at) else { return Ok(()) };
         let (at, ids) = (&sync.at, self.ids());
         let device = self.targets.device_of(ids.pid, at.context);
@@ -301,7 +301,7 @@ impl Activities {
         self.syncs.insert(database, &schema::SYNC, row)
     }
 
-    fn graph(&mut self, graph: &Graph, database: &Connection) -> rusqlite::Result<()> {
+    fn graph(&mut self, graph: &Graph, database: &'d Connection) -> rusqlite::Result<()> {
         let Some((start, end)) = self.times_of(&graph.at) else { return Ok(()) };
         let (at, process) = (&graph.at, self.ids().process());
         let row = params![start, end, at.device, at.context, at.stream, at.correlation, process, graph.graph];
@@ -312,7 +312,7 @@ impl Activities {
         &mut self,
         overhead: &Overhead,
         strings: &mut Strings,
-        database: &Connection,
+        database: &'d Connection,
     ) -> rusqlite::Result<()> {
         let ids = self.ids();
         let name = strings.id(database, kind_of_overhead(overhead.kind))?;
@@ -333,7 +333,7 @@ impl Activities {
     }
 
     /// Devices, contexts and streams.
-    pub(super) fn write_targets(&self, database: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn write_targets(&self, database: &'d Connection) -> rusqlite::Result<()> {
         self.targets.write(database)
     }
 }
@@ -345,7 +345,7 @@ fn node(at: &At) -> Option<i64> {
 
 /// A kind of memory as nsys numbers it.
 fn memory(kind: u8) -> u8 {
-    (kind + KINDS_OF_MEMORY - 1) % KINDS_OF_MEMORY
+    (kind % KINDS_OF_MEMORY + KINDS_OF_MEMORY - 1) % KINDS_OF_MEMORY
 }
 
 /// Kinds of overhead, as CUPTI numbers them.

@@ -39,6 +39,8 @@ pub enum Cause {
     Reversed,
     /// The process was killed, or ended itself at once: launches whose kernels are not here.
     Killed,
+    /// The process still runs: launches whose kernels had not ended.
+    Running,
     /// Records that say nothing sensible.
     Unreadable,
     /// Ends of ranges whose beginnings are not here.
@@ -56,6 +58,7 @@ impl Cause {
             Cause::Untimed => "untimed",
             Cause::Reversed => "reversed",
             Cause::Killed => "killed",
+            Cause::Running => "running",
             Cause::Unreadable => "unreadable",
             Cause::Beginnings => "beginnings",
         }
@@ -82,6 +85,7 @@ impl fmt::Display for Loss {
             Cause::Killed => {
                 write!(f, "it was killed or ended itself at once: {count} launches have no kernel here")
             }
+            Cause::Running => write!(f, "it still runs: {count} launches had not ended"),
             Cause::Unreadable => write!(f, "{count} records or bytes cannot be read"),
             Cause::Beginnings => write!(f, "{count} ranges began before the recording and are left out"),
         }
@@ -91,7 +95,10 @@ impl fmt::Display for Loss {
 /// What a process lacks.
 pub(super) fn of(process: &Process, unread: Unread, without_beginning: u64, times: Times) -> Vec<Loss> {
     // What a process without CUDA writes is there at once.
-    let was_killed = process.closed().is_none() && process.cupti().is_some();
+    let is_open = process.closed().is_none() && process.cupti().is_some();
+    let runs = is_open && process.is_running();
+    let was_killed = is_open && !runs;
+    let end = if runs { Cause::Running } else { Cause::Killed };
     let causes = [
         (Cause::Dropped, process.dropped()),
         (Cause::Refused, process.refused()),
@@ -101,12 +108,11 @@ pub(super) fn of(process: &Process, unread: Unread, without_beginning: u64, time
         (Cause::Reversed, times.reversed),
         (Cause::Unreadable, unread.records + unread.bytes),
         (Cause::Beginnings, without_beginning),
-        (Cause::Killed, times.launches_alone),
+        (end, if is_open { times.launches_alone } else { 0 }),
     ];
     let pid = process.pid();
-    let counts = |(cause, count): &(Cause, u64)| {
-        *count > 0 && *cause != Cause::Killed || *cause == Cause::Killed && was_killed
-    };
+    // A kill is said even where nothing is known to be missing.
+    let counts = |(cause, count): &(Cause, u64)| *count > 0 || *cause == Cause::Killed && was_killed;
     causes.into_iter().filter(counts).map(|(cause, count)| Loss { pid, cause, count }).collect()
 }
 

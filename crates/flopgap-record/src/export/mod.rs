@@ -133,9 +133,9 @@ struct Writer<'d> {
     origin: u64,
     times: Range<u64>,
     strings: Strings,
-    nvtx: Table,
-    nodes: Table,
-    activities: Activities,
+    nvtx: Table<'d>,
+    nodes: Table<'d>,
+    activities: Activities<'d>,
     exported: Exported,
 }
 

@@ -51,12 +51,12 @@ pub(super) struct Ranges {
 
 impl Ranges {
     /// A definition that has a row of its own, or that ranges refer to.
-    pub(super) fn define(
+    pub(super) fn define<'d>(
         &mut self,
         event: &Event<'_>,
-        table: &mut Table,
+        table: &mut Table<'d>,
         strings: &mut Strings,
-        database: &Connection,
+        database: &'d Connection,
     ) -> rusqlite::Result<()> {
         let row = |domain: i64, category: Option<u32>, name: &Cow<'_, str>| Row {
             range: None,
@@ -84,11 +84,11 @@ impl Ranges {
     }
 
     /// An event of a thread.
-    pub(super) fn take(
+    pub(super) fn take<'d>(
         &mut self,
         (thread, time): (u32, i64),
         event: Event<'_>,
-        (table, ids, database): (&mut Table, &Ids, &Connection),
+        (table, ids, database): (&mut Table<'d>, &Ids, &'d Connection),
     ) -> rusqlite::Result<()> {
         match event {
             Event::Push(mark) => {
@@ -131,7 +131,7 @@ impl Ranges {
     }
 
     /// Ranges that never ended.
-    pub(super) fn finish(&mut self, to: (&mut Table, &Ids, &Connection)) -> rusqlite::Result<()> {
+    pub(super) fn finish<'d>(&mut self, to: (&mut Table<'d>, &Ids, &'d Connection)) -> rusqlite::Result<()> {
         let (table, ids, database) = to;
         for open in std::mem::take(&mut self.pushed).into_values().flatten() {
             self.close(PUSHED, Some(open), None, (table, ids, database))?;
@@ -142,12 +142,12 @@ impl Ranges {
         Ok(())
     }
 
-    fn close(
+    fn close<'d>(
         &mut self,
         kind: i64,
         open: Option<Open>,
         end: Option<(u32, i64)>,
-        (table, ids, database): (&mut Table, &Ids, &Connection),
+        (table, ids, database): (&mut Table<'d>, &Ids, &'d Connection),
     ) -> rusqlite::Result<()> {
         let Some(open) = open else {
             self.without_beginning += 1;
@@ -182,9 +182,9 @@ fn signed(number: u64) -> i64 {
     number.cast_signed()
 }
 
-fn insert(
-    database: &Connection,
-    table: &mut Table,
+fn insert<'d>(
+    database: &'d Connection,
+    table: &mut Table<'d>,
     kind: i64,
     (start, end): (i64, Option<i64>),
     (thread, end_thread): (Option<i64>, Option<i64>),

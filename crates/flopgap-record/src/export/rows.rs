@@ -1,27 +1,32 @@
 //! Rows of tables that exist only where they have rows.
 
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, Params, Statement};
 
 use super::schema::OnDemand;
 
 /// A table, which the first row creates.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct Table<'d> {
     pub(super) rows: u64,
+    insert: Option<Statement<'d>>,
 }
 
-impl Table {
+impl<'d> Table<'d> {
     pub(super) fn insert(
         &mut self,
-        database: &Connection,
+        database: &'d Connection,
         table: &OnDemand,
         row: impl Params,
     ) -> rusqlite::Result<()> {
-        if self.rows == 0 {
-            database.execute_batch(table.create)?;
-        }
+        let insert = match &mut self.insert {
+            Some(insert) => insert,
+            empty => {
+                database.execute_batch(table.create)?;
+                empty.insert(database.prepare(table.insert)?)
+            }
+        };
         self.rows += 1;
-        database.prepare_cached(table.insert)?.execute(row)?;
+        insert.execute(row)?;
         Ok(())
     }
 }

@@ -55,7 +55,7 @@ impl Targets {
                 device.l2,
                 device.memory.cast_signed(),
                 // CUPTI has kilobytes per second and kilohertz.
-                device.bandwidth.cast_signed() * 1000,
+                device.bandwidth.cast_signed().saturating_mul(1000),
                 i64::from(device.clock) * 1000,
                 device.multiprocessors,
                 text(uuid),

@@ -100,6 +100,12 @@ impl Process {
         Some(self.number(header::CUPTI)).filter(|&version| version > 0)
     }
 
+    /// Whether the process still has the file in its memory.
+    pub(crate) fn is_running(&self) -> bool {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap_or_default();
+        self.path.file_name().and_then(|name| name.to_str()).is_some_and(|name| maps.contains(name))
+    }
+
     /// Until when everything that was complete is here.
     pub(crate) fn flushed(&self) -> Option<u64> {
         Some(self.number(header::FLUSHED)).filter(|&time| time > 0)

@@ -52,7 +52,7 @@ fn a_recording_that_ends_early_has_what_came_before() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
     /// Any number of bytes are anything, in places where a recording has something.
     #[test]
     fn damage_is_survived(damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {

@@ -34,6 +34,7 @@ fn recording_is_switched_on_and_off_while_a_program_runs() {
     // While it runs: the export has what was recorded.
     let (exported, _) = recorded.export();
     assert_eq!((exported.kernels, exported.calls), (20, 20));
+    assert_eq!(exported.losses, []);
     drop(input);
     assert!(program.wait().unwrap().success());
 }
