@@ -1,5 +1,8 @@
 """Counting on a real GPU with PyTorch: against what follows from the sizes, against FlopCounterMode, and beside torch.profiler."""
 
+import subprocess
+import sys
+
 import flopgap
 import pytest
 from conftest import encoder_layer, needs_counters
@@ -162,3 +165,34 @@ def test_the_profiler_works_before_and_after_counts(layer):
                 assert counts.flops["fp32"] > 0
         assert events(layer) == kernels, what
     assert flopgap.count(layer).flops["tensor bf16"] == expected
+
+
+RECORDED = """
+import sys
+import torch
+import flopgap
+from torch.profiler import ProfilerActivity, profile
+
+layer = torch.nn.Linear(512, 512, device="cuda")
+x = torch.randn(64, 512, device="cuda")
+step = lambda: layer(x).square().mean().backward()
+step()
+kernels = []
+for name in "ab":
+    with flopgap.record(f"{sys.argv[1]}/{name}.sqlite") as recording:
+        step()
+    assert recording.losses == (), recording
+    kernels.append(recording.kernels)
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+    step()
+    torch.cuda.synchronize()
+seen = [event for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+work = [event for event in seen if not event.name.startswith(("Memcpy", "Memset"))]
+assert kernels == [len(work)] * 2 and kernels[0] > 5, (kernels, [event.name for event in seen])
+assert flopgap.count(step).launches == kernels[0]
+"""
+
+
+def test_blocks_are_recorded_and_others_get_cupti_after_them(tmp_path):
+    run = subprocess.run([sys.executable, "-c", RECORDED, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr

@@ -83,6 +83,14 @@ const HEADS: &[(&str, &str)] = &[
     ("calibrate compare", "Compare two calibrations of one machine, point by point"),
     ("calibrate flops", "Count FLOPs and bytes of a model, by layer or module"),
     ("gate", "Decide whether a change makes a program do more, exactly, or take longer beyond scatter"),
+    #[cfg(feature = "record")]
+    ("record", "Record what a program and its children do on GPUs, and show where the time of a step goes"),
+    #[cfg(feature = "record")]
+    ("record start", "Start recording in programs that run"),
+    #[cfg(feature = "record")]
+    ("record stop", "Stop recording in programs that run, and write what is recorded"),
+    #[cfg(feature = "record")]
+    ("record convert", "Write what a directory has as an export, such as after a crash"),
     ("example", "Write recordings to try every answer on, and print the commands"),
     ("doctor", "Show what is installed, what each part makes possible, and what to do where it is missing"),
     #[cfg(feature = "mcp")]

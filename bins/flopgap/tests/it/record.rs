@@ -52,7 +52,7 @@ fn what_the_program_ends_with_is_passed_on() {
     failed.expect(
         1,
         &[],
-        &["1 process, 10 kernels", "every launch has its kernel here", "ended with exit status: 3"],
+        &["1 process, 10 kernels", "no launch that is here lacks its kernel", "ended with exit status: 3"],
     );
     let gap = ended(command(&["gap"]).arg(place.path().join("flopgap.sqlite")));
     gap.expect(0, &[], &["flopgap record reported (warning): process"]);

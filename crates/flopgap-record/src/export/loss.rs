@@ -80,7 +80,7 @@ impl fmt::Display for Loss {
             Cause::Untimed => write!(f, "{count} records have no times and are left out"),
             Cause::Reversed => write!(f, "{count} records end before they begin and are left out"),
             Cause::Killed if *count == 0 => {
-                write!(f, "it was killed or ended itself at once; every launch has its kernel here")
+                write!(f, "it was killed or ended itself at once; no launch that is here lacks its kernel")
             }
             Cause::Killed => {
                 write!(f, "it was killed or ended itself at once: {count} launches have no kernel here")
