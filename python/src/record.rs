@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flopgap_record::{Graphs, Options, Session, export_between, wait_for_records, switch};
+use flopgap_record::{Graphs, Options, Session, export_between, switch, wait_for_records};
 use pyo3::prelude::*;
 
 use crate::errors::of_hint;
