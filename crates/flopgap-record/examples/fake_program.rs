@@ -65,7 +65,8 @@ fn main() {
         // SAFETY: ends the process, as `os._exit` of Python does.
         "at-once" => unsafe {
             work(count);
-            thread::sleep(Duration::from_millis(400));
+            // Ten times as long as the recorder needs.
+            thread::sleep(Duration::from_millis(1500));
             _exit(3)
         },
         "wait" => {

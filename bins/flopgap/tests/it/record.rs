@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{command, ended};
 
@@ -82,7 +82,7 @@ fn a_running_program_is_recorded_when_it_is_asked_for() {
     work();
     // By the number of the process, and by the directory.
     ended(&mut record(place.path(), &["start", &program.id().to_string()])).expect(0, &[], &[]);
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(1500));
     work();
     let stopped = ended(&mut record(place.path(), &["stop", "flopgap-recording", "-q", "-o", "live.sqlite"]));
     stopped.expect(0, &[], &["live.sqlite: 1 process, 20 kernels"]);
@@ -98,7 +98,15 @@ fn a_signal_ends_the_program_and_the_recording_is_written() {
     let place = tempfile::tempdir().unwrap();
     let mut recorder = record(place.path(), &["-q", "--", &fake("fake_program"), "forever"]);
     let mut recorder = recorder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    // Until the program has opened its recording.
+    let begun = Instant::now();
+    let is_recorded = || {
+        let folders = entries(place.path()).into_iter().filter(|name| name.contains(".recording-"));
+        folders.flat_map(|name| entries(&place.path().join(name))).any(|name| name.ends_with(".fgr"))
+    };
+    while !is_recorded() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let id = recorder.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     assert_eq!(recorder.wait().unwrap().code(), Some(1));

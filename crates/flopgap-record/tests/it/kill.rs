@@ -10,7 +10,7 @@ use crate::program::{LAUNCHES, NAMES, Recorded};
 
 fn started(recorded: &Recorded) -> Child {
     let program = recorded.program(&["forever"]).stdout(Stdio::null()).spawn().unwrap();
-    sleep(Duration::from_millis(300));
+    recorded.wait_for_buffers();
     program
 }
 
@@ -41,7 +41,7 @@ fn records_after_an_unfinished_one_are_read() {
     let mut program = recorded.program(&["forever"]);
     program.env("FAKE_FAULT", "unfinished").env("FLOPGAP_RECORD_FLUSH_MS", "100000");
     let mut program = program.stdout(Stdio::null()).spawn().unwrap();
-    sleep(Duration::from_millis(300));
+    recorded.wait_for_buffers();
     program.kill().unwrap();
     program.wait().unwrap();
     let (_, rows) = recorded.export();

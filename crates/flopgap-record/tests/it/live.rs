@@ -8,6 +8,9 @@ use flopgap_record::{Options, export_between, switch, wait_for_records};
 
 use crate::program::Recorded;
 
+/// Programs look at the switch ten times a second; this machine may be busy.
+const FOLLOWED: Duration = Duration::from_millis(1500);
+
 #[test]
 fn recording_is_switched_on_and_off_while_a_program_runs() {
     let mut options = Options::default();
@@ -22,7 +25,7 @@ fn recording_is_switched_on_and_off_while_a_program_runs() {
         input.write_all(b"work\n").unwrap();
         output.read_line(&mut String::new()).unwrap();
     };
-    let follow = || std::thread::sleep(Duration::from_millis(400));
+    let follow = || std::thread::sleep(FOLLOWED);
     work();
     switch(directory, true).unwrap();
     follow();
@@ -52,7 +55,7 @@ fn an_export_has_what_began_within_its_times() {
     let mut output = BufReader::new(program.stdout.take().unwrap());
     let mut block = |times: usize, name: &str| {
         switch(directory, true).unwrap();
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(FOLLOWED);
         let begin = now();
         for _ in 0..times {
             input.write_all(b"work\n").unwrap();
@@ -60,7 +63,7 @@ fn an_export_has_what_began_within_its_times() {
         }
         let end = now();
         switch(directory, false).unwrap();
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(FOLLOWED);
         assert!(wait_for_records(directory, Duration::from_secs(10)).unwrap());
         export_between(directory, &recorded.folder.path().join(name), begin..end).unwrap()
     };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use flopgap_nsys::Trace;
 use flopgap_record::{Exported, Options, Session, export};
@@ -37,6 +38,20 @@ impl Recorded {
         let mut program = Command::new(example("fake_program"));
         program.args(arguments).envs(self.session.environment()).stdin(Stdio::null());
         program
+    }
+
+    /// Waits until the program has filled some buffers, however busy the machine is.
+    pub(crate) fn wait_for_buffers(&self) {
+        let filled = || {
+            let files = std::fs::read_dir(self.session.directory()).unwrap().map(|file| file.unwrap());
+            let recordings = files.filter(|file| file.path().extension().is_some_and(|it| it == "fgr"));
+            recordings.map(|file| file.metadata().unwrap().len()).sum::<u64>() > 12 << 20
+        };
+        let begun = Instant::now();
+        while !filled() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the program records nothing");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub(crate) fn export(self) -> (Exported, Rows) {
