@@ -10,7 +10,9 @@ use std::{env, fs};
 use clap::Subcommand;
 use flopgap_cli::{Exit, Failure, Restart, Termination};
 use flopgap_gpu::library::{Library, probe};
-use flopgap_record::{Exported, Graphs, Options, Session, export, switch, wait_for_records};
+use flopgap_record::{
+    CUPTI_VARIABLE, DIRECTORY_VARIABLE, Exported, Graphs, Options, Session, export, switch, wait_for_records,
+};
 
 use crate::{PROGRAM, answer};
 
@@ -96,8 +98,6 @@ struct Stop {
     quiet: bool,
 }
 
-/// A CUPTI that the user names.
-const CUPTI: &str = "FLOPGAP_RECORD_CUPTI";
 /// Between two looks at the program.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long programs may take to finish what they record.
@@ -138,8 +138,9 @@ impl Running {
         let environment = fs::read(format!("/proc/{pid}/environ")).map_err(|error| {
             Failure::new(format!("process {pid}: its environment cannot be read: {error}"))
         })?;
-        let directory =
-            environment.split(|&byte| byte == 0).find_map(|it| it.strip_prefix(b"FLOPGAP_RECORD="));
+        let directory = environment
+            .split(|&byte| byte == 0)
+            .find_map(|it| it.strip_prefix(DIRECTORY_VARIABLE.as_bytes())?.strip_prefix(b"="));
         let directory = directory.and_then(|it| std::str::from_utf8(it).ok()).ok_or_else(|| {
             Failure::new(format!("process {pid} was not started with the variables of flopgap record --env"))
                 .exit(Exit::Absent)
@@ -158,7 +159,7 @@ impl How {
         options.max_size = self.max_size;
         options.starts_on = starts_on;
         // A program that brings its own is recorded with that one.
-        let known = env::var_os(CUPTI).map(PathBuf::from);
+        let known = env::var_os(CUPTI_VARIABLE).map(PathBuf::from);
         options.cupti = known.or_else(|| probe(Library::Cupti).ok().map(|cupti| cupti.path().to_owned()));
         options
     }

@@ -13,6 +13,6 @@ pub use hint::{Chain, ErrorKind, Hint, InFile, Text, chain, sources};
 pub use threads::each_on_all_cores;
 #[cfg(feature = "write")]
 pub use write::{
-    Action, WriteError, create_folder, lock_file, remove_leftovers, write_atomic, write_atomic_unsynced,
-    write_atomic_with, write_new,
+    Action, WriteError, create_folder, lock_file, remove_leftovers, write_atomic, write_atomic_at,
+    write_atomic_unsynced, write_atomic_with, write_new,
 };

@@ -97,6 +97,22 @@ pub fn write_atomic_with<T, E: From<WriteError>>(
     Ok(result)
 }
 
+/// Like [`write_atomic_unsynced`], for contents that `fill` writes to a path, as a database does;
+/// nothing takes the target's name if it fails.
+///
+/// # Errors
+/// What `fill` returns, and as [`write_atomic`].
+pub fn write_atomic_at<T, E: From<WriteError>>(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<T, E>,
+) -> Result<T, E> {
+    let temporary = temporary_for(path)?;
+    let result = fill(temporary.path())?;
+    make_readable(path, &temporary)?;
+    temporary.persist(path).map_err(|persist| WriteError::new(path, persist.error))?;
+    Ok(result)
+}
+
 /// Like [`write_atomic`], without waiting for the disk: whole or not at all even if the process is
 /// killed, but not if the machine loses power. For many small files with a checksum, whose reader
 /// notices an empty one and writes it again.
@@ -179,9 +195,7 @@ fn write_beside<T, E: From<WriteError>>(
     fill: impl FnOnce(&mut BufWriter<&fs::File>) -> Result<T, E>,
 ) -> Result<(tempfile::NamedTempFile, T), E> {
     let error = |source| WriteError::new(path, source);
-    let directory = directory_of(path);
-    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory);
-    let temporary = temporary.map_err(|source| error(of_directory(directory, source)))?;
+    let temporary = temporary_for(path)?;
     let mut writer = BufWriter::new(temporary.as_file());
     let result = fill(&mut writer)?;
     writer.flush().map_err(error)?;
@@ -189,15 +203,29 @@ fn write_beside<T, E: From<WriteError>>(
     if sync {
         temporary.as_file().sync_all().map_err(error)?;
     }
-    // A temporary file is private to its owner; a result should be as readable as any other new
-    // file.
+    make_readable(path, &temporary)?;
+    Ok((temporary, result))
+}
+
+/// A temporary file next to `path`.
+fn temporary_for(path: &Path) -> Result<tempfile::NamedTempFile, WriteError> {
+    let directory = directory_of(path);
+    let temporary = tempfile::Builder::new().prefix(PREFIX).tempfile_in(directory);
+    temporary.map_err(|source| WriteError::new(path, of_directory(directory, source)))
+}
+
+/// A temporary file is private to its owner; a result should be as readable as any other new file.
+#[cfg_attr(not(unix), allow(unused_variables, clippy::unnecessary_wraps))]
+fn make_readable(path: &Path, temporary: &tempfile::NamedTempFile) -> Result<(), WriteError> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode());
-        temporary.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(error)?;
+        let permissions = fs::Permissions::from_mode(mode);
+        let set = temporary.as_file().set_permissions(permissions);
+        set.map_err(|source| WriteError::new(path, source))?;
     }
-    Ok((temporary, result))
+    Ok(())
 }
 
 /// Explains why nothing can be created in `directory`. If it does not exist, the error refers to

@@ -315,15 +315,6 @@ pub extern "C" fn cuptiSetThreadIdType(_kind: u32) -> u32 {
 /// # Safety
 /// As in CUPTI.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuptiGetTimestamp(out: *mut u64) -> u32 {
-    // SAFETY: as the caller says.
-    unsafe { *out = now() };
-    0
-}
-
-/// # Safety
-/// As in CUPTI.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiGetGraphNodeId(node: *mut c_void, out: *mut u64) -> u32 {
     // SAFETY: as the caller says.
     unsafe { *out = node.addr() as u64 };

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flopgap_files::{ErrorKind, Hint, Text};
+use flopgap_files::{ErrorKind, Hint, Text, WriteError};
 
 /// A recording that cannot be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +46,11 @@ impl RecordError {
     pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> RecordError + use<'_> {
         |error| RecordError::Io { path: path.to_owned(), error }
     }
+}
 
-    pub(crate) fn database(path: &Path) -> impl Fn(rusqlite::Error) -> RecordError + use<'_> {
-        |error| RecordError::Database { path: path.to_owned(), reason: error.to_string() }
+impl From<WriteError> for RecordError {
+    fn from(error: WriteError) -> RecordError {
+        RecordError::Io { path: error.path, error: error.source }
     }
 }
 

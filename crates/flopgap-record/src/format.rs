@@ -9,13 +9,12 @@
 /// The first bytes of a file.
 pub(crate) const MAGIC: [u8; 8] = *b"flopgap\x01";
 /// The unit of the file: the header and each chunk begin on a multiple.
-pub(crate) const PAGE: u64 = 4096;
+pub(crate) const PAGE: usize = 4096;
 
 /// Fields of the file's header, as offsets of 64-bit numbers.
 pub(crate) mod header {
     pub(crate) const MAGIC: usize = 0;
     pub(crate) const PID: usize = 8;
-    pub(crate) const PARENT: usize = 16;
     /// Nanoseconds since 1970 at which the file was opened.
     pub(crate) const OPENED: usize = 24;
     /// Nanoseconds since 1970 at which the process closed the file; 0 where it did not.
@@ -97,15 +96,11 @@ pub(crate) mod event {
     pub(crate) const COMMAND: u32 = 12;
     /// What the user should know: [`super::severity`] (`u64`), then a sentence.
     pub(crate) const MESSAGE: u32 = 13;
-    /// Recording by CUPTI began or ended (`u64`: 1 or 0).
-    pub(crate) const ACTIVE: u32 = 14;
-    /// A time of CUPTI's clock and of the system's at the same moment (two `u64`).
-    pub(crate) const CLOCK: u32 = 15;
     /// A node of a graph was made: its number and that of the node it was copied from, or 0 (two
     /// `u64`).
-    pub(crate) const NODE: u32 = 16;
+    pub(crate) const NODE: u32 = 14;
     /// Records of this kind have this many bytes (two `u32`).
-    pub(crate) const STRIDE: u32 = 17;
+    pub(crate) const STRIDE: u32 = 15;
 }
 
 /// Fields of ranges and marks after the event's header, as offsets.
@@ -132,7 +127,6 @@ pub(crate) mod mark {
 
 /// How severe a message is, as nsys numbers it.
 pub(crate) mod severity {
-    pub(crate) const INFORMATION: u64 = 1;
     pub(crate) const WARNING: u64 = 2;
     pub(crate) const ERROR: u64 = 3;
 }

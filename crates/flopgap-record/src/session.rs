@@ -8,11 +8,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::RecordError;
 use crate::export::processes;
 use crate::format::{SWITCH, variable};
+use crate::reader::Process;
 
 /// The library that is injected, as `build.rs` compiled it. Empty where programs are not recorded.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libflopgap_inject.so"));
 /// Its name in the directory.
 const NAME: &str = "libflopgap_inject.so";
+
+/// The variable of the environment that names the directory of a recording.
+pub const DIRECTORY_VARIABLE: &str = variable::DIRECTORY;
+/// The variable that names CUPTI, for programs that have not loaded it themselves.
+pub const CUPTI_VARIABLE: &str = variable::CUPTI;
 
 /// How graphs of CUDA are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,17 +127,21 @@ impl Session {
 pub fn wait_for_records(directory: &Path, longest: Duration) -> Result<bool, RecordError> {
     let asked = Instant::now();
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-    loop {
-        let pending = processes(directory)?.iter().any(|process| {
-            let runs = process.closed().is_none() && process.is_running();
-            // A process that does not use CUDA flushes nothing: its events are there at once.
-            runs && process.flushed().is_some_and(|flushed| u128::from(flushed) < since)
-        });
-        if !pending || asked.elapsed() > longest {
-            return Ok(!pending);
-        }
+    // A process that does not use CUDA flushes nothing: its events are there at once.
+    let is_behind = |process: &Process| {
+        let is_behind = process.flushed().is_some_and(|flushed| u128::from(flushed) < since);
+        is_behind && process.closed().is_none() && process.is_running()
+    };
+    let mut behind = processes(directory)?;
+    behind.retain(is_behind);
+    while !behind.is_empty() && asked.elapsed() <= longest {
         std::thread::sleep(Duration::from_millis(20));
+        for process in &mut behind {
+            process.look_again()?;
+        }
+        behind.retain(is_behind);
     }
+    Ok(behind.is_empty())
 }
 
 /// Switches recording on or off, in all programs that write to a directory, while they run. They

@@ -104,7 +104,7 @@ fn a_signal_ends_the_program_and_the_recording_is_written() {
         let folders = entries(place.path()).into_iter().filter(|name| name.contains(".recording-"));
         folders.flat_map(|name| entries(&place.path().join(name))).any(|name| name.ends_with(".fgr"))
     };
-    while !is_recorded() && begun.elapsed() < Duration::from_secs(60) {
+    while !is_recorded() && begun.elapsed() < Duration::from_mins(1) {
         std::thread::sleep(Duration::from_millis(20));
     }
     let id = recorder.id().to_string();

@@ -180,7 +180,7 @@ pub(super) enum Value<'a> {
     Float(f32),
     /// The bits of a floating-point number.
     Double(f64),
-    /// A string, of which only the type is known.
+    /// A string literal: names have its type and not its text.
     String,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Activities<'d> {
     graphs: Table<'d>,
     overheads: Table<'d>,
     targets: Targets,
-    /// Of all processes.
+    /// The end of the last record of all processes.
     last: i64,
     process: OfProcess,
 }
@@ -29,7 +29,7 @@ pub(super) struct Activities<'d> {
 /// What belongs to one process.
 #[derive(Debug, Default)]
 struct OfProcess {
-    ids: Option<Ids>,
+    ids: Ids,
     /// Strings by their numbers, and by the addresses that unfinished buffers have instead.
     strings: FxHashMap<u64, String>,
     addresses: FxHashMap<u64, u64>,
@@ -56,10 +56,8 @@ pub(super) struct Times {
     pub(super) without: u64,
     /// Work that ends before it begins.
     pub(super) reversed: u64,
-    /// Launches of kernels of which no kernel is recorded.
+    /// Launches whose kernels are not recorded.
     pub(super) launches_alone: u64,
-    /// The end of the last record.
-    pub(super) last: i64,
 }
 
 /// Domains of functions.
@@ -74,7 +72,7 @@ const KINDS_OF_MEMORY: u8 = 8;
 impl<'d> Activities<'d> {
     /// Begins a process.
     pub(super) fn begin(&mut self, ids: Ids) {
-        self.process = OfProcess { ids: Some(ids), ..OfProcess::default() };
+        self.process = OfProcess { ids, ..OfProcess::default() };
     }
 
     pub(super) fn string(&mut self, number: u64, address: u64, text: &str) {
@@ -119,7 +117,7 @@ impl<'d> Activities<'d> {
     }
 
     fn ids(&self) -> Ids {
-        self.process.ids.unwrap_or(Ids { pid: 0, origin: 0 })
+        self.process.ids
     }
 
     /// Times of work, unless they say nothing, which is counted.
@@ -141,7 +139,6 @@ impl<'d> Activities<'d> {
 
     fn seen(&mut self, end: i64) {
         self.last = self.last.max(end);
-        self.process.times.last = self.process.times.last.max(end);
     }
 
     fn kernel(

@@ -13,10 +13,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use flopgap_files::write_atomic_at;
 use rusqlite::{Connection, params};
 
 use crate::RecordError;
-use crate::reader::{Event, Process};
+use crate::reader::{Event, Process, Strides};
 use activities::Activities;
 use names::Strings;
 use ranges::Ranges;
@@ -46,7 +47,7 @@ pub struct Exported {
 }
 
 /// Global numbers of a process and its threads, and its times.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Ids {
     pid: u64,
     /// Nanoseconds since 1970 that are time 0 of the export.
@@ -84,14 +85,12 @@ pub fn export(directory: &Path, to: &Path) -> Result<Exported, RecordError> {
 /// As [`export`].
 pub fn export_between(directory: &Path, to: &Path, times: Range<u64>) -> Result<Exported, RecordError> {
     let processes = processes(directory)?;
-    let partial = to.with_extension("sqlite.partial");
-    let io = RecordError::io(&partial);
-    if partial.exists() {
-        fs::remove_file(&partial).map_err(&io)?;
-    }
-    let written = write(&processes, &partial, times)?;
-    fs::rename(&partial, to).map_err(&io)?;
-    Ok(written)
+    write_atomic_at(to, |temporary| {
+        write(&processes, temporary, times).map_err(|failure| match failure {
+            Failure::Read(error) => error,
+            Failure::Write(error) => RecordError::Database { path: to.to_owned(), reason: error.to_string() },
+        })
+    })
 }
 
 /// The recordings of a directory, the process that began first first.
@@ -109,21 +108,19 @@ pub(crate) fn processes(directory: &Path) -> Result<Vec<Process>, RecordError> {
     Ok(processes)
 }
 
-fn write(processes: &[Process], to: &Path, times: Range<u64>) -> Result<Exported, RecordError> {
-    let failed = RecordError::database(to);
-    let database = Connection::open(to).map_err(&failed)?;
+fn write(processes: &[Process], to: &Path, times: Range<u64>) -> Result<Exported, Failure> {
+    let database = Connection::open(to)?;
     // The file is renamed when it is whole: nothing of it needs to survive until then.
     let fast = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN";
-    database.execute_batch(fast).map_err(&failed)?;
-    database.execute_batch(schema::TABLES).map_err(&failed)?;
-    database.set_prepared_statement_cache_capacity(32);
+    database.execute_batch(fast)?;
+    database.execute_batch(schema::TABLES)?;
     let first = processes.iter().map(Process::opened).min().unwrap_or(0);
     let mut writer = Writer::new(&database, first.max(times.start), times);
     for process in processes {
         writer.process(process)?;
     }
-    let exported = writer.finish().map_err(&failed)?;
-    database.execute_batch("COMMIT").map_err(&failed)?;
+    let exported = writer.finish()?;
+    database.execute_batch("COMMIT")?;
     Ok(exported)
 }
 
@@ -171,28 +168,23 @@ impl<'d> Writer<'d> {
         }
     }
 
-    fn process(&mut self, process: &Process) -> Result<(), RecordError> {
-        let written = self.rows(process);
-        written.map_err(|failure| match failure {
-            Failure::Read(error) => error,
-            Failure::Write(error) => RecordError::database(Path::new("export"))(error),
-        })
-    }
-
-    fn rows(&mut self, process: &Process) -> Result<(), Failure> {
+    fn process(&mut self, process: &Process) -> Result<(), Failure> {
         let ids = Ids { pid: process.pid(), origin: self.origin };
         let mut ranges = Ranges::default();
         self.activities.begin(ids);
         let mut result = Ok(());
+        let mut strides = Strides::default();
         process.definitions(|event| {
-            if result.is_ok() {
+            if let Event::Stride { kind, bytes } = event {
+                strides.insert(kind, bytes as usize);
+            } else if result.is_ok() {
                 result = self.define(&ids, &event, &mut ranges);
             }
         })?;
         result?;
         self.events(process, &ids, &mut ranges)?;
         let Writer { database, strings, activities, times, .. } = self;
-        let unread = process.activities(|activity| -> Result<(), Failure> {
+        let unread = process.activities(&strides, |activity| -> Result<(), Failure> {
             if activity.begun().is_some_and(|begun| begun != 0 && !times.contains(&begun)) {
                 return Ok(());
             }

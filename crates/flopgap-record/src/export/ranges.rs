@@ -116,7 +116,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// Follows a range that is not exported, so that its end is no other range's.
+    /// Follows a range that is not exported, so that its end does not close another one.
     pub(super) fn skip(&mut self, thread: u32, event: &Event<'_>) {
         let open = Open { start: 0, thread, row: None };
         match event {

@@ -72,10 +72,7 @@ pub(super) fn start() {
             follow(recorder, life::is_on(recorder));
             life::start_keeper(recorder);
         }
-        Err(reason) => {
-            recorder.message(severity::ERROR, &format!("CUDA is not recorded: {reason}"));
-            life::complain(&format!("CUDA is not recorded: {reason}"));
-        }
+        Err(reason) => recorder.without_cuda(&reason),
     }
 }
 
@@ -108,12 +105,8 @@ pub(super) fn follow(recorder: &Recorder, on: bool) {
     if !on {
         session.end(recorder);
     } else if let Err(reason) = session.begin(recorder) {
-        recorder.message(severity::ERROR, &format!("CUDA is not recorded: {reason}"));
-        life::complain(&format!("CUDA is not recorded: {reason}"));
-        return;
+        recorder.without_cuda(&reason);
     }
-    write::definition(recorder, event::ACTIVE, &[&u64::from(on).to_le_bytes()]);
-    clock(recorder, &session.cupti);
 }
 
 impl Session {
@@ -189,18 +182,6 @@ fn quiet(cupti: &Cupti) {
     }
 }
 
-/// How CUPTI's clock stands to ours: of several attempts the one that took least.
-fn clock(recorder: &Recorder, cupti: &Cupti) {
-    let attempt = || {
-        let (before, time, after) = (c::now(), cupti.now(), c::now());
-        (after.saturating_sub(before), before, time)
-    };
-    if let Some((length, before, time)) = (0..32).map(|_| attempt()).min() {
-        let middle = before + length / 2;
-        write::definition(recorder, event::CLOCK, &[&time.to_le_bytes(), &middle.to_le_bytes()]);
-    }
-}
-
 /// Brings complete records into the file.
 pub(super) fn flush(recorder: &Recorder) {
     let Some(session) = session() else { return };
@@ -231,7 +212,6 @@ pub(super) fn end(recorder: &Recorder) {
         unsafe { (session.cupti.flush)(FORCED) };
     }
     session.read_returned(recorder);
-    clock(recorder, &session.cupti);
     recorder.file.number(header::FLUSHED).store(c::now(), Ordering::Release);
 }
 

@@ -34,7 +34,6 @@ pub(super) struct Cupti {
     pub(super) dropped: unsafe extern "C" fn(*mut c_void, u32, *mut usize) -> Code,
     pub(super) attribute: unsafe extern "C" fn(u32, *mut usize, *mut c_void) -> Code,
     pub(super) thread_id_type: unsafe extern "C" fn(u32) -> Code,
-    pub(super) timestamp: unsafe extern "C" fn(*mut u64) -> Code,
     pub(super) node_id: unsafe extern "C" fn(*mut c_void, *mut u64) -> Code,
     /// Switch records of one function, of newer versions than 12.4.
     pub(super) runtime_api: Option<unsafe extern "C" fn(u32, u8) -> Code>,
@@ -42,7 +41,7 @@ pub(super) struct Cupti {
 }
 
 impl Cupti {
-    /// The functions, or why there are none.
+    /// The functions, or why they cannot be called.
     pub(super) fn find() -> Result<Cupti, String> {
         let library = loaded().or_else(|| Loaded::open(&env::var(variable::CUPTI).ok()?, false));
         let library = library.or_else(|| Loaded::open("libcupti.so", false));
@@ -70,7 +69,6 @@ impl Cupti {
                 dropped: function(symbol(c"cuptiActivityGetNumDroppedRecords")?),
                 attribute: function(symbol(c"cuptiActivitySetAttribute")?),
                 thread_id_type: function(symbol(c"cuptiSetThreadIdType")?),
-                timestamp: function(symbol(c"cuptiGetTimestamp")?),
                 node_id: function(symbol(c"cuptiGetGraphNodeId")?),
                 runtime_api: library.symbol(c"cuptiActivityEnableRuntimeApi").map(|it| function(it)),
                 driver_api: library.symbol(c"cuptiActivityEnableDriverApi").map(|it| function(it)),
@@ -95,14 +93,6 @@ impl Cupti {
         let code = unsafe { (self.callback_name)(domain, number, &raw mut name) };
         // SAFETY: as above.
         (code == SUCCESS && !name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
-    }
-
-    /// The time of CUPTI's clock.
-    pub(super) fn now(&self) -> u64 {
-        let mut time = 0;
-        // SAFETY: the pointer is valid for the call.
-        unsafe { (self.timestamp)(&raw mut time) };
-        time
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::c;
 use super::format::{MAGIC, PAGE, chunk, header};
@@ -98,8 +98,7 @@ impl Chunk {
 
     /// Cuts off what is not used of it, if that is worth keeping.
     fn split(&mut self, used: usize) -> Option<Chunk> {
-        let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
-        let used = (chunk::HEADER + used).next_multiple_of(page);
+        let used = (chunk::HEADER + used).next_multiple_of(PAGE);
         if self.length < used + WORTH_KEEPING {
             return None;
         }
@@ -115,23 +114,24 @@ impl RecordFile {
     /// A new file of at most so many bytes.
     pub(super) fn create(path: &Path, bound: u64) -> std::io::Result<RecordFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
         let mapped =
-            c::allocate(file.as_raw_fd(), 0, page).then(|| c::map(file.as_raw_fd(), 0, page)).flatten();
+            c::allocate(file.as_raw_fd(), 0, PAGE).then(|| c::map(file.as_raw_fd(), 0, PAGE)).flatten();
         let at = mapped.ok_or_else(|| std::io::Error::other("the file cannot be mapped into memory"))?;
-        let header = Chunk { at, length: page };
+        let header = Chunk { at, length: PAGE };
         header.field(header::PID).store(u64::from(std::process::id()), Ordering::Relaxed);
-        let parent = u64::from(std::os::unix::process::parent_id());
-        header.field(header::PARENT).store(parent, Ordering::Relaxed);
         header.field(header::OPENED).store(c::now(), Ordering::Relaxed);
         header.field(header::MAGIC).store(u64::from_le_bytes(MAGIC), Ordering::Release);
-        let state = State { length: PAGE, sequence: 0, spare: Vec::new(), sealed: VecDeque::new() };
+        let state = State { length: PAGE as u64, sequence: 0, spare: Vec::new(), sealed: VecDeque::new() };
         Ok(RecordFile { file, header, bound, state: Mutex::new(state) })
     }
 
     /// A number in its header.
     pub(super) fn number(&self, offset: usize) -> &AtomicU64 {
         self.header.field(offset)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A buffer for CUPTI, all zeros.
@@ -141,12 +141,11 @@ impl RecordFile {
 
     /// Room for events of a thread.
     pub(super) fn events(&self, length: usize, thread: u32) -> Option<Chunk> {
-        let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
-        self.take(chunk::EVENTS, (chunk::HEADER + length).next_multiple_of(page), u64::from(thread))
+        self.take(chunk::EVENTS, (chunk::HEADER + length).next_multiple_of(PAGE), u64::from(thread))
     }
 
     fn take(&self, kind: u8, length: usize, thread: u64) -> Option<Chunk> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         // What is left of a buffer serves as the next one, as long as it is worth it.
         let least = if kind == chunk::ACTIVITIES { WORTH_KEEPING } else { length };
         let spare = state.spare.iter().position(|spare| spare.length >= least);
@@ -177,7 +176,7 @@ impl RecordFile {
         Some(Chunk { at, length })
     }
 
-    /// The oldest chunk, of which nothing is left then.
+    /// The oldest chunk. What it had is lost.
     fn written_over(&self, state: &mut State, length: usize) -> Option<Chunk> {
         let oldest = state.sealed.iter().position(|sealed| sealed.length >= length)?;
         let chunk = state.sealed.remove(oldest)?;
@@ -198,7 +197,7 @@ impl RecordFile {
         chunk.commit(valid);
         let rest = chunk.split(valid);
         chunk.field(chunk::STATE).store(chunk::SEALED, Ordering::Release);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.spare.extend(rest);
         state.sealed.push_back(chunk);
     }
@@ -206,7 +205,7 @@ impl RecordFile {
     /// Keeps buffers ready, so that no thread of the program waits for the disk or for pages.
     pub(super) fn prepare(&self) {
         for _ in 0..READY {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
             if state.spare.iter().filter(|spare| spare.length >= BUFFER / 2).count() >= READY {
                 return;
             }
@@ -215,7 +214,7 @@ impl RecordFile {
             // SAFETY: the chunk was mapped above, and nobody else has it yet.
             unsafe { c::populate(chunk.at, chunk.length) };
             chunk.label(chunk::FREE, 0, 0);
-            self.state.lock().unwrap_or_else(PoisonError::into_inner).spare.push(chunk);
+            self.state().spare.push(chunk);
         }
     }
 }

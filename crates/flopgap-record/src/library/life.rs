@@ -43,6 +43,13 @@ impl Recorder {
     pub(super) fn message(&self, severity: u64, text: &str) {
         write::definition(self, event::MESSAGE, &[&severity.to_le_bytes(), text.as_bytes()]);
     }
+
+    /// Says with the recording and at once why CUDA is not recorded.
+    pub(super) fn without_cuda(&self, reason: &str) {
+        let text = format!("CUDA is not recorded: {reason}");
+        self.message(severity::ERROR, &text);
+        complain(&text);
+    }
 }
 
 /// The recorder, which the first call opens.
@@ -109,7 +116,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
 }
 
 /// One line for the user where the recording cannot take it.
-pub(super) fn complain(text: &str) {
+fn complain(text: &str) {
     use std::io::Write as _;
     // Nothing is left to do where this fails, too.
     let _ = writeln!(std::io::stderr(), "flopgap: {text}");

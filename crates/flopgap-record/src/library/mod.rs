@@ -1,7 +1,7 @@
 //! The library that is injected into programs: it records what CUPTI and NVTX say into a file.
 //!
-//! `build.rs` compiles this module as the root of a crate of its own, of which the two functions
-//! below are what the driver and NVTX call. It uses nothing but the standard library, and refers to
+//! `build.rs` compiles this module as the root of a crate of its own; the driver and NVTX call the
+//! two functions below. It uses nothing but the standard library, and refers to
 //! its modules by `super`, so that the tests of the crate can have it as a module.
 //!
 //! A recorder must not end the program that it records: what can panic is caught where C calls in,

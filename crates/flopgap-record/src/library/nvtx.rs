@@ -11,7 +11,7 @@ use super::{c, write};
 
 /// A function of NVTX, of any type.
 type Function = *const c_void;
-/// `NvtxExportTableCallbacks`, of which the second field is called.
+/// `NvtxExportTableCallbacks`; only the second field is called.
 #[repr(C)]
 struct Callbacks {
     size: usize,

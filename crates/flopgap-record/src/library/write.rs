@@ -29,8 +29,7 @@ thread_local! {
 
 /// Writes an event of this thread: its kind, and after the time what `parts` are one after another.
 pub(super) fn event(recorder: &Recorder, kind: u32, time: u64, parts: &[&[u8]]) {
-    let length = parts.iter().map(|part| part.len()).sum::<usize>() + event::HEADER;
-    let padded = length.next_multiple_of(event::ALIGNMENT);
+    let (length, padded) = size(parts);
     let place = WRITER.try_with(|writer| reserve(recorder, writer, padded)).ok().flatten();
     let (Some((chunk, begin)), true) = (place, length <= LONGEST) else {
         recorder.file.number(header::UNWRITTEN).fetch_add(1, Ordering::Relaxed);
@@ -39,6 +38,12 @@ pub(super) fn event(recorder: &Recorder, kind: u32, time: u64, parts: &[&[u8]]) 
     // SAFETY: `reserve` has made room for the event in a chunk that only this thread writes to.
     unsafe { put(chunk.records().wrapping_add(begin), length, kind, time, parts) };
     chunk.commit(begin + padded);
+}
+
+/// The bytes of an event, and with those before the next one.
+fn size(parts: &[&[u8]]) -> (usize, usize) {
+    let length = parts.iter().map(|part| part.len()).sum::<usize>() + event::HEADER;
+    (length, length.next_multiple_of(event::ALIGNMENT))
 }
 
 /// Room for an event: the chunk and where it begins.
@@ -64,8 +69,7 @@ fn reserve(recorder: &Recorder, writer: &Cell<Writer>, length: usize) -> Option<
 
 /// Writes an event that all else depends on, which is never written over: names, mostly.
 pub(super) fn definition(recorder: &Recorder, kind: u32, parts: &[&[u8]]) {
-    let length = parts.iter().map(|part| part.len()).sum::<usize>() + event::HEADER;
-    let padded = length.next_multiple_of(event::ALIGNMENT);
+    let (length, padded) = size(parts);
     let mut page = recorder.definitions();
     if page.chunk.is_none_or(|chunk| page.written + padded > chunk.room()) {
         if let Some(full) = page.chunk {

@@ -53,13 +53,6 @@ pub(crate) enum Event<'a> {
         severity: u64,
         text: Cow<'a, str>,
     },
-    Active {
-        on: bool,
-    },
-    Clock {
-        cupti: u64,
-        own: u64,
-    },
     Node {
         number: u64,
         original: u64,
@@ -129,8 +122,6 @@ fn one(kind: u32, rest: &[u8]) -> Option<Event<'_>> {
         event::THREAD => Event::Thread { number: u64_at(rest, 0), name: text(8) },
         event::COMMAND => Event::Command { arguments: text(0) },
         event::MESSAGE => Event::Message { severity: u64_at(rest, 0), text: text(8) },
-        event::ACTIVE => Event::Active { on: u64_at(rest, 0) != 0 },
-        event::CLOCK => Event::Clock { cupti: u64_at(rest, 0), own: u64_at(rest, 8) },
         event::NODE => Event::Node { number: u64_at(rest, 0), original: u64_at(rest, 8) },
         event::STRIDE => Event::Stride { kind: two().0, bytes: two().1 },
         _ => return None,

@@ -18,19 +18,24 @@ use rustc_hash::FxHashMap;
 
 use crate::RecordError;
 use crate::format::activity::UNFINISHED;
-use crate::format::{MAGIC, PAGE, chunk, header};
+use crate::format::{self, MAGIC, chunk, header};
 use bytes::{u32_at, u64_at};
+
+/// What is read of a file's header.
+const HEADER: usize = 256;
+const PAGE: u64 = format::PAGE as u64;
+
+/// The bytes of a record of each kind, which definitions say.
+pub(crate) type Strides = FxHashMap<u32, usize>;
 
 /// The recording of one process.
 #[derive(Debug)]
 pub(crate) struct Process {
     path: PathBuf,
     file: File,
-    header: Vec<u8>,
+    header: [u8; HEADER],
     /// In the order in which they were handed out.
     chunks: Vec<ChunkAt>,
-    /// The bytes of a record of each kind.
-    strides: FxHashMap<u32, usize>,
 }
 
 /// A chunk of a file.
@@ -64,16 +69,18 @@ impl Process {
         if length < PAGE {
             return Err(foreign());
         }
-        let mut header = vec![0; chunk::HEADER.max(256)];
+        let mut header = [0; HEADER];
         file.read_exact_at(&mut header, 0).map_err(&io)?;
         if header[..8] != MAGIC {
             return Err(foreign());
         }
         let chunks = chunks(&file, length).map_err(&io)?;
-        let mut process =
-            Process { path: path.to_owned(), file, header, chunks, strides: FxHashMap::default() };
-        process.learn()?;
-        Ok(process)
+        Ok(Process { path: path.to_owned(), file, header, chunks })
+    }
+
+    /// Reads the header again, of a process that may still run.
+    pub(crate) fn look_again(&mut self) -> Result<(), RecordError> {
+        self.file.read_exact_at(&mut self.header, 0).map_err(RecordError::io(&self.path))
     }
 
     /// A number of the header.
@@ -131,21 +138,8 @@ impl Process {
         (self.number(header::OVERWRITTEN), self.number(header::OVERWRITTEN_RECORDS))
     }
 
-    /// The strides, which definitions say.
-    fn learn(&mut self) -> Result<(), RecordError> {
-        let mut strides = FxHashMap::default();
-        self.definitions(|event| {
-            if let Event::Stride { kind, bytes } = event {
-                strides.insert(kind, bytes as usize);
-            }
-        })?;
-        self.strides = strides;
-        Ok(())
-    }
-
     /// Everything that is defined: names, mostly.
-    pub(crate) fn definitions(&self, take: impl FnMut(Event<'_>)) -> Result<(), RecordError> {
-        let mut take = take;
+    pub(crate) fn definitions(&self, mut take: impl FnMut(Event<'_>)) -> Result<(), RecordError> {
         let definitions = |chunk: &&ChunkAt| chunk.kind == chunk::EVENTS && chunk.thread == 0;
         for chunk in self.chunks.iter().filter(definitions) {
             event::decode(&self.read(chunk)?, |_, event| take(event));
@@ -166,6 +160,7 @@ impl Process {
     /// What CUPTI recorded. Returns what could not be read of it.
     pub(crate) fn activities<E: From<RecordError>>(
         &self,
+        strides: &Strides,
         mut take: impl FnMut(Activity) -> Result<(), E>,
     ) -> Result<Unread, E> {
         let mut unread = Unread::default();
@@ -180,7 +175,7 @@ impl Process {
                 }
                 let is_unfinished = kind & UNFINISHED != 0;
                 let kind = kind & !UNFINISHED;
-                let stride = self.strides.get(&kind).copied().unwrap_or(0);
+                let stride = strides.get(&kind).copied().unwrap_or(0);
                 let Some(record) = bytes.get(at..at + stride).filter(|_| stride >= 8) else {
                     unread.bytes += (bytes.len() - at) as u64;
                     break;
