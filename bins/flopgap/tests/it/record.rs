@@ -102,7 +102,9 @@ fn a_signal_ends_the_program_and_the_recording_is_written() {
     let begun = Instant::now();
     let is_recorded = || {
         let folders = entries(place.path()).into_iter().filter(|name| name.contains(".recording-"));
-        folders.flat_map(|name| entries(&place.path().join(name))).any(|name| name.ends_with(".fgr"))
+        folders
+            .flat_map(|name| entries(&place.path().join(name)))
+            .any(|name| Path::new(&name).extension().is_some_and(|it| it == "fgr"))
     };
     while !is_recorded() && begun.elapsed() < Duration::from_mins(1) {
         std::thread::sleep(Duration::from_millis(20));
