@@ -106,8 +106,6 @@ class record:
             self._directory = _process.start()
             _finish_work()
             _flopgap.record_switch(self._directory, True)
-            # The recorder looks at the switch ten times a second.
-            time.sleep(0.25)
             self._begin = time.time_ns()
         except BaseException:
             _process.lock.release()
@@ -124,7 +122,6 @@ class record:
             _finish_work()
             end = time.time_ns()
             _flopgap.record_switch(self._directory, False)
-            time.sleep(0.25)
             found = _flopgap.record_export(self._directory, self._recording.path, self._begin, end)
             kept = self._recording
             kept.processes, kept.kernels, kept.copies, kept.calls, kept.ranges = found[:5]

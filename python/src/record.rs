@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flopgap_record::{Graphs, Options, Session, export_between, switch, wait_for_records};
+use flopgap_record::{Graphs, Options, Session, export_between, switch, wait_for_records, wait_for_switch};
 use pyo3::prelude::*;
 
 use crate::errors::of_hint;
@@ -27,10 +27,14 @@ pub(crate) fn record_session(
     Ok((session.library(), session.environment()))
 }
 
-/// Switches recording on or off.
+/// Switches recording on or off, and waits until it is.
 #[pyfunction]
-pub(crate) fn record_switch(directory: PathBuf, on: bool) -> PyResult<()> {
-    switch(&directory, on).map_err(|error| of_hint(&error))
+pub(crate) fn record_switch(py: Python<'_>, directory: PathBuf, on: bool) -> PyResult<()> {
+    let switched = py.detach(|| {
+        switch(&directory, on)?;
+        wait_for_switch(&directory, on, WAIT_AT_MOST)
+    });
+    switched.map(drop).map_err(|error| of_hint(&error))
 }
 
 /// What was recorded, and sentences about what is missing.

@@ -9,9 +9,12 @@ use std::{env, fs};
 
 use clap::Subcommand;
 use flopgap_cli::{Exit, Failure, Restart, Termination};
+use flopgap_gpu::Context;
+use flopgap_gpu::counters::{Chip, CounterError, Group};
 use flopgap_gpu::library::{Library, probe};
 use flopgap_record::{
-    CUPTI_VARIABLE, DIRECTORY_VARIABLE, Exported, Graphs, Options, Session, export, switch, wait_for_records,
+    CUPTI_VARIABLE, Counters, DIRECTORY_VARIABLE, Exported, Graphs, Options, Session, export, is_counting,
+    switch, wait_for_records,
 };
 
 use crate::{PROGRAM, answer};
@@ -58,6 +61,9 @@ struct How {
     /// Record CUDA graphs by node, or each launch as a whole, which costs less
     #[arg(long, value_enum, default_value_t = Graph::Node)]
     graph: Graph,
+    /// Count the FLOPs and bytes of each kernel first; the recording begins when all are counted
+    #[arg(long)]
+    flops: bool,
     /// Keep at most so many bytes of a process (also 500M, 2G): the oldest are written over
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_size: Option<u64>,
@@ -150,7 +156,7 @@ impl Running {
 }
 
 impl How {
-    fn options(&self, starts_on: bool) -> Options {
+    fn options(&self, starts_on: bool) -> Result<Options, Failure> {
         let mut options = Options::default();
         options.graphs = match self.graph {
             Graph::Node => Graphs::Nodes,
@@ -161,8 +167,25 @@ impl How {
         // A program that brings its own is recorded with that one.
         let known = env::var_os(CUPTI_VARIABLE).map(PathBuf::from);
         options.cupti = known.or_else(|| probe(Library::Cupti).ok().map(|cupti| cupti.path().to_owned()));
-        options
+        if self.flops {
+            options.counters = Some(counters().map_err(|error| Failure::of(&error))?);
+        }
+        Ok(options)
     }
+}
+
+/// What the GPU counts in one pass each.
+fn counters() -> Result<Counters, CounterError> {
+    let chip = Chip::of(&Context::new(0)?)?;
+    let (once, often): (Vec<Group>, Vec<Group>) =
+        chip.groups()?.into_iter().partition(|group| group.passes == 1);
+    // A type of which a part takes several passes is not counted: the rest is no sum.
+    let source = |metric: &str| Some(metric.split_once("_src_")?.1.split(['_', '.']).next()?.to_owned());
+    let missing: Vec<String> =
+        often.iter().flat_map(|group| &group.metrics).filter_map(|metric| source(metric)).collect();
+    let is_whole = |metric: &String| source(metric).is_none_or(|source| !missing.contains(&source));
+    let groups = once.into_iter().map(|group| group.metrics.into_iter().filter(is_whole).collect());
+    Ok(Counters { chip: chip.name().to_owned(), groups: groups.collect() })
 }
 
 /// Records the program from beginning to end.
@@ -174,7 +197,7 @@ fn record(arguments: &Arguments, restart: &Restart) -> Result<Exit, Failure> {
         .prefix(&format!("{name}.recording-"))
         .tempdir_in(beside)
         .map_err(|error| Failure::new(format!("{}: {error}", beside.display())))?;
-    let options = arguments.how.options(arguments.delay.is_none());
+    let options = arguments.how.options(arguments.delay.is_none())?;
     let session = Session::create(directory.path(), &options).map_err(|error| Failure::of(&error))?;
     let status = ran(arguments, &session)?;
     // What was recorded is worth more than a tidy directory.
@@ -198,10 +221,17 @@ fn ran(arguments: &Arguments, session: &Session) -> Result<ExitStatus, Failure> 
     let begun = Instant::now();
     let mut starts = arguments.delay;
     let mut stops = arguments.duration.map(|duration| arguments.delay.unwrap_or_default() + duration);
+    let mut counts = arguments.how.flops && stops.is_some();
     let mut passed_on = false;
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(status);
+        }
+        if counts {
+            // The recording begins when everything is counted.
+            let directory = session.directory();
+            counts = starts.is_some() || is_counting(directory).map_err(|error| Failure::of(&error))?;
+            stops = arguments.duration.map(|duration| begun.elapsed() + duration);
         }
         for (time, on) in [(&mut starts, true), (&mut stops, false)] {
             if time.is_some_and(|time| begun.elapsed() >= time) {
@@ -229,6 +259,10 @@ fn terminate(child: &Child) {
 fn written(directory: &Path, output: &Path, quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
     let exported = export(directory, output).map_err(|error| Failure::of(&error))?;
     flopgap_cli::note(PROGRAM, summary(&exported, output));
+    if exported.counted + exported.uncounted > 0 {
+        let all = exported.counted + exported.uncounted;
+        flopgap_cli::note(PROGRAM, format!("the FLOPs of {} of {all} kernels are known", exported.counted));
+    }
     for loss in &exported.losses {
         flopgap_cli::warn(PROGRAM, loss);
     }
@@ -254,7 +288,7 @@ fn summary(exported: &Exported, output: &Path) -> String {
 
 /// Prints the variables, as a shell sets them.
 fn print_environment(directory: &Path, how: &How) -> Result<Exit, Failure> {
-    let session = Session::create(directory, &how.options(false)).map_err(|error| Failure::of(&error))?;
+    let session = Session::create(directory, &how.options(false)?).map_err(|error| Failure::of(&error))?;
     for (name, value) in session.environment() {
         let value = answer::in_shell(&value.to_string_lossy());
         flopgap_cli::print(&format!("export {name}={value}"))?;

@@ -5,6 +5,7 @@ mod captures;
 mod cause;
 mod difference;
 mod error;
+mod executed;
 mod floor;
 mod forwards;
 mod frequency;
@@ -31,6 +32,7 @@ pub use advice::{Advice, Kind, LOST};
 pub use cause::{Cause, Limit, Part};
 pub use difference::{CauseDifference, DetailDifference, Difference};
 pub use error::Error;
+pub use executed::{Executed, ExecutedKernel, Operations, Sums};
 pub use floor::{Bar, Floor, FloorPart, TypeFlops};
 pub use frequency::Frequency;
 pub use joined::{CorrectedClock, Joined};
@@ -111,6 +113,9 @@ pub struct Gap {
     /// with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// What kernels executed, by counters; absent where nothing was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executed: Option<Executed>,
     /// What as many launches take as the steps have; absent where the time of a launch was not
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -247,6 +252,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     if measured.total.wall_ns == 0 {
         return Err(Error::NoWork { path: trace.path().to_owned(), ranges: found.name });
     }
+    let executed = Executed::read(trace, &measured.intervals, peaks.as_ref(), measured.total.wall_ns)?;
     let captures = captures(&host, &measured.steps, &measured.between);
     let places: Vec<Place> = timeline.lanes.iter().map(place).collect();
     let ran: Vec<_> = timeline.lanes.iter().map(|lane| (lane.process, lane.device)).collect();
@@ -262,6 +268,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         found_by: found.found,
         step: found.name,
         floor: floors.floor(&host.works, peaks, &parts),
+        executed,
         launches,
         frequency: frequencies.mean(),
         gpus: gpu_names,

@@ -12,7 +12,7 @@ use crate::patterns::Patterns;
 use crate::pieces::{Last, Pieces};
 use crate::steps::{FoundBy, HostStep, HostSteps};
 use crate::timeline::Lane;
-use crate::{Pauses, Place, Unmarked};
+use crate::{Pauses, Place, Unmarked, executed};
 
 /// All steps taken apart, and what is found in the measured ones.
 pub(crate) struct Measured<'a> {
@@ -22,6 +22,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) total: Total,
     pub(crate) patterns: Patterns,
     pub(crate) frequencies: Frequencies,
+    pub(crate) intervals: Vec<executed::Measured>,
     pub(crate) steps: Vec<Step>,
     pub(crate) between: Vec<Step>,
     pub(crate) places: u64,
@@ -51,6 +52,7 @@ impl<'a> Measured<'a> {
             total: Total::default(),
             patterns: Patterns::default(),
             frequencies,
+            intervals: Vec::new(),
             steps: Vec::new(),
             between: Vec::new(),
             places: 0,
@@ -106,6 +108,7 @@ impl<'a> Measured<'a> {
         let waited = apart.total.sums.iter().map(of_late).sum::<i64>();
         self.longest_wait_ns = self.longest_wait_ns.max(waited);
         self.waits(place, &measured);
+        self.intervals.push(((lane.process, lane.device), measured));
         self.places += u64::from(apart.total.steps > 0);
         self.pauses.count += apart.pauses.count;
         self.pauses.ns += apart.pauses.ns;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use flopgap_files::Hint as _;
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
-    ApiCall, Attribution, ClockCorrection, ClockSample, Copied, CorrelationId, Frame, GpuActivity, GpuId,
-    GpuNumber, Joined, Launched, Name, Operation, OperationTimes, Overhead, ProcessId, Range, RangeName,
-    Ranges, ReadError, Recording, ThreadId, WorkKind,
+    ApiCall, Attribution, ClockCorrection, ClockSample, Copied, CorrelationId, CountedKernel, Frame,
+    GpuActivity, GpuId, GpuNumber, Joined, Launched, Name, Operation, OperationTimes, Overhead, ProcessId,
+    Range, RangeName, Ranges, ReadError, Recording, ThreadId, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -168,6 +168,10 @@ impl Recording for WithCapture<'_> {
             ..frame
         }));
         Ok(all)
+    }
+
+    fn counted(&self) -> Result<Vec<CountedKernel>, ReadError> {
+        self.replays.counted()
     }
 
     fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use flopgap_trace::{
-    ApiCall, ClockCorrection, Copied, GpuNumber, Joined, Kinds, LaunchCalls, Name, Names, Nesting, Operation,
-    OperationSums, Overhead, Owners, ProcessId, RangeName, ReadError, Recording, ThreadId, Work, WorkKind,
+    ApiCall, ClockCorrection, Copied, CountedKernel, GpuNumber, Joined, Kinds, LaunchCalls, Name, Names,
+    Nesting, Operation, OperationSums, Overhead, Owners, ProcessId, RangeName, ReadError, Recording,
+    ThreadId, Work, WorkKind,
 };
 use rustc_hash::FxHashMap;
 
@@ -403,7 +404,11 @@ impl Recording for Job {
         visit: &mut dyn FnMut(&Operation<'_>),
     ) -> Result<(), ReadError> {
         let mut names = Names::default();
+        // Counts of earlier exports.
+        let mut before = 0;
         let read = self.each_with_work(|part| {
+            let first = before;
+            before += u32::try_from(part.trace.counted_kernels()?.len()).unwrap_or(0);
             part.trace.visit_operations(whole_graphs, &mut |operation| {
                 // Ids of names are those of one export.
                 let name_id = match operation.work.kind {
@@ -412,10 +417,21 @@ impl Recording for Job {
                     }
                     _ => operation.name_id,
                 };
-                visit(&Operation { work: part.work(operation.work), name_id, ..*operation });
+                let counted = operation.counted.map(|counted| first + counted);
+                visit(&Operation { work: part.work(operation.work), name_id, counted, ..*operation });
             })
         });
         read.map_err(ReadError::new)
+    }
+
+    fn counted(&self) -> Result<Vec<CountedKernel>, ReadError> {
+        let mut all = Vec::new();
+        let read = self.each_with_work(|part| {
+            all.extend(part.trace.counted_kernels()?);
+            Ok(())
+        });
+        read.map_err(ReadError::new)?;
+        Ok(all)
     }
 
     fn each_call(

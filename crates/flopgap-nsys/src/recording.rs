@@ -1,5 +1,6 @@
 //! An export as any recording.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -7,8 +8,8 @@ use std::sync::Arc;
 
 use flopgap_files::Hint as _;
 use flopgap_trace::{
-    ApiCall, ClockSample, Copied, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId, ReadError,
-    Recording, Work, WorkKind, common_name,
+    ApiCall, ClockSample, Copied, CountedKernel, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId,
+    ReadError, Recording, Work, WorkKind, common_name,
 };
 use rustc_hash::FxHashMap;
 
@@ -66,6 +67,10 @@ impl Recording for Trace {
 
     fn overheads(&self) -> Result<Vec<Overhead>, ReadError> {
         self.own_overheads().map_err(ReadError::new)
+    }
+
+    fn counted(&self) -> Result<Vec<CountedKernel>, ReadError> {
+        self.counted_kernels().map_err(ReadError::new)
     }
 
     fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {
@@ -150,19 +155,24 @@ impl Trace {
         visit: &mut dyn FnMut(&Operation<'_>),
     ) -> Result<(), Error> {
         let mut names: FxHashMap<StringId, Arc<str>> = FxHashMap::default();
+        let counts = self.counts_of_kernels()?;
+        // What was counted of the kernel at hand.
+        let counted = Cell::new(None);
         let mut of = |kind: WorkKind, at: Placement, (name_id, name): (i64, &str), bytes: Option<i64>| {
             let Placement { start, end, device, process, correlation, stream, .. } = at;
             // As in every answer, what ends before it starts is left out; the warnings count it.
             if start <= end {
                 let work = Work { kind, start, end, device, process, correlation };
-                visit(&Operation { work, stream, name_id, name, bytes, exchanged: None, group: None });
+                let (exchanged, group, counted) = (None, None, counted.take());
+                visit(&Operation { work, stream, name_id, name, bytes, exchanged, group, counted });
             }
         };
         recorded(Kind::all(whole_graphs), |kind| {
             match kind {
                 Kind::Kernel => {
                     for kernel in kernel_places(self)? {
-                        let (at, id) = kernel?;
+                        let (at, id, row) = kernel?;
+                        counted.set(counts.get(&row).copied());
                         let name = if let Some(name) = names.get(&id) {
                             name.clone()
                         } else {

@@ -2,10 +2,16 @@
 //! which a program launches kernels.
 //!
 //! Records have the sizes of the version that `FAKE_VERSION` names. `FAKE_FAULT` makes one of the
-//! faults that real ones make: `dropped`, `untimed`, `reversed`, `subscribed`, `unfinished`.
+//! faults that real ones make: `dropped`, `untimed`, `reversed`, `subscribed`, `unfinished`,
+//! `privileges`.
 
 #![allow(missing_docs, reason = "the functions are CUPTI's")]
 #![allow(clippy::cast_ptr_alignment, reason = "records are aligned to eight bytes")]
+
+#[path = "fake_cupti/profiler.rs"]
+#[allow(non_snake_case, unreachable_pub, reason = "the functions are CUPTI's")]
+#[allow(clippy::cast_possible_truncation, reason = "words that are pointers")]
+mod profiler;
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
@@ -136,6 +142,14 @@ fn put(record: &mut [u8], at: usize, value: &[u8]) {
 /// The name is a C string that stays valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fake_launch(name: *const c_char, thread: u32) {
+    // SAFETY: as the caller says.
+    profiler::launched(unsafe { CStr::from_ptr(name) }, GRID, BLOCK, || launch(name, thread));
+}
+
+const GRID: [u32; 3] = [2, 1, 1];
+const BLOCK: [u32; 3] = [128, 1, 1];
+
+fn launch(name: *const c_char, thread: u32) {
     let correlation = CORRELATION.fetch_add(1, Ordering::Relaxed) + 1;
     let begun = now();
     let mut state = state();
@@ -153,7 +167,7 @@ pub unsafe extern "C" fn fake_launch(name: *const c_char, thread: u32) {
         put(record, 24, &end.to_le_bytes());
         put(record, 44, &1_u32.to_le_bytes());
         put(record, 48, &7_u32.to_le_bytes());
-        for (at, size) in (52..76).step_by(4).zip([correlation, 1, 1, 128, 1, 1]) {
+        for (at, size) in (52..76).step_by(4).zip([GRID, BLOCK].concat()) {
             put(record, at, &size.to_le_bytes());
         }
         put(record, 92, &correlation.to_le_bytes());
@@ -191,12 +205,13 @@ pub unsafe extern "C" fn cuptiGetResultString(_code: u32, out: *mut *const c_cha
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuptiSubscribe(
     out: *mut *mut c_void,
-    _call: *const c_void,
+    call: extern "C" fn(*mut c_void, u32, u32, *const c_void),
     _data: *mut c_void,
 ) -> u32 {
     if fault("subscribed") || SUBSCRIBED.swap(true, Ordering::Relaxed) {
         return MULTIPLE_SUBSCRIBERS;
     }
+    profiler::subscribed(call);
     // SAFETY: as the caller says.
     unsafe { *out = ptr::dangling_mut::<u8>().cast() };
     0
@@ -209,7 +224,8 @@ pub extern "C" fn cuptiUnsubscribe(_subscriber: *mut c_void) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuptiEnableCallback(_on: u32, _subscriber: *mut c_void, _domain: u32, _number: u32) -> u32 {
+pub extern "C" fn cuptiEnableCallback(on: u32, _subscriber: *mut c_void, domain: u32, number: u32) -> u32 {
+    profiler::enabled(on != 0, domain, number);
     0
 }
 

@@ -1,7 +1,8 @@
 //! A program that does what the CUDA driver and NVTX's header do in real ones: it loads the
 //! libraries that the environment names, initializes them, and calls them.
 //!
-//!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N`
+//!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N` ·
+//!   `wait-pattern N`
 
 #![allow(clippy::print_stdout, reason = "the tests wait for its answer")]
 
@@ -69,10 +70,11 @@ fn main() {
             thread::sleep(Duration::from_millis(1500));
             _exit(3)
         },
-        "wait" => {
+        mode @ ("wait" | "wait-pattern") => {
             // Works when a line comes, so that a test can switch recording on before.
             let mut line = String::new();
             while io::stdin().read_line(&mut line).unwrap() > 0 {
+                let work = if mode == "wait" { work } else { pattern };
                 work(count);
                 println!("worked");
             }
@@ -103,6 +105,17 @@ fn work(count: u32) {
                 pop();
             }
         }
+    }
+}
+
+/// On two threads: kernels that are the same and not alike, one that varies, one of a collective.
+fn pattern(count: u32) {
+    let Some(launch) = LAUNCH.get() else { return };
+    // SAFETY: constants of this program.
+    let launch = |name: &'static CStr| unsafe { launch(name.as_ptr(), gettid().cast_unsigned()) };
+    let names = [c"_Z3fooPf", c"bar", c"_Z3fooPf", c"baz", c"varies", c"ncclDevKernel_AllReduce"];
+    for _ in 0..count {
+        names.into_iter().for_each(launch);
     }
 }
 

@@ -33,6 +33,20 @@ pub(crate) mod header {
     pub(crate) const OVERWRITTEN: usize = 88;
     /// Activity records in those chunks.
     pub(crate) const OVERWRITTEN_RECORDS: usize = 96;
+    /// Nanoseconds since 1970 from which launches were counted; 0 where they were not.
+    pub(crate) const COUNTING: usize = 104;
+    /// Nanoseconds since 1970 at which counting had ended and recording could begin.
+    pub(crate) const COUNTED: usize = 112;
+    /// How the switch was followed: [`super::followed`].
+    pub(crate) const FOLLOWED: usize = 120;
+}
+
+/// How a process followed the switch.
+pub(crate) mod followed {
+    pub(crate) const OFF: u64 = 0;
+    pub(crate) const ON: u64 = 1;
+    /// Another profiler has CUPTI.
+    pub(crate) const REFUSED: u64 = 2;
 }
 
 /// Fields of a chunk's header, as offsets of 64-bit numbers.
@@ -101,6 +115,38 @@ pub(crate) mod event {
     pub(crate) const NODE: u32 = 14;
     /// Records of this kind have this many bytes (two `u32`).
     pub(crate) const STRIDE: u32 = 15;
+    /// Metrics that are counted together: the number of the group (`u32`), then their names,
+    /// separated by spaces.
+    pub(crate) const METRICS: u32 = 16;
+    /// Work that is counted: its number and that of a graph, 0 for a kernel, its grid, its block
+    /// and its dynamic shared memory (nine `u32`), then the name of the kernel.
+    pub(crate) const WORK: u32 = 17;
+    /// Counts of one launch: the group (`u32`), [`super::counted::WORKS`] works (`u32`), then the
+    /// values of the metrics (`f64`).
+    pub(crate) const COUNTED: u32 = 18;
+    /// A device that was in use before it was recorded: [`super::device`], then its name.
+    pub(crate) const DEVICE: u32 = 19;
+    /// CUDA is recorded from now on, or not any more: 1 or 0, and the time (two `u64`).
+    pub(crate) const SWITCHED: u32 = 20;
+}
+
+/// Fields of a device after the event's header, as offsets.
+pub(crate) mod device {
+    /// `u32`: its number, multiprocessors, both parts of its compute capability, bytes of its L2,
+    /// kilohertz, threads of a warp, nothing.
+    pub(crate) const WORDS: usize = 0;
+    /// `u64`: kilobytes per second, bytes of memory.
+    pub(crate) const SIZES: usize = 32;
+    /// 16 bytes.
+    pub(crate) const UUID: usize = 48;
+    /// Where the name begins.
+    pub(crate) const NAME: usize = 64;
+}
+
+/// What is counted.
+pub(crate) mod counted {
+    /// The work and those before it on its stream, the oldest first; 0 for none.
+    pub(crate) const WORKS: usize = 9;
 }
 
 /// Fields of ranges and marks after the event's header, as offsets.
@@ -145,9 +191,16 @@ pub(crate) mod variable {
     pub(crate) const FLUSH: &str = "FLOPGAP_RECORD_FLUSH_MS";
 }
 
+/// The file of a directory that says what is counted: a line with the name of the chip, as CUPTI
+/// calls it, then one for each group of metrics, separated by spaces.
+pub(crate) const COUNTERS: &str = "counters";
+
 /// The file of a directory by which recording is switched on and off while programs run: its first
 /// byte is `1` or `0`.
 pub(crate) const SWITCH: &str = "switch";
+
+/// The file that says when it was switched: lines of `1` or `0` and nanoseconds since 1970.
+pub(crate) const SWITCHES: &str = "switches";
 
 /// Records of CUPTI, as far as they are read while they are made: kinds, and offsets of fields.
 /// Records have only grown at the end since CUDA 12.0, so these hold for all.

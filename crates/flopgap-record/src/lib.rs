@@ -11,4 +11,7 @@ mod session;
 
 pub use error::RecordError;
 pub use export::{Cause, Exported, Loss, export, export_between};
-pub use session::{CUPTI_VARIABLE, DIRECTORY_VARIABLE, Graphs, Options, Session, switch, wait_for_records};
+pub use session::{
+    CUPTI_VARIABLE, Counters, DIRECTORY_VARIABLE, Graphs, Options, Session, is_counting, switch,
+    wait_for_records, wait_for_switch,
+};

@@ -1,13 +1,15 @@
 //! A recording while it is made: its directory, the environment of programs, and the switch.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, iter};
 
 use crate::RecordError;
 use crate::export::processes;
-use crate::format::{SWITCH, variable};
+use crate::format::{COUNTERS, SWITCH, SWITCHES, variable};
 use crate::reader::Process;
 
 /// The library that is injected, as `build.rs` compiled it. Empty where programs are not recorded.
@@ -42,11 +44,22 @@ pub struct Options {
     pub starts_on: bool,
     /// CUPTI, for programs that have not loaded it themselves.
     pub cupti: Option<PathBuf>,
+    /// What is counted of kernels before the recording begins.
+    pub counters: Option<Counters>,
+}
+
+/// Metrics that are counted of kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// The chip of the GPU, as CUPTI calls it: `GH100`.
+    pub chip: String,
+    /// Metrics that are counted together, each group in one pass.
+    pub groups: Vec<Vec<String>>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { graphs: Graphs::Nodes, max_size: None, starts_on: true, cupti: None }
+        Options { graphs: Graphs::Nodes, max_size: None, starts_on: true, cupti: None, counters: None }
     }
 }
 
@@ -83,6 +96,17 @@ impl Session {
         let directory = fs::canonicalize(directory).map_err(RecordError::io(directory))?;
         let library = directory.join(NAME);
         fs::write(&library, LIBRARY).map_err(RecordError::io(&library))?;
+        let counters = directory.join(COUNTERS);
+        let written = match &options.counters {
+            Some(Counters { chip, groups }) => {
+                let lines = groups.iter().map(|group| group.join(" "));
+                fs::write(&counters, iter::once(chip.clone()).chain(lines).collect::<Vec<_>>().join("\n"))
+            }
+            // Of an earlier session.
+            None if counters.exists() => fs::remove_file(&counters),
+            None => Ok(()),
+        };
+        written.map_err(RecordError::io(&counters))?;
         switch(&directory, options.starts_on)?;
         Ok(Session { directory, options: options.clone() })
     }
@@ -125,13 +149,29 @@ impl Session {
 /// # Errors
 /// A directory that cannot be read.
 pub fn wait_for_records(directory: &Path, longest: Duration) -> Result<bool, RecordError> {
-    let asked = Instant::now();
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let since = now();
     // A process that does not use CUDA flushes nothing: its events are there at once.
-    let is_behind = |process: &Process| {
-        let is_behind = process.flushed().is_some_and(|flushed| u128::from(flushed) < since);
-        is_behind && process.closed().is_none() && process.is_running()
-    };
+    wait(directory, longest, |process| process.flushed().is_none_or(|flushed| u128::from(flushed) >= since))
+}
+
+/// Waits until the programs that run do what the [switch] says, or have said why they do not, at
+/// most so long. Returns whether all do.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn wait_for_switch(directory: &Path, on: bool, longest: Duration) -> Result<bool, RecordError> {
+    wait(directory, longest, |process| process.cupti().is_none() || process.follows(on))
+}
+
+/// Waits until all programs that run are ready.
+fn wait(
+    directory: &Path,
+    longest: Duration,
+    is_ready: impl Fn(&Process) -> bool,
+) -> Result<bool, RecordError> {
+    let asked = Instant::now();
+    let is_behind =
+        |process: &Process| !is_ready(process) && process.closed().is_none() && process.is_running();
     let mut behind = processes(directory)?;
     behind.retain(is_behind);
     while !behind.is_empty() && asked.elapsed() <= longest {
@@ -144,12 +184,36 @@ pub fn wait_for_records(directory: &Path, longest: Duration) -> Result<bool, Rec
     Ok(behind.is_empty())
 }
 
+/// Whether programs still count their kernels, or have not begun to: they are recorded afterwards.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn is_counting(directory: &Path) -> Result<bool, RecordError> {
+    let all = match processes(directory) {
+        Err(RecordError::Empty { .. }) => return Ok(true),
+        all => all?,
+    };
+    let mut counting = all.iter().filter(|process| process.closed().is_none()).map(Process::counting);
+    let ended = |counting: Option<(u64, Option<u64>)>| counting.is_none_or(|(_, end)| end.is_some());
+    Ok(all.iter().all(|process| process.counting().is_none()) || !counting.all(ended))
+}
+
 /// Switches recording on or off, in all programs that write to a directory, while they run. They
 /// follow within a tenth of a second.
 ///
 /// # Errors
 /// A directory that cannot be written.
 pub fn switch(directory: &Path, on: bool) -> Result<(), RecordError> {
+    let state = u8::from(on);
+    let times = directory.join(SWITCHES);
+    let line = format!("{state} {}\n", now());
+    let mut file =
+        OpenOptions::new().append(true).create(true).open(&times).map_err(RecordError::io(&times))?;
+    file.write_all(line.as_bytes()).map_err(RecordError::io(&times))?;
     let file = directory.join(SWITCH);
-    fs::write(&file, if on { "1\n" } else { "0\n" }).map_err(RecordError::io(&file))
+    fs::write(&file, format!("{state}\n")).map_err(RecordError::io(&file))
+}
+
+fn now() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos())
 }

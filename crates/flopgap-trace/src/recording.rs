@@ -110,6 +110,15 @@ pub trait Recording: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// What was counted of kernels: [`Operation::counted`] is a place in it. Empty where nothing
+    /// was.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn counted(&self) -> Result<Vec<CountedKernel>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// From when to when it was recorded, where that is known.
     ///
     /// # Errors
@@ -239,6 +248,30 @@ pub struct Overhead {
     pub name: Arc<str>,
 }
 
+/// What counters say of kernels that are alike: each launch of them has as much.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedKernel {
+    /// Operations by type.
+    pub operations: Vec<CountedOperations>,
+    /// All floating-point operations, at least and at most: both are equal where counts repeat.
+    /// Absent where not all types were counted.
+    pub flops: Option<[u64; 2]>,
+    /// Bytes that the memory of the GPU read and wrote, on average.
+    pub dram_bytes: Option<u64>,
+}
+
+/// Operations of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedOperations {
+    /// The type, with the word `tensor` where the tensor cores executed them: `tensor bf16`,
+    /// `fp32`.
+    pub kind: Arc<str>,
+    /// At least so many.
+    pub least: u64,
+    /// At most so many.
+    pub most: u64,
+}
+
 /// How fast the clock of a GPU's multiprocessors ran at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockSample {
@@ -332,6 +365,8 @@ pub struct Operation<'a> {
     pub exchanged: Option<[u64; 2]>,
     /// The group of ranks of a collective; absent where it is not recorded.
     pub group: Option<&'a RankGroup>,
+    /// What was counted of a kernel: a place in [`Recording::counted`].
+    pub counted: Option<u32>,
 }
 
 /// Why a recording could not be read, as its reader says it.

@@ -22,7 +22,7 @@ pub(crate) fn traces(folders: &[&str]) -> Vec<PathBuf> {
 #[test]
 fn a_trace_fits_a_terminal_and_a_pipe_gets_no_colors() {
     let mut shown = 0;
-    for path in traces(&["advice", "kineto", "nsys"]) {
+    for path in traces(&["advice", "kineto", "nsys", "record"]) {
         let answer = run(&["gap", path.to_str().unwrap()]);
         if answer.code == 3 {
             continue;

@@ -8,7 +8,7 @@ use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::error::Error;
-use crate::sentences::floor::{floor, launches};
+use crate::sentences::floor::{executed, floor, launches};
 use crate::sentences::gap::{advice, before_advice, caveats, near, steps, verdict};
 use crate::sentences::{percent, shown, time};
 use crate::tables::ms;
@@ -42,7 +42,7 @@ pub(crate) fn is_whole(found: &Gap) -> bool {
 pub(crate) fn blocks(found: &Gap, falls: bool, marks_in: &[String]) -> Result<Vec<Block>, Error> {
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     let mut blocks = vec![Block::Text(verdict.join(" ")), Block::Text(steps(found))];
-    blocks.extend(floor(found).into_iter().chain(launches(found)).map(Block::Text));
+    blocks.extend([floor(found), executed(found), launches(found)].into_iter().flatten().map(Block::Text));
     if falls {
         blocks.extend(waterfall(found, "", None, marks_in)?.map(Block::Waterfall));
     }

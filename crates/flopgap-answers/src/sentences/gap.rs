@@ -8,7 +8,7 @@ use flopgap_kernels::NumberType;
 use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
-use super::floor::{floor, launches};
+use super::floor::{executed, floor, launches};
 use super::joined::{corrected, joined};
 use super::{lower_first, percent, time};
 
@@ -21,6 +21,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.extend(near(found));
     said.push(steps(found));
     said.extend(floor(found));
+    said.extend(executed(found));
     said.extend(launches(found));
     said.extend(caveats(found));
     said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
@@ -462,6 +463,7 @@ mod tests {
             joined: None,
             clocks: Vec::new(),
             launches: None,
+            executed: None,
             frequency: None,
             captures: false,
             graphs: None,

@@ -1,6 +1,7 @@
 //! A step taken apart.
 
-use flopgap_gap::Gap;
+use flopgap_gap::{Executed, ExecutedKernel, Gap};
+use flopgap_kernels::classify;
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 
@@ -9,7 +10,12 @@ use crate::sentences::gap::what;
 
 /// The parts of a step, what they consist of, and what to change.
 pub fn gap(name: &str, found: &Gap) -> Result<Vec<Table>, ReportError> {
-    Ok(vec![parts(name, found)?, details(found)?, advice(found)?])
+    let mut tables = vec![parts(name, found)?, details(found)?];
+    if let Some(executed) = &found.executed {
+        tables.push(kernels(found, executed)?);
+    }
+    tables.push(advice(found)?);
+    Ok(tables)
 }
 
 fn parts(name: &str, found: &Gap) -> Result<Table, ReportError> {
@@ -66,6 +72,44 @@ fn details(found: &Gap) -> Result<Table, ReportError> {
             text(&detail.by),
             ms(found.each(detail.ns)),
             Cell::percent(found.share(detail.ns), 2),
+        ])?;
+    }
+    Ok(table)
+}
+
+/// What each kernel executed, by counters.
+fn kernels(found: &Gap, executed: &Executed) -> Result<Table, ReportError> {
+    let mut table = Table::new(
+        "What the kernels of a step executed, by counters",
+        [
+            Column::text("kernel", "kernel"),
+            Column::number("launches", "launches"),
+            Column::number("counted", "counted").rank(2),
+            Column::number("time_ms", "time").unit("ms"),
+            Column::number("gflop", "executed").unit("GFLOP"),
+            Column::number("most_gflop", "at most").unit("GFLOP").rank(3),
+            Column::number("moved_mb", "moved").unit("MB").rank(1),
+            Column::number("tflops", "rate").unit("TFLOP/s").rank(1),
+            Column::number("gbs", "bandwidth").unit("GB/s").rank(1),
+            Column::number("bound_ms", "at the peaks").unit("ms").rank(2),
+        ],
+    )?;
+    for ExecutedKernel { name, sums, flops, dram_bytes } in executed.kernels.iter().take(DETAILS) {
+        let each = |sum: u64| sum as f64 / found.measured.max(1) as f64;
+        let known = |cell: Cell| if sums.counted > 0 { cell } else { Cell::Absent };
+        // A sum over nanoseconds is billions a second.
+        let rate = |sum: u64| sum as f64 / sums.counted_ns.max(1) as f64;
+        table.push([
+            Cell::text(classify(name).short),
+            Cell::float(each(sums.launches), 1),
+            Cell::float(each(sums.counted), 1),
+            ms(found.each(sums.ns)),
+            known(Cell::float(each(flops[0]) / 1e9, 3)),
+            known(Cell::float(each(flops[1]) / 1e9, 3)),
+            known(Cell::float(each(*dram_bytes) / 1e6, 3)),
+            known(Cell::float(rate(flops[0]) / 1e3, 3)),
+            known(Cell::float(rate(*dram_bytes), 1)),
+            sums.bound_ns.map_or(Cell::Absent, |ns| known(ms(found.each(ns)))),
         ])?;
     }
     Ok(table)

@@ -89,6 +89,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
         step: "step".to_owned(),
         gpus: Vec::new(),
         captures: false,
+        executed: None,
         frequency: None,
         graphs: None,
         measured,

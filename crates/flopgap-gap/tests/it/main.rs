@@ -4,6 +4,7 @@ mod causes;
 mod clocks;
 mod copies;
 mod differences;
+mod executed;
 mod experiments;
 mod first;
 mod floor;

@@ -357,6 +357,7 @@ impl Recording for Job {
                 bytes: *bytes,
                 exchanged,
                 group,
+                counted: None,
             });
         }
         Ok(())

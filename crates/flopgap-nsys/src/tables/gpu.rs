@@ -266,11 +266,13 @@ pub(crate) fn kernels(trace: &Trace) -> Result<impl Decoded<Kernel> + use<>, Err
     select.rows(kernel)
 }
 
-/// When and where every kernel ran, with the id of its demangled name.
-pub(crate) fn kernel_places(trace: &Trace) -> Result<impl Decoded<(Placement, StringId)> + use<>, Error> {
+/// When and where every kernel ran, with the id of its demangled name, and its row.
+pub(crate) fn kernel_places(
+    trace: &Trace,
+) -> Result<impl Decoded<(Placement, StringId, i64)> + use<>, Error> {
     let mut select = trace.select(&KERNEL);
     let (at, name) = (placement(&mut select), select.need("demangledName"));
-    select.rows(move |row| Some((at(row)?, StringId(row.int(name)?))))
+    select.rows(move |row| Some((at(row)?, StringId(row.int(name)?), row.id())))
 }
 
 /// Every kernel with the id of the name that is shown.

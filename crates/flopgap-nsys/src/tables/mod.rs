@@ -7,6 +7,7 @@
 //! [`Field`]: crate::row::Field
 
 pub(crate) mod codes;
+pub(crate) mod counted;
 pub(crate) mod gpu;
 pub(crate) mod graph;
 pub(crate) mod host;

@@ -3,12 +3,13 @@
 use rusqlite::{Connection, params};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::counts::Counts;
 use super::names::{KernelName, Strings};
 use super::rows::Table;
 use super::target::Targets;
 use super::{Ids, schema};
 use crate::format::activity::SILENT;
-use crate::reader::{Activity, Api, At, Copy, Graph, Kernel, Overhead, Set, Sync};
+use crate::reader::{Activity, Api, At, Copy, Device, Graph, Kernel, Overhead, Set, Sync};
 
 /// The tables, and what the process that is being read calls things.
 #[derive(Debug, Default)]
@@ -21,6 +22,7 @@ pub(super) struct Activities<'d> {
     graphs: Table<'d>,
     overheads: Table<'d>,
     targets: Targets,
+    pub(super) counts: Counts,
     /// The end of the last record of all processes.
     last: i64,
     process: OfProcess,
@@ -39,6 +41,14 @@ struct OfProcess {
     /// Launches without their kernel yet, and kernels without their launch.
     launches: FxHashSet<u32>,
     launched: FxHashSet<u32>,
+}
+
+impl OfProcess {
+    /// The string of a number, or of the address that is in its place.
+    fn text(&self, number: u64) -> Option<&str> {
+        let known = self.strings.get(&number);
+        Some(known.or_else(|| self.strings.get(self.addresses.get(&number)?))?)
+    }
 }
 
 /// A function of an API.
@@ -78,6 +88,11 @@ impl<'d> Activities<'d> {
     pub(super) fn string(&mut self, number: u64, address: u64, text: &str) {
         self.process.addresses.insert(address, number);
         self.process.strings.insert(number, text.to_owned());
+    }
+
+    /// A device that CUPTI does not tell of, because it was in use before.
+    pub(super) fn device(&mut self, device: Device, name: String) {
+        self.targets.device(device, Some(name), self.ids().pid);
     }
 
     pub(super) fn function(&mut self, domain: u32, number: u32, id: i64, text: &str) {
@@ -184,7 +199,10 @@ impl<'d> Activities<'d> {
                 kernel.shared_executed,
                 node(at),
             ],
-        )
+        )?;
+        let name = self.process.text(kernel.name).map(str::to_owned);
+        self.counts.kernel(kernel, name.as_deref(), self.kernels.rows);
+        Ok(())
     }
 
     /// The names of a kernel. One that the program was killed before saying is its address.
@@ -197,10 +215,9 @@ impl<'d> Activities<'d> {
         if let Some(&name) = self.process.kernels.get(&number) {
             return Ok(name);
         }
-        let known = self.process.strings.get(&number);
-        let known = known.or_else(|| self.process.strings.get(self.process.addresses.get(&number)?));
+        let known = self.process.text(number);
         let unknown = || format!("unknown kernel at {number:#x}");
-        let name = KernelName::of(&known.cloned().unwrap_or_else(unknown), strings, database)?;
+        let name = KernelName::of(&known.map_or_else(unknown, str::to_owned), strings, database)?;
         self.process.kernels.insert(number, name);
         Ok(name)
     }
@@ -327,6 +344,16 @@ impl<'d> Activities<'d> {
     /// The end of the last record.
     pub(super) fn last(&self) -> i64 {
         self.last
+    }
+
+    /// What the process counted. Returns how many of its kernels are known, and how many are not.
+    pub(super) fn write_counts(
+        &mut self,
+        strings: &mut Strings,
+        database: &'d Connection,
+    ) -> rusqlite::Result<(u64, u64)> {
+        let capability = self.targets.capability(self.process.ids.pid);
+        self.counts.write(database, strings, capability)
     }
 
     /// Devices, contexts and streams.

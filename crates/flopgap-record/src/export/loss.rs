@@ -45,6 +45,8 @@ pub enum Cause {
     Unreadable,
     /// Ends of ranges whose beginnings are not here.
     Beginnings,
+    /// The process ended while its launches were counted, before it was recorded.
+    Counting,
 }
 
 impl Cause {
@@ -61,6 +63,7 @@ impl Cause {
             Cause::Running => "running",
             Cause::Unreadable => "unreadable",
             Cause::Beginnings => "beginnings",
+            Cause::Counting => "counting",
         }
     }
 }
@@ -87,6 +90,9 @@ impl fmt::Display for Loss {
             }
             Cause::Running => write!(f, "it still runs: {count} launches had not ended"),
             Cause::Unreadable => write!(f, "{count} records or bytes cannot be read"),
+            Cause::Counting => {
+                write!(f, "it ended before all of its kernels were counted: nothing is recorded of it")
+            }
             Cause::Beginnings => write!(f, "{count} ranges began before the recording and are left out"),
         }
     }
@@ -99,7 +105,9 @@ pub(super) fn of(process: &Process, unread: Unread, without_beginning: u64, time
     let runs = is_open && process.is_running();
     let was_killed = is_open && !runs;
     let end = if runs { Cause::Running } else { Cause::Killed };
+    let ended_counting = process.counting().is_some_and(|(_, ended)| ended.is_none());
     let causes = [
+        (Cause::Counting, u64::from(ended_counting)),
         (Cause::Dropped, process.dropped()),
         (Cause::Refused, process.refused()),
         (Cause::Overwritten, process.overwritten().1.max(process.overwritten().0)),

@@ -1,6 +1,7 @@
 //! A recording as an export of Nsight Systems: the tables that its reports and ours read.
 
 mod activities;
+mod counts;
 mod loss;
 mod names;
 mod ranges;
@@ -17,6 +18,7 @@ use flopgap_files::write_atomic_at;
 use rusqlite::{Connection, params};
 
 use crate::RecordError;
+use crate::format::SWITCHES;
 use crate::reader::{Event, Process, Strides};
 use activities::Activities;
 use names::Strings;
@@ -42,6 +44,10 @@ pub struct Exported {
     pub calls: u64,
     /// Ranges and marks of NVTX.
     pub ranges: u64,
+    /// Kernels whose operations were counted, before the recording, of launches like theirs.
+    pub counted: u64,
+    /// Kernels of processes that counted, of which nothing like them was.
+    pub uncounted: u64,
     /// What is missing, by process and cause.
     pub losses: Vec<Loss>,
 }
@@ -85,8 +91,9 @@ pub fn export(directory: &Path, to: &Path) -> Result<Exported, RecordError> {
 /// As [`export`].
 pub fn export_between(directory: &Path, to: &Path, times: Range<u64>) -> Result<Exported, RecordError> {
     let processes = processes(directory)?;
+    let switched = on_times(&fs::read_to_string(directory.join(SWITCHES)).unwrap_or_default());
     write_atomic_at(to, |temporary| {
-        write(&processes, temporary, times).map_err(|failure| match failure {
+        write(&processes, temporary, times, &switched).map_err(|failure| match failure {
             Failure::Read(error) => error,
             Failure::Write(error) => RecordError::Database { path: to.to_owned(), reason: error.to_string() },
         })
@@ -108,7 +115,12 @@ pub(crate) fn processes(directory: &Path) -> Result<Vec<Process>, RecordError> {
     Ok(processes)
 }
 
-fn write(processes: &[Process], to: &Path, times: Range<u64>) -> Result<Exported, Failure> {
+fn write(
+    processes: &[Process],
+    to: &Path,
+    times: Range<u64>,
+    switched: &[Range<u64>],
+) -> Result<Exported, Failure> {
     let database = Connection::open(to)?;
     // The file is renamed when it is whole: nothing of it needs to survive until then.
     let fast = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN";
@@ -117,11 +129,36 @@ fn write(processes: &[Process], to: &Path, times: Range<u64>) -> Result<Exported
     let first = processes.iter().map(Process::opened).min().unwrap_or(0);
     let mut writer = Writer::new(&database, first.max(times.start), times);
     for process in processes {
-        writer.process(process)?;
+        writer.process(process, switched)?;
     }
     let exported = writer.finish()?;
     database.execute_batch("COMMIT")?;
     Ok(exported)
+}
+
+/// When recording was switched on, by the lines of the file that says it. Without one it is always.
+fn on_times(lines: &str) -> Vec<Range<u64>> {
+    let switches: Vec<(bool, u64)> = lines
+        .lines()
+        .filter_map(|line| {
+            let (state, time) = line.split_once(' ')?;
+            Some((state == "1", time.parse().ok()?))
+        })
+        .collect();
+    intervals(if switches.is_empty() { vec![(true, 0)] } else { switches })
+}
+
+/// The times between on and off.
+fn intervals(switches: Vec<(bool, u64)>) -> Vec<Range<u64>> {
+    let mut intervals: Vec<Range<u64>> = Vec::new();
+    for (on, time) in switches {
+        match intervals.last_mut().filter(|last| last.end == u64::MAX) {
+            Some(last) if !on => last.end = time,
+            None if on => intervals.push(time..u64::MAX),
+            _ => {}
+        }
+    }
+    intervals
 }
 
 /// Writes processes one after another.
@@ -168,21 +205,32 @@ impl<'d> Writer<'d> {
         }
     }
 
-    fn process(&mut self, process: &Process) -> Result<(), Failure> {
+    fn process(&mut self, process: &Process, switched: &[Range<u64>]) -> Result<(), Failure> {
         let ids = Ids { pid: process.pid(), origin: self.origin };
         let mut ranges = Ranges::default();
         self.activities.begin(ids);
         let mut result = Ok(());
         let mut strides = Strides::default();
+        let mut own = Vec::new();
         process.definitions(|event| {
             if let Event::Stride { kind, bytes } = event {
                 strides.insert(kind, bytes as usize);
+            } else if let Event::Switched { on, time } = event {
+                own.push((on, time));
             } else if result.is_ok() {
                 result = self.define(&ids, &event, &mut ranges);
             }
         })?;
         result?;
-        self.events(process, &ids, &mut ranges)?;
+        // Ranges mean nothing while kernels are not recorded. Where CUDA is not used, or another
+        // profiler has it, they are all that there is.
+        let own = intervals(own);
+        let on = match process.counting() {
+            Some((_, None)) => &[],
+            _ if own.is_empty() => switched,
+            _ => &own[..],
+        };
+        self.events(process, &ids, &mut ranges, on)?;
         let Writer { database, strings, activities, times, .. } = self;
         let unread = process.activities(&strides, |activity| -> Result<(), Failure> {
             if activity.begun().is_some_and(|begun| begun != 0 && !times.contains(&begun)) {
@@ -190,6 +238,9 @@ impl<'d> Writer<'d> {
             }
             Ok(activities.take(activity, strings, database)?)
         })?;
+        let (counted, uncounted) = activities.write_counts(strings, database)?;
+        self.exported.counted += counted;
+        self.exported.uncounted += uncounted;
         let times = activities.times();
         let losses = loss::of(process, unread, ranges.without_beginning, times);
         loss::write(&losses, &ids, process, database)?;
@@ -199,7 +250,13 @@ impl<'d> Writer<'d> {
     }
 
     /// Rows of what threads wrote.
-    fn events(&mut self, process: &Process, ids: &Ids, ranges: &mut Ranges) -> Result<(), Failure> {
+    fn events(
+        &mut self,
+        process: &Process,
+        ids: &Ids,
+        ranges: &mut Ranges,
+        on: &[Range<u64>],
+    ) -> Result<(), Failure> {
         let Writer { database, strings, nvtx, nodes, times, .. } = self;
         let made = strings.id(database, "Graph Node Creation")?;
         let mut result = Ok(());
@@ -209,7 +266,10 @@ impl<'d> Writer<'d> {
             }
             // Ends are followed to their beginnings, wherever those are.
             let begins = !matches!(event, Event::Pop { .. } | Event::End { .. });
-            if begins && !times.contains(&time) {
+            let is_node = matches!(event, Event::Node { .. });
+            let is_on = || is_node || on.iter().any(|on| on.contains(&time));
+            let is_recorded = || times.contains(&time) && is_on();
+            if begins && !is_recorded() {
                 ranges.skip(thread, &event);
                 return;
             }
@@ -248,7 +308,11 @@ impl<'d> Writer<'d> {
             Event::Function { domain, number, name } => {
                 activities.function(*domain, *number, strings.id(database, name)?, name);
             }
+            Event::Device { device, name } => activities.device(*device, name.to_string()),
             Event::String { number, address, text } => activities.string(*number, *address, text),
+            Event::Metrics { .. } | Event::Work { .. } | Event::Counted { .. } => {
+                activities.counts.define(event.clone());
+            }
             event => ranges.define(event, nvtx, strings, database)?,
         }
         Ok(())

@@ -40,6 +40,12 @@ impl Targets {
         self.contexts.get(&(pid, context)).map_or(0, |&(device, _)| device)
     }
 
+    /// The compute capability of the first device of a process.
+    pub(super) fn capability(&self, pid: u64) -> Option<(u32, u32)> {
+        let (_, _, uuid) = self.ordinals.iter().find(|(process, ..)| *process == pid)?;
+        self.devices.get(uuid).map(|(device, _)| device.capability)
+    }
+
     pub(super) fn write(&self, database: &Connection) -> rusqlite::Result<()> {
         let numbers: BTreeMap<&[u8; 16], i64> = self.devices.keys().zip(0..).collect();
         let mut gpu = database.prepare(

@@ -7,16 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{env, ptr};
 
+use super::count::Counting;
 use super::cupti::{Code, Cupti, SUBSCRIBED, SUCCESS};
 use super::file::Chunk;
-use super::format::{activity, chunk, event, header, severity, variable};
+use super::format::{activity, chunk, event, followed, header, severity, variable};
+use super::launch::Call;
 use super::life::{self, Recorder, recorder};
-use super::{c, write};
+use super::{c, devices, write};
 
 /// CUPTI in this process.
 struct Session {
     cupti: Cupti,
     kinds: Vec<u32>,
+    /// Comes before the recording, where it was asked for.
+    counting: Option<Counting>,
     state: Mutex<State>,
     /// Buffers that CUPTI has given back, with their valid bytes: the recorder's thread reads them,
     /// so that no thread of the program does.
@@ -25,8 +29,10 @@ struct Session {
     flushing: Mutex<()>,
     /// Whether the switch is on.
     asked: AtomicBool,
-    /// Ours, while this process is recorded.
+    /// Ours, while this process is counted or recorded.
     subscriber: AtomicPtr<c_void>,
+    /// Whether activities are enabled.
+    records: AtomicBool,
 }
 
 #[derive(Default)]
@@ -44,7 +50,7 @@ static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 
 const THREADS_OF_THE_SYSTEM: u32 = 1;
 const ZEROED_BUFFERS: u32 = 5;
-const DRIVER: u32 = 1;
+pub(super) const DRIVER: u32 = 1;
 const RUNTIME: u32 = 2;
 const RESOURCE: u32 = 3;
 const CONTEXT_ENDS: u32 = 2;
@@ -69,7 +75,7 @@ pub(super) fn start() {
     match opened(recorder) {
         Ok(session) => {
             SESSION.store(ptr::from_ref(Box::leak(Box::new(session))).cast_mut(), Ordering::Release);
-            follow(recorder, life::is_on(recorder));
+            follow(recorder, life::is_on(recorder), true);
             life::start_keeper(recorder);
         }
         Err(reason) => recorder.without_cuda(&reason),
@@ -86,6 +92,7 @@ fn opened(recorder: &Recorder) -> Result<Session, String> {
     let mut kinds = activity::RECORDED.to_vec();
     kinds.extend(whole_graphs.then_some(activity::GRAPH));
     Ok(Session {
+        counting: Counting::asked(recorder, &cupti),
         cupti,
         kinds,
         state: Mutex::default(),
@@ -93,25 +100,44 @@ fn opened(recorder: &Recorder) -> Result<Session, String> {
         flushing: Mutex::new(()),
         asked: AtomicBool::new(false),
         subscriber: AtomicPtr::new(ptr::null_mut()),
+        records: AtomicBool::new(false),
     })
 }
 
 /// Begins or ends recording where the switch says so. Between recordings CUPTI is free for others.
-pub(super) fn follow(recorder: &Recorder, on: bool) {
+pub(super) fn follow(recorder: &Recorder, on: bool, during_initialization: bool) {
     let Some(session) = session() else { return };
-    if session.asked.swap(on, Ordering::AcqRel) == on {
-        return;
+    if session.asked.swap(on, Ordering::AcqRel) != on {
+        if !on {
+            session.counting.iter().for_each(Counting::stop);
+        } else if let Err(reason) = session.subscribe(recorder) {
+            return refused(recorder, &reason);
+        }
     }
-    if !on {
-        session.end(recorder);
-    } else if let Err(reason) = session.begin(recorder) {
-        recorder.without_cuda(&reason);
+    let counts = session.counting.as_ref().is_some_and(|counting| !counting.has_ended());
+    if session.is_active() && !counts {
+        if !on {
+            session.end(recorder);
+        } else if !session.records.load(Ordering::Acquire)
+            && let Err(reason) = session.record(recorder, during_initialization)
+        {
+            refused(recorder, &reason);
+        }
     }
 }
 
+fn switched(recorder: &Recorder, state: u64) {
+    write::definition(recorder, event::SWITCHED, &[&state.to_le_bytes(), &c::now().to_le_bytes()]);
+}
+
+fn refused(recorder: &Recorder, reason: &str) {
+    recorder.file.number(header::FOLLOWED).store(followed::REFUSED, Ordering::Release);
+    recorder.without_cuda(reason);
+}
+
 impl Session {
-    /// Subscribes, which also says whether somebody else has, and enables what is recorded.
-    fn begin(&self, recorder: &Recorder) -> Result<(), String> {
+    /// Subscribes, which also says whether somebody else has, and begins to count.
+    fn subscribe(&self, recorder: &Recorder) -> Result<(), String> {
         let cupti = &self.cupti;
         let mut subscriber = ptr::null_mut();
         // SAFETY: the pointer is valid for the call; the callback is a function of this library.
@@ -123,14 +149,33 @@ impl Session {
             }
             code => return Err(cupti.explain(code)),
         }
+        for number in [CONTEXT_ENDS, NODE_CREATED, NODE_CLONED] {
+            // SAFETY: what was subscribed above.
+            unsafe { (cupti.enable_callback)(1, subscriber, RESOURCE, number) };
+        }
+        if self.counting.as_ref().is_some_and(|counting| !counting.has_ended()) {
+            recorder.file.number(header::COUNTING).store(c::now(), Ordering::Release);
+            Counting::follow(cupti, subscriber, true);
+        }
+        Ok(())
+    }
+
+    /// Enables what is recorded.
+    fn record(&self, recorder: &Recorder, during_initialization: bool) -> Result<(), String> {
+        let cupti = &self.cupti;
+        if !during_initialization {
+            // CUPTI tells of devices only those who ask before they are used.
+            devices::write(recorder);
+        }
+        self.records.store(true, Ordering::Release);
+        if self.counting.is_some() {
+            Counting::follow(cupti, self.subscriber.load(Ordering::Acquire), false);
+        }
         let (mut size, mut yes) = (1_usize, 1_u8);
         // SAFETY: CUPTI copies the value; the callbacks are functions of this library.
         let code = unsafe {
             (cupti.thread_id_type)(THREADS_OF_THE_SYSTEM);
             (cupti.attribute)(ZEROED_BUFFERS, &raw mut size, (&raw mut yes).cast());
-            for number in [CONTEXT_ENDS, NODE_CREATED, NODE_CLONED] {
-                (cupti.enable_callback)(1, subscriber, RESOURCE, number);
-            }
             (cupti.register)(requested, completed)
         };
         if code != SUCCESS {
@@ -146,18 +191,25 @@ impl Session {
         }
         // After the kinds: enabling those enables all functions.
         quiet(cupti);
+        if self.counting.is_some() {
+            recorder.file.number(header::COUNTED).store(c::now(), Ordering::Release);
+        }
+        recorder.file.number(header::FOLLOWED).store(followed::ON, Ordering::Release);
+        switched(recorder, followed::ON);
         Ok(())
     }
 
     fn end(&self, recorder: &Recorder) {
-        if !self.is_active() {
-            return;
+        if self.records.load(Ordering::Acquire) {
+            switched(recorder, followed::OFF);
+            for &kind in &self.kinds {
+                // SAFETY: a plain number.
+                unsafe { (self.cupti.disable)(kind) };
+            }
+            flush(recorder);
+            self.records.store(false, Ordering::Release);
         }
-        for &kind in &self.kinds {
-            // SAFETY: a plain number.
-            unsafe { (self.cupti.disable)(kind) };
-        }
-        flush(recorder);
+        recorder.file.number(header::FOLLOWED).store(followed::OFF, Ordering::Release);
         let subscriber = self.subscriber.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: what `begin` subscribed.
         unsafe { (self.cupti.unsubscribe)(subscriber) };
@@ -188,7 +240,7 @@ pub(super) fn flush(recorder: &Recorder) {
     let Ok(_flushing) = session.flushing.try_lock() else { return };
     let begun = c::now();
     // Between recordings nothing is to flush, and what others record they flush themselves.
-    if session.is_active() {
+    if session.records.load(Ordering::Acquire) {
         // SAFETY: a plain number; only one flush runs at a time.
         unsafe { (session.cupti.flush)(0) };
     }
@@ -207,7 +259,7 @@ pub(super) fn read_returned(recorder: &Recorder) {
 pub(super) fn end(recorder: &Recorder) {
     let Some(session) = session() else { return };
     let _flushing = session.flushing.lock().unwrap_or_else(PoisonError::into_inner);
-    if session.is_active() {
+    if session.records.load(Ordering::Acquire) {
         // SAFETY: as in `flush`.
         unsafe { (session.cupti.flush)(FORCED) };
     }
@@ -382,10 +434,19 @@ struct Node {
     original: *mut c_void,
 }
 
-/// A context ends, or a node of a graph was made.
+/// A context ends, a node of a graph was made, or, while launches are counted, something is launched.
 extern "C" fn called(_user: *mut c_void, domain: u32, number: u32, data: *const c_void) {
     let _ = catch_unwind(|| {
         let (Some(recorder), Some(session)) = (recorder(), session()) else { return };
+        if domain == DRIVER
+            && let Some(counting) = &session.counting
+        {
+            // SAFETY: CUPTI passes this struct for functions of the driver.
+            if let Some(call) = unsafe { data.cast::<Call>().as_ref() } {
+                // SAFETY: the call and its number are CUPTI's.
+                unsafe { counting.called(recorder, &session.cupti, number, call) };
+            }
+        }
         if domain != RESOURCE || !session.is_active() {
             return;
         }

@@ -20,6 +20,7 @@ pub(super) type Callback = extern "C" fn(*mut c_void, u32, u32, *const c_void);
 /// The functions, with the types of CUDA 12.4 and newer.
 #[allow(clippy::type_complexity)]
 pub(super) struct Cupti {
+    pub(super) library: Loaded,
     pub(super) version: unsafe extern "C" fn(*mut u32) -> Code,
     pub(super) result: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
     pub(super) subscribe: unsafe extern "C" fn(*mut *mut c_void, Callback, *mut c_void) -> Code,
@@ -35,6 +36,7 @@ pub(super) struct Cupti {
     pub(super) attribute: unsafe extern "C" fn(u32, *mut usize, *mut c_void) -> Code,
     pub(super) thread_id_type: unsafe extern "C" fn(u32) -> Code,
     pub(super) node_id: unsafe extern "C" fn(*mut c_void, *mut u64) -> Code,
+    graph_id: Option<unsafe extern "C" fn(*mut c_void, *mut u32) -> Code>,
     /// Switch records of one function, of newer versions than 12.4.
     pub(super) runtime_api: Option<unsafe extern "C" fn(u32, u8) -> Code>,
     pub(super) driver_api: Option<unsafe extern "C" fn(u32, u8) -> Code>,
@@ -55,6 +57,7 @@ impl Cupti {
         // that they are in C; pointers to functions and to data have the same size on Linux.
         unsafe {
             Ok(Cupti {
+                library,
                 version: function(symbol(c"cuptiGetVersion")?),
                 result: function(symbol(c"cuptiGetResultString")?),
                 subscribe: function(symbol(c"cuptiSubscribe")?),
@@ -70,6 +73,7 @@ impl Cupti {
                 attribute: function(symbol(c"cuptiActivitySetAttribute")?),
                 thread_id_type: function(symbol(c"cuptiSetThreadIdType")?),
                 node_id: function(symbol(c"cuptiGetGraphNodeId")?),
+                graph_id: library.symbol(c"cuptiGetGraphExecId").map(|it| function(it)),
                 runtime_api: library.symbol(c"cuptiActivityEnableRuntimeApi").map(|it| function(it)),
                 driver_api: library.symbol(c"cuptiActivityEnableDriverApi").map(|it| function(it)),
             })
@@ -84,6 +88,16 @@ impl Cupti {
         // SAFETY: as above.
         let text = known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
         text.unwrap_or_else(|| format!("error {code} of CUPTI"))
+    }
+
+    /// The number of a graph that is launched, 0 where CUPTI does not say it.
+    pub(super) fn graph(&self, executable: *mut c_void) -> u32 {
+        let mut number = 0;
+        if let Some(graph_id) = self.graph_id {
+            // SAFETY: a graph that a launch was called with; the pointer is valid for the call.
+            let _: Code = unsafe { graph_id(executable, &raw mut number) };
+        }
+        number
     }
 
     /// The name of a function of an API: `cudaLaunchKernel_v7000`.

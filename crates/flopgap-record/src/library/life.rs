@@ -178,7 +178,7 @@ fn keep(recorder: &'static Recorder) {
         activity::read_returned(recorder);
         if flushed.is_none_or(|flushed| flushed.elapsed() >= every) {
             flushed = Some(Instant::now());
-            activity::follow(recorder, is_on(recorder));
+            activity::follow(recorder, is_on(recorder), false);
             activity::flush(recorder);
             if turns.is_multiple_of(10) {
                 name_threads(recorder, &mut named);

@@ -9,13 +9,17 @@
 
 mod activity;
 mod c;
+mod count;
 mod cupti;
+mod devices;
 mod file;
 #[path = "../format.rs"]
 #[allow(dead_code, clippy::duplicate_mod, reason = "the reader has a copy of its own")]
 mod format;
+mod launch;
 mod life;
 mod nvtx;
+mod profiler;
 mod write;
 
 use std::ffi::c_void;

@@ -46,6 +46,8 @@ pub(crate) struct Kernel {
     pub(crate) launch_type: u8,
     pub(crate) cache: u8,
     pub(crate) shared_executed: u32,
+    /// The graph that it was launched by, 0 for none.
+    pub(crate) graph: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,6 +216,7 @@ fn kernel(record: &[u8]) -> Kernel {
         launch_type: record[136],
         cache: record[4],
         shared_executed: u32_at(record, 140),
+        graph: u32_at(record, 156),
     }
 }
 

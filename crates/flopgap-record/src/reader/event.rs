@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::activity::Device;
 use super::bytes::{u32_at, u64_at};
-use crate::format::{event, mark};
+use crate::format::{counted, device, event, followed, mark};
 
 /// An event.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +62,45 @@ pub(crate) enum Event<'a> {
         kind: u32,
         bytes: u32,
     },
+    Device {
+        device: Device,
+        name: Cow<'a, str>,
+    },
+    Switched {
+        on: bool,
+        time: u64,
+    },
+    Metrics {
+        group: u32,
+        names: Cow<'a, str>,
+    },
+    Work {
+        number: u32,
+        work: Work<'a>,
+    },
+    Counted {
+        group: u32,
+        works: [u32; counted::WORKS],
+        values: Vec<f64>,
+    },
+}
+
+/// What is counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Work<'a> {
+    Kernel { name: Cow<'a, str>, grid: [u32; 3], block: [u32; 3], shared: u32 },
+    Graph(u32),
+}
+
+impl Work<'_> {
+    pub(crate) fn into_owned(self) -> Work<'static> {
+        match self {
+            Work::Kernel { name, grid, block, shared } => {
+                Work::Kernel { name: name.into_owned().into(), grid, block, shared }
+            }
+            Work::Graph(graph) => Work::Graph(graph),
+        }
+    }
 }
 
 /// A mark, or the beginning of a range.
@@ -124,6 +164,48 @@ fn one(kind: u32, rest: &[u8]) -> Option<Event<'_>> {
         event::MESSAGE => Event::Message { severity: u64_at(rest, 0), text: text(8) },
         event::NODE => Event::Node { number: u64_at(rest, 0), original: u64_at(rest, 8) },
         event::STRIDE => Event::Stride { kind: two().0, bytes: two().1 },
+        event::DEVICE => {
+            let word = |at: usize| u32_at(rest, device::WORDS + 4 * at);
+            let mut uuid = [0; 16];
+            uuid.copy_from_slice(rest.get(device::UUID..device::NAME)?);
+            let device = Device {
+                id: word(0),
+                name: 0,
+                uuid,
+                bandwidth: u64_at(rest, device::SIZES),
+                memory: u64_at(rest, device::SIZES + 8),
+                l2: word(4),
+                clock: word(5),
+                multiprocessors: word(1),
+                capability: (word(2), word(3)),
+                warp: word(6),
+            };
+            Event::Device { device, name: text(device::NAME) }
+        }
+        event::SWITCHED => Event::Switched { on: u64_at(rest, 0) == followed::ON, time: u64_at(rest, 8) },
+        event::METRICS => Event::Metrics { group: two().0, names: text(4) },
+        event::WORK => {
+            let three = |at: usize| [at, at + 4, at + 8].map(|at| u32_at(rest, at));
+            let work = match u32_at(rest, 4) {
+                0 => Work::Kernel {
+                    name: text(36),
+                    grid: three(8),
+                    block: three(20),
+                    shared: u32_at(rest, 32),
+                },
+                graph => Work::Graph(graph),
+            };
+            Event::Work { number: two().0, work }
+        }
+        event::COUNTED => {
+            let mut works = [0; counted::WORKS];
+            for (work, at) in works.iter_mut().zip((4..).step_by(4)) {
+                *work = u32_at(rest, at);
+            }
+            let values = rest.get(4 + 4 * counted::WORKS..).unwrap_or_default().chunks_exact(8);
+            let values = values.map(|value| f64::from_bits(u64_at(value, 0))).collect();
+            Event::Counted { group: two().0, works, values }
+        }
         _ => return None,
     })
 }

@@ -8,7 +8,7 @@ mod bytes;
 mod event;
 
 pub(crate) use activity::{Activity, Api, At, Copy, Device, Graph, Kernel, Overhead, Set, Stream, Sync};
-pub(crate) use event::{Event, Mark, Payload, Text};
+pub(crate) use event::{Event, Mark, Payload, Text, Work};
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::RecordError;
 use crate::format::activity::UNFINISHED;
-use crate::format::{self, MAGIC, chunk, header};
+use crate::format::{self, MAGIC, chunk, followed, header};
 use bytes::{u32_at, u64_at};
 
 /// What is read of a file's header.
@@ -116,6 +116,21 @@ impl Process {
     /// Until when everything that was complete is here.
     pub(crate) fn flushed(&self) -> Option<u64> {
         Some(self.number(header::FLUSHED)).filter(|&time| time > 0)
+    }
+
+    /// From when to when launches were counted, where they were; the end is absent where the
+    /// process ended before.
+    pub(crate) fn counting(&self) -> Option<(u64, Option<u64>)> {
+        let [from, to] = [header::COUNTING, header::COUNTED].map(|field| self.number(field));
+        (from > 0).then_some((from, Some(to).filter(|&to| to > 0)))
+    }
+
+    /// Whether the process does what the switch says, or cannot.
+    pub(crate) fn follows(&self, on: bool) -> bool {
+        match self.number(header::FOLLOWED) {
+            followed::REFUSED => true,
+            state => (state == followed::ON) == on,
+        }
     }
 
     /// Records that CUPTI dropped.

@@ -1,5 +1,6 @@
 //! Recordings of a program that runs on a CUPTI without a GPU.
 
+mod counted;
 mod damaged;
 mod faults;
 mod kill;

@@ -54,6 +54,17 @@ impl Recorded {
         }
     }
 
+    /// Whether a program has brought activities into its file.
+    pub(crate) fn has_activities(&self) -> bool {
+        // The header's page and one of events each take less; activities come in buffers of 2 MB.
+        let files = std::fs::read_dir(self.session.directory()).unwrap().map(|file| file.unwrap());
+        let recordings = files.filter(|file| file.path().extension().is_some_and(|it| it == "fgr"));
+        recordings.map(|file| file.path()).any(|path| {
+            let bytes = std::fs::read(path).unwrap();
+            bytes.chunks_exact(4096).any(|page| page[..8] == *b"\x01chunk\xf6\x9f")
+        })
+    }
+
     pub(crate) fn export(self) -> (Exported, Rows) {
         let file = self.folder.path().join("x.sqlite");
         let exported = export(self.session.directory(), &file).unwrap();
@@ -81,8 +92,8 @@ impl Rows {
     }
 }
 
-/// Kernels in the order in which they were launched: the fake counts launches in the grid.
-pub(crate) const LAUNCHES: &str = "SELECT gridX FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY gridX";
+/// Kernels in the order in which they were launched: the fake numbers launches from 1.
+pub(crate) const LAUNCHES: &str = "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY 1";
 /// Their names.
 pub(crate) const NAMES: &str =
     "SELECT DISTINCT value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName ORDER BY 1";

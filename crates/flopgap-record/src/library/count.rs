@@ -1,0 +1,398 @@
+//! Counting, before the recording: each launch that is unlike the others is counted a few times.
+//!
+//! Counters and times of kernels exclude each other: while CUPTI records kernels, it patches them
+//! and counts wrong. So counting comes first, and the recording begins when launches bring nothing
+//! new any more. Only launches that are needed are counted, each on its own; all others run as
+//! usual. What counts as *alike* is the kernel, its sizes, and the launches before it on its
+//! stream: the same kernel multiplies factors of other lengths with the same grid.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::c;
+use super::cupti::Cupti;
+use super::format::{COUNTERS, counted, event, severity};
+use super::launch::{Call, FOLLOWED, Function, Launch, Work};
+use super::life::Recorder;
+use super::profiler::{Counter, Functions, ROOM};
+use super::write;
+
+/// Counts of this process.
+pub(super) struct Counting {
+    functions: Functions,
+    chip: CString,
+    /// Metrics that are counted together.
+    groups: Vec<Vec<CString>>,
+    turn: Turn,
+    state: Mutex<State>,
+    /// Whether counting is to end.
+    stops: AtomicBool,
+    ended: AtomicBool,
+}
+
+/// The work of a launch, after the works that were launched before it on its stream: numbers.
+type Key = [u32; counted::WORKS];
+
+#[derive(Default)]
+struct State {
+    /// The only context that is counted: CUPTI crashes with counters of two GPUs.
+    context: usize,
+    works: HashMap<Work, u32>,
+    /// The last works of each stream.
+    streams: HashMap<usize, Key>,
+    keys: HashMap<Key, Seen>,
+    launches: u64,
+    /// After how many launches at most one was seen again.
+    period: u64,
+    captures: u32,
+    group: usize,
+    counter: Option<Counter>,
+    rows: Vec<Key>,
+    /// Rows of all counters.
+    all_rows: usize,
+    /// Groups in a row that had nothing to count.
+    idle_groups: usize,
+    /// When something was counted last, and how many launches ago.
+    last: Option<(Instant, u64)>,
+    current: Option<Current>,
+}
+
+/// A launch between its two callbacks.
+struct Current {
+    key: Key,
+    stream: usize,
+    is_counted: bool,
+}
+
+#[derive(Default)]
+struct Seen {
+    launch: u64,
+    /// How often it was counted, by group.
+    times: Vec<u8>,
+}
+
+/// How often each is counted: whether counts repeat shows from the second time on.
+const TIMES: u8 = 2;
+/// A group is done after so many launches without anything to count, or as many as make two steps.
+const QUIET: u64 = 1000;
+const QUIET_AT_MOST: u64 = 20_000;
+/// Or after so much time.
+const QUIET_TIME: Duration = Duration::from_secs(2);
+/// Programs whose launches never repeat are counted up to here.
+const ROWS: usize = 20_000;
+/// Marks a call whose thread has the turn.
+const TAKEN: u64 = 0x666c_6f70;
+
+/// One thread launches at a time, so that nothing else runs between the two ends of a count.
+struct Turn {
+    holder: Mutex<Option<u32>>,
+    free: Condvar,
+}
+
+impl Turn {
+    /// Waits for the turn. A call within another one does not get it.
+    fn take(&self) -> bool {
+        let me = c::thread();
+        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *holder {
+                Some(thread) if thread == me => return false,
+                Some(_) => holder = self.free.wait(holder).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    *holder = Some(me);
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn give(&self) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.free.notify_one();
+    }
+}
+
+impl Counting {
+    /// What the directory asks for, if it does.
+    pub(super) fn asked(recorder: &Recorder, cupti: &Cupti) -> Option<Counting> {
+        let file = fs::read_to_string(recorder.directory.join(COUNTERS)).ok()?;
+        let functions = match Functions::of(cupti.library) {
+            Ok(functions) => functions,
+            Err(reason) => {
+                not_counted(recorder, &reason);
+                return None;
+            }
+        };
+        let mut lines = file.lines();
+        let chip = CString::new(lines.next()?).ok()?;
+        let metrics = |line: &str| line.split(' ').filter_map(|metric| CString::new(metric).ok()).collect();
+        let groups: Vec<Vec<CString>> = lines.map(metrics).collect();
+        for (number, metrics) in (0_u32..).zip(file.lines().skip(1)) {
+            write::definition(recorder, event::METRICS, &[&number.to_le_bytes(), metrics.as_bytes()]);
+        }
+        Some(Counting {
+            functions,
+            chip,
+            groups,
+            turn: Turn { holder: Mutex::new(None), free: Condvar::new() },
+            state: Mutex::default(),
+            stops: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether there is nothing to count any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Asks CUPTI to call before and after launches, or not to any more.
+    pub(super) fn follow(cupti: &Cupti, subscriber: *mut c_void, on: bool) {
+        for (number, _) in FOLLOWED {
+            // SAFETY: what the caller subscribed. Older versions do not know all numbers.
+            unsafe { (cupti.enable_callback)(u32::from(on), subscriber, super::activity::DRIVER, number) };
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    fn fail(&self, recorder: &Recorder, cupti: &Cupti, state: &mut State, reason: &str) {
+        not_counted(recorder, reason);
+        if let Some(mut counter) = state.counter.take() {
+            counter.end(cupti, &self.functions);
+        }
+        self.end();
+    }
+
+    /// Ends counting, with the next launch where a counter is at work.
+    pub(super) fn stop(&self) {
+        self.stops.store(true, Ordering::Release);
+        if self.state().counter.is_none() {
+            self.end();
+        }
+    }
+
+    /// A function of the driver begins or ends.
+    ///
+    /// # Safety
+    /// CUPTI passed this call for the function of this number.
+    pub(super) unsafe fn called(&self, recorder: &Recorder, cupti: &Cupti, number: u32, call: &Call) {
+        let Some(&(_, function)) = FOLLOWED.iter().find(|(followed, _)| *followed == number) else { return };
+        if call.word.is_null() {
+            return;
+        }
+        if call.begins() {
+            if self.has_ended() || !self.turn.take() {
+                return;
+            }
+            // SAFETY: not null; CUPTI gives each call a word of its own.
+            unsafe { *call.word = TAKEN };
+            // SAFETY: as the caller says.
+            let launch = unsafe { call.launch(function, |graph| cupti.graph(graph)) };
+            let mut state = self.state();
+            match launch {
+                Some(launch) => self.launches(recorder, cupti, &mut state, launch, call.context),
+                None if function == Function::BeginCapture => {
+                    // While launches are captured, counters may neither begin nor end.
+                    if state.counter.is_some() {
+                        self.close(recorder, cupti, &mut state);
+                    }
+                    state.captures += 1;
+                }
+                None => {}
+            }
+            return;
+        }
+        // SAFETY: as above.
+        if unsafe { *call.word } != TAKEN {
+            return;
+        }
+        // SAFETY: as above.
+        unsafe { *call.word = 0 };
+        self.launched(recorder, cupti, &mut self.state(), function, call);
+        self.turn.give();
+    }
+
+    /// Something is about to be launched.
+    fn launches(
+        &self,
+        recorder: &Recorder,
+        cupti: &Cupti,
+        state: &mut State,
+        launch: Launch,
+        context: *mut c_void,
+    ) {
+        if state.context == 0 {
+            state.context = context.addr();
+        }
+        if state.context != context.addr() {
+            return;
+        }
+        let runs_alone = launch.work.runs_alone();
+        let is_graph = matches!(launch.work, Work::Graph(_));
+        let stream = launch.stream;
+        let key = state.key(recorder, launch);
+        state.current = Some(Current { key, stream, is_counted: false });
+        if state.captures > 0 {
+            return;
+        }
+        let quiet = (2 * state.period).clamp(QUIET, QUIET_AT_MOST);
+        let (since, at) = *state.last.get_or_insert((Instant::now(), state.launches));
+        let is_quiet = state.launches - at > quiet || since.elapsed() > QUIET_TIME;
+        let stops = self.stops.load(Ordering::Acquire);
+        if state.rows.len() == ROOM || is_quiet || stops {
+            self.close(recorder, cupti, state);
+            if stops || state.idle_groups >= self.groups.len() {
+                return self.end();
+            }
+            if state.all_rows >= ROWS {
+                let text =
+                    "counting ended early, because launches keep changing: not all kernels are counted";
+                recorder.message(severity::WARNING, text);
+                return self.end();
+            }
+        }
+        let group = state.group;
+        // Instructions of the shader cores are not counted in graphs.
+        let is_counted = !(is_graph && self.is_of_shader_cores(group));
+        let groups = self.groups.len();
+        let times = &mut state.keys.entry(key).or_default().times;
+        times.resize(groups, 0);
+        if !runs_alone || !is_counted || times[group] >= TIMES {
+            return;
+        }
+        // What a counter does to begin is in its first row, which counts for nothing.
+        let is_first = state.counter.is_none();
+        if !is_first {
+            times[group] += 1;
+        }
+        if is_first {
+            let metrics = &self.groups[group];
+            match Counter::begin(cupti, &self.functions, &self.chip, metrics, context) {
+                Ok(counter) => state.counter = Some(counter),
+                Err(reason) => return self.fail(recorder, cupti, state, &reason),
+            }
+        }
+        let Some(counter) = &state.counter else { return };
+        match counter.push(cupti, &self.functions, state.rows.len()) {
+            Ok(()) => {
+                state.rows.push(if is_first { [0; counted::WORKS] } else { key });
+                state.last = Some((Instant::now(), state.launches));
+                state.current = Some(Current { key, stream, is_counted: true });
+            }
+            Err(reason) => self.fail(recorder, cupti, state, &reason),
+        }
+    }
+
+    /// A followed function has returned.
+    fn launched(
+        &self,
+        recorder: &Recorder,
+        cupti: &Cupti,
+        state: &mut State,
+        function: Function,
+        call: &Call,
+    ) {
+        match function {
+            Function::BeginCapture if !call.succeeded() => state.captures = state.captures.saturating_sub(1),
+            Function::EndCapture => state.captures = state.captures.saturating_sub(1),
+            _ => {}
+        }
+        let Some(Current { key, stream, is_counted }) = state.current.take() else { return };
+        if is_counted
+            && let Some(counter) = &state.counter
+            && let Err(reason) = counter.pop(cupti, &self.functions)
+        {
+            self.fail(recorder, cupti, state, &reason);
+        }
+        if call.succeeded() {
+            state.streams.insert(stream, key);
+        } else if is_counted {
+            // Nothing ran: the row has nothing.
+            state.rows.pop();
+            state.rows.push([0; counted::WORKS]);
+        }
+    }
+
+    fn is_of_shader_cores(&self, group: usize) -> bool {
+        self.groups[group].iter().any(|metric| metric.to_bytes().windows(6).any(|word| word == b"_sass_"))
+    }
+
+    /// Ends the counter of a group, if there is one, and goes on to the next group.
+    fn close(&self, recorder: &Recorder, cupti: &Cupti, state: &mut State) {
+        let rows = std::mem::take(&mut state.rows);
+        state.idle_groups = if rows.is_empty() { state.idle_groups + 1 } else { 0 };
+        state.all_rows += rows.len();
+        state.last = None;
+        let group = u32::try_from(state.group).unwrap_or(0);
+        state.group = (state.group + 1) % self.groups.len().max(1);
+        let Some(counter) = state.counter.take() else { return };
+        let read = counter.finish(cupti, &self.functions, rows.len(), |row, values| {
+            let key = rows[row];
+            if key[counted::WORKS - 1] == 0 {
+                return;
+            }
+            let mut bytes = group.to_le_bytes().to_vec();
+            bytes.extend(key.iter().flat_map(|work| work.to_le_bytes()));
+            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            write::definition(recorder, event::COUNTED, &[&bytes]);
+        });
+        if let Err(reason) = read {
+            self.fail(recorder, cupti, state, &reason);
+        }
+    }
+}
+
+impl State {
+    /// The key of a launch, which counts it.
+    fn key(&mut self, recorder: &Recorder, launch: Launch) -> Key {
+        let next = u32::try_from(self.works.len()).unwrap_or(u32::MAX) + 1;
+        let Launch { work, stream } = launch;
+        let number = *self.works.entry(work).or_insert_with_key(|work| {
+            define(recorder, next, work);
+            next
+        });
+        let before = self.streams.get(&stream).copied().unwrap_or_default();
+        let mut key = [0; counted::WORKS];
+        key[..counted::WORKS - 1].copy_from_slice(&before[1..]);
+        key[counted::WORKS - 1] = number;
+        self.launches += 1;
+        let seen = self.keys.entry(key).or_default();
+        if seen.launch > 0 {
+            self.period = self.period.max(self.launches - seen.launch);
+        }
+        seen.launch = self.launches;
+        key
+    }
+}
+
+/// Writes what a number means.
+fn define(recorder: &Recorder, number: u32, work: &Work) {
+    let mut bytes = number.to_le_bytes().to_vec();
+    let name = match work {
+        Work::Kernel { name, grid, block, shared } => {
+            let sizes = grid.iter().chain(block).chain([shared]);
+            bytes.extend([0_u32].iter().chain(sizes).flat_map(|size| size.to_le_bytes()));
+            &name[..]
+        }
+        Work::Graph(graph) => {
+            bytes.extend([*graph, 0, 0, 0, 0, 0, 0, 0].iter().flat_map(|size| size.to_le_bytes()));
+            &[][..]
+        }
+    };
+    write::definition(recorder, event::WORK, &[&bytes, name]);
+}
+
+fn not_counted(recorder: &Recorder, reason: &str) {
+    recorder.message(severity::WARNING, &format!("kernels are not counted: {reason}"));
+}

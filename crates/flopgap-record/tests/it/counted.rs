@@ -1,0 +1,107 @@
+//! What kernels execute is counted before they are recorded, and is known of every launch.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use flopgap_record::{Counters, Exported, Options};
+
+use crate::program::{Recorded, Rows, run};
+
+/// As `flopgap record --flops` plans them on a Hopper, with fewer groups.
+fn options() -> Options {
+    let sass = ["fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma"];
+    let sass = sass.map(|it| format!("smsp__sass_thread_inst_executed_op_{it}_pred_on.sum"));
+    let parts =
+        ["op_hgmma_src_bf16_dst_fp32", "op_hmma_src_bf16_dst_fp32", "src_fp16", "src_tf32", "src_fp8"];
+    let tensor = parts.map(|part| format!("sm__ops_path_tensor_{part}.sum"));
+    let bytes = ["dram__bytes_read.sum", "dram__bytes_write.sum"].map(str::to_owned);
+    let groups = vec![[&bytes[..], &tensor].concat(), sass.to_vec()];
+    let mut options = Options::default();
+    options.counters = Some(Counters { chip: "GH100".to_owned(), groups });
+    options
+}
+
+/// Works until it is recorded, then `times` more.
+fn recorded(times: usize, variables: &[(&str, &str)]) -> (Exported, Rows) {
+    let recorded = Recorded::new(options());
+    let mut program = recorded.program(&["wait-pattern", "100"]);
+    let program = program.envs(variables.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    let mut input = program.stdin.take().unwrap();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    let mut work = || {
+        input.write_all(b"work\n").unwrap();
+        output.read_line(&mut String::new()).unwrap();
+    };
+    let begun = Instant::now();
+    while !recorded.has_activities() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "nothing is recorded");
+        work();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (0..times).for_each(|_| work());
+    drop(input);
+    assert!(program.wait().unwrap().success());
+    recorded.export()
+}
+
+/// The FLOPs of kernels of a name, with how many there are: least, most and bytes.
+fn flops(rows: &Rows, name: &str) -> Vec<String> {
+    rows.of(&format!(
+        "SELECT leastFlops || ' ' || mostFlops || ' ' || dramBytes FROM FLOPGAP_KERNEL k
+         JOIN FLOPGAP_COUNTED c ON c.id = k.counted JOIN StringIds s ON s.id = c.demangledName
+         WHERE s.value = '{name}' GROUP BY 1 HAVING count(*) > 100 ORDER BY leastFlops"
+    ))
+}
+
+/// The fake executes by what ran before: the same kernel with the same sizes has two counts.
+#[test]
+fn launches_have_the_counts_of_those_that_are_like_them() {
+    let (exported, rows) = recorded(20, &[]);
+    assert!(exported.kernels >= 20 * 600, "{exported:?}");
+    assert_eq!(exported.losses, []);
+    // 2 FLOPs a multiply-add, and those of the tensor cores.
+    assert_eq!(flops(&rows, "foo(float *)"), ["4296 4296 512", "8992 8992 512"]);
+    assert_eq!(flops(&rows, "bar"), ["20 20 32"]);
+    let types = "SELECT DISTINCT type || ' ' || least FROM FLOPGAP_OPERATIONS o
+                 JOIN FLOPGAP_COUNTED c ON c.id = o.counted JOIN StringIds s ON s.id = c.demangledName
+                 WHERE s.value = 'foo(float *)' AND leastFlops = mostFlops ORDER BY 1";
+    assert_eq!(rows.of::<String>(types), ["fp32 200", "fp32 800", "tensor bf16 4096", "tensor bf16 8192"]);
+}
+
+#[test]
+fn counts_that_differ_are_a_range_and_collectives_have_none() {
+    let (exported, rows) = recorded(20, &[]);
+    let varies = flops(&rows, "varies");
+    let bounds: Vec<u64> = varies[0].split(' ').map(|it| it.parse().unwrap()).collect();
+    assert!(varies.len() == 1 && bounds[0] > 2000 && bounds[1] > bounds[0], "{varies:?}");
+    assert!(flops(&rows, "ncclDevKernel_AllReduce").is_empty());
+    assert_eq!(exported.counted + exported.uncounted, exported.kernels);
+    // The first launches of a recording have nothing before them.
+    assert!(exported.uncounted >= exported.kernels / 6, "{exported:?}");
+}
+
+#[test]
+fn without_permission_it_is_said_and_kernels_are_recorded() {
+    let (exported, rows) = recorded(2, &[("FAKE_FAULT", "privileges")]);
+    assert!(exported.kernels >= 1200 && exported.counted == 0);
+    let problems = rows.problems();
+    assert!(problems[0].contains("kernels are not counted: a fake error"), "{problems:?}");
+}
+
+#[test]
+fn a_program_that_ends_while_it_is_counted_is_no_empty_recording() {
+    let recorded = Recorded::new(options());
+    assert!(recorded.program(&["launch", "10"]).status().unwrap().success());
+    let (exported, rows) = recorded.export();
+    assert_eq!(exported.kernels, 0);
+    assert!(rows.problems()[0].contains("ended before all of its kernels were counted"));
+}
+
+#[test]
+fn nothing_is_counted_where_nobody_asks() {
+    let (exported, rows) = run(&["launch", "10"], &[]);
+    assert_eq!((exported.kernels, exported.counted, exported.uncounted), (20, 0, 0));
+    assert!(rows.of::<String>("SELECT name FROM sqlite_master WHERE name = 'FLOPGAP_KERNEL'").is_empty());
+}
