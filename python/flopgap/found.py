@@ -14,8 +14,8 @@ from ._flopgap import Table
 from .plots import Bars, draw
 
 __all__ = [
-    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapFlops", "GapFloor", "GapFloorPart", "GapLimit", "GapPart",
-    "GapPauses", "GapPeak", "GapPeaks", "GapStep", "GapUnmarked", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
+    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapExecuted", "GapFlops", "GapFloor", "GapFloorPart", "GapKernel", "GapLimit", "GapOperations", "GapPart",
+    "GapPauses", "GapPeak", "GapPeaks", "GapStep", "GapSums", "GapUnmarked", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
     "Pass", "PassGpu", "PassSpread", "Passes", "Period", "Place", "PlaceDiff", "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Sample",
     "Selection", "Share", "Shares", "Shift", "Side", "Spread", "StepGap", "Summary", "Times", "Unlaunched", "WorkDifference", "WorkRow",
 ]
@@ -596,6 +596,53 @@ class GapFrequency:
 
 
 @dataclass(frozen=True)
+class GapSums:
+    """Launches of kernels in measured time, and those whose operations were counted."""
+
+    launches: int
+    ns: int
+    counted: int
+    counted_ns: int
+    #: What the counted ones need at the GPU's peaks; None where those are not known.
+    bound_ns: int | None
+
+
+@dataclass(frozen=True)
+class GapOperations:
+    """Operations of one type: ``tensor bf16``, ``fp32``."""
+
+    kind: str
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class GapKernel:
+    """What the counted launches of a kernel executed."""
+
+    name: str
+    sums: GapSums
+    #: At least and at most: both are equal where counts repeat.
+    flops: tuple[int, int]
+    dram_bytes: int
+
+
+@dataclass(frozen=True)
+class GapExecuted:
+    """What the kernels of all measured steps executed, by counters: ``flopgap record --flops``."""
+
+    operations: list[GapOperations]
+    #: At least and at most.
+    flops: tuple[int, int]
+    dram_bytes: int
+    all: GapSums
+    #: Hardware FLOPs utilization; None where the peaks are not known.
+    utilization: float | None
+    #: Longest first.
+    kernels: list[GapKernel]
+
+
+@dataclass(frozen=True)
 class StepGap(_Drawn, _Answer):
     """The steps of a trace taken apart."""
 
@@ -625,6 +672,8 @@ class StepGap(_Drawn, _Answer):
     parts: list[GapPart]
     #: None where nothing is recorded of what operators were called with.
     floor: GapFloor | None
+    #: None where nothing was counted.
+    executed: GapExecuted | None
     #: None without measured ceilings.
     launches: GapLaunches | None
     #: None where the clock was not sampled.

@@ -104,6 +104,17 @@ def test_traces_of_torch_profiler(fixtures):
     assert "rank 1" in ranks.markdown
 
 
+def test_counts_of_kernels():
+    found = flopgap.gap("fixtures/record/h100_counted.sqlite.zst")
+    assert has_its_types(found, records.StepGap)
+    executed = found.executed
+    assert executed is not None and executed.flops[0] <= executed.flops[1]
+    assert executed.flops[0] == sum(one.least for one in executed.operations)
+    assert sum(kernel.sums.ns for kernel in executed.kernels) == executed.all.ns
+    assert 0 < executed.all.counted < executed.all.launches
+    assert flopgap.gap(TRAINING).executed is None
+
+
 def test_several_places():
     found = flopgap.kernels(RANKS)
     assert has_its_types(found, records.Kernels)

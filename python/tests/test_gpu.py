@@ -168,6 +168,7 @@ def test_the_profiler_works_before_and_after_counts(layer):
 
 
 RECORDED = """
+import sqlite3
 import sys
 import torch
 import flopgap
@@ -182,6 +183,8 @@ for name in "ab":
     with flopgap.record(f"{sys.argv[1]}/{name}.sqlite") as recording:
         step()
     assert recording.losses == (), recording
+    gpu = sqlite3.connect(recording.path).execute("SELECT name FROM TARGET_INFO_GPU").fetchall()
+    assert gpu == [(torch.cuda.get_device_name(),)], gpu
     kernels.append(recording.kernels)
 with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
     step()

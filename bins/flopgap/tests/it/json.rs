@@ -15,8 +15,9 @@ const REPORT: &str = "fixtures/ncu/n10_d1024_m128_forward.csv.zst";
 const MODEL: &str = "fixtures/models/resnet18.pt2";
 
 /// Each document, and a command that prints it.
-const COMMANDS: [(&str, &[&str]); 16] = [
+const COMMANDS: [(&str, &[&str]); 17] = [
     ("flopgap-nsys-gap", &["gap", STEP]),
+    ("flopgap-nsys-gap", &["gap", "fixtures/record/h100_counted.sqlite.zst"]),
     ("flopgap-nsys-summary", &["nsys", "summary", STEP]),
     ("flopgap-nsys-kernels", &["nsys", "kernels", STEP]),
     ("flopgap-nsys-passes", &["nsys", "passes", STEP]),
