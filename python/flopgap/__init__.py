@@ -25,6 +25,7 @@ from .answers import compare, diff, gap, kernels, passes, summary
 from .counter import Counter, count, counting, presets, region
 from .estimates import Estimate, estimate
 from .errors import AbsentError, CountError, FlopgapError, InputError, InputNotFoundError
+from .monitor import Monitor
 from .overhead import Gap
 from .recording import Recording, record
 from .peaks import Peaks, peaks_of
@@ -42,6 +43,7 @@ __all__ = [
     "Gap",
     "InputError",
     "InputNotFoundError",
+    "Monitor",
     "Peaks",
     "Recording",
     "Schema",

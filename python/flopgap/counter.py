@@ -526,6 +526,18 @@ def _followed(theory: Theory, labels: Labels) -> Iterator[Observation]:
         yield observation
 
 
+@contextmanager
+def following() -> Iterator[Theory]:
+    """Records what the mathematics asks for in a block, which is not counted."""
+    theory = Theory()
+    with _followed(theory, Labels(lambda number: None, False, False)) as observation:
+        yield theory
+    if observation.opaque_tensors:
+        theory.unseen.append(f"theory is not known: what runs on tensors of {', '.join(sorted(observation.opaque_tensors))} is not seen")
+    if observation.compiled:
+        theory.unseen.append(_COMPILED)
+
+
 def _rows(session: Any, rows: str, metrics: Sequence[str], labels: Labels) -> list[Row]:
     """What the session counted, as rows."""
     if rows == "launches":

@@ -7,7 +7,9 @@ import pytest
 from conftest import REPOSITORY
 from fake import PRODUCT
 
+import flopgap
 from flopgap import counter as counter_module
+from flopgap.monitor import lightning_callback, trainer_callback
 
 torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -41,9 +43,8 @@ def page(gpu, monkeypatch):
     gpu.name = "NVIDIA H200"
     text = (REPOSITORY / "docs/TRAINING-LOOP.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
+    assert len(blocks) == 4
     names = {}
-    exec(blocks[0], names)
 
     def run(word):
         (block,) = [block for block in blocks if word in block]
@@ -63,9 +64,9 @@ def batches():
     return [torch.randn(4, SIZES[0], dtype=torch.bfloat16) for _ in range(STEPS)]
 
 
-def is_that_of_a_step(flops):
-    counts = flops.counts()
-    assert flops.begun == STEPS
+def is_that_of_a_step(monitor):
+    counts = monitor.counts()
+    assert monitor.steps == STEPS
     assert counts.theory.products == PRODUCTS == counts.flops["tensor bf16"]
     assert counts.mfu == pytest.approx(PRODUCTS / 989.5e12 / counts.seconds)
     assert sum(op.flops for op in counts.theory.operators if op.phase == "backward") > PRODUCTS / 2
@@ -73,22 +74,68 @@ def is_that_of_a_step(flops):
 
 def test_plain_pytorch(page, capsys):
     ran = page("torch.optim.AdamW")
-    assert ran.flops.begun == 20
-    assert ran.counts.theory.products == 2 * 32 * 64 * 256 * 5 == ran.counts.flops["tensor bf16"]
-    assert f"{ran.counts.theory.products:,} FLOP a step, MFU" in capsys.readouterr().out
+    products = 2 * 32 * 64 * 256 * 5
+    assert ran.monitor.steps == 20
+    assert ran.counts.theory.products == products == ran.counts.flops["tensor bf16"]
+    assert f"{products:,} FLOP a step, MFU" in capsys.readouterr().out
+    # Steps 3, 11 and 19 are counted: there is news with the second and the third.
+    assert [metrics["flopgap/flop_needed"] for metrics in ran.logged] == [products] * 2
+    for metrics in ran.logged:
+        assert metrics["flopgap/mfu"] == pytest.approx(products / 989.5e12 / metrics["flopgap/step_seconds"])
+        assert metrics["flopgap/flop"] == products and metrics["flopgap/hfu"] == pytest.approx(metrics["flopgap/mfu"])
 
 
 def test_nothing_is_said_before_a_step_was_timed(page):
-    flops = page("class StepFlops").StepFlops(1)
+    monitor = flopgap.Monitor(first=1)
     for _ in range(2):
-        assert flops.counts() is None
-        flops.begin()
-        flops.end()
-    assert flops.counted is not None and flops.counts() is None
+        assert monitor.counts() is None and monitor.metrics() == {} and not monitor.has_news
+        with monitor:
+            pass
+    assert monitor.counts() is None
+
+
+def test_a_step_that_fails_is_not_counted_and_the_next_is(page, gpu):
+    monitor, layers = flopgap.Monitor(every=2, first=0), network()
+    with pytest.raises(ZeroDivisionError), monitor:
+        1 / 0
+    assert monitor.counts() is None
+    for batch in batches():
+        with monitor:
+            layers(batch).float().square().mean().backward()
+    assert monitor.counts().theory.products == PRODUCTS
+
+
+def test_without_permission_formulas_say_what_a_step_needs(page, monkeypatch):
+    def refused(*_):
+        raise flopgap.CountError("no permission", "ask for it")
+
+    monkeypatch.setattr(counter_module, "_begun", refused)
+    monitor, layers = flopgap.Monitor(every=3, first=0, peaks={"tensor bf16": 1e12}), network()
+    with pytest.warns(UserWarning, match="no permission") as warned:
+        for batch in batches():
+            with monitor:
+                layers(batch).float().square().mean().backward()
+    assert len(warned) == 1
+    counts = monitor.counts()
+    assert counts.theory.products == PRODUCTS and counts.hfu is None
+    assert counts.mfu == pytest.approx(PRODUCTS / 1e12 / counts.seconds)
+    assert set(monitor.metrics("")) == {"mfu", "step_seconds", "flop_needed"}
+
+
+def test_options_are_checked():
+    for options in ({"every": 1}, {"every": 2.5}, {"first": -1}, {"by": "nothing"}):
+        with pytest.raises(ValueError):
+            flopgap.Monitor(**options)
 
 
 def test_lightning(page, capsys, tmp_path):
     lightning = pytest.importorskip("lightning")
+
+    class Logged(lightning.pytorch.loggers.logger.DummyLogger):
+        metrics = []
+
+        def log_metrics(self, metrics, step=None):
+            self.metrics.append(metrics)
 
     class Module(lightning.LightningModule):
         def __init__(self):
@@ -101,12 +148,16 @@ def test_lightning(page, capsys, tmp_path):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.1)
 
-    callback = page("import lightning").CountFlops(COUNT_AT)
-    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    assert page("lightning_callback").callback is not None
+    monitor = flopgap.Monitor(every=3, first=COUNT_AT)
+    logged = Logged()
+    callback = lightning_callback(monitor)
+    quiet = dict(logger=logged, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
     trainer = lightning.Trainer(callbacks=[callback], max_epochs=1, accelerator="cpu", default_root_dir=tmp_path, **quiet)
     trainer.fit(Module(), torch.utils.data.DataLoader(batches(), batch_size=None))
-    is_that_of_a_step(callback.flops)
+    is_that_of_a_step(monitor)
     assert "theory, products" in capsys.readouterr().out
+    assert [metrics["flopgap/flop_needed"] for metrics in logged.metrics if "flopgap/mfu" in metrics] == [PRODUCTS]
 
 
 def test_hugging_face_trainer(page, capsys, tmp_path):
@@ -120,14 +171,18 @@ def test_hugging_face_trainer(page, capsys, tmp_path):
         def forward(self, x):
             return {"loss": self.layers(x).float().square().mean()}
 
-    callback = page("import transformers").CountFlopsOfTrainer(COUNT_AT)
+    assert page("trainer_callback").callback_of_trainer is not None
+    monitor = flopgap.Monitor(every=3, first=COUNT_AT)
+    callback = trainer_callback(monitor)
     options = transformers.TrainingArguments(
-        str(tmp_path), per_device_train_batch_size=4, max_steps=STEPS, use_cpu=True, save_strategy="no", report_to=[], disable_tqdm=True
+        str(tmp_path), per_device_train_batch_size=4, max_steps=STEPS, use_cpu=True, logging_steps=1, save_strategy="no", report_to=[], disable_tqdm=True
     )
     samples = [{"x": sample} for batch in batches() for sample in batch]
-    transformers.Trainer(Model(), options, train_dataset=samples, callbacks=[callback]).train()
-    is_that_of_a_step(callback.flops)
-    assert "theory, products" in capsys.readouterr().out
+    trainer = transformers.Trainer(Model(), options, train_dataset=samples, callbacks=[callback])
+    trainer.train()
+    is_that_of_a_step(monitor)
+    out = capsys.readouterr().out
+    assert "theory, products" in out and out.count("'flopgap/mfu'") == 1
 
 
 def test_a_step_that_is_a_method_of_the_trainer(page, capsys):
@@ -149,8 +204,8 @@ def test_a_step_that_is_a_method_of_the_trainer(page, capsys):
             for _ in range(STEPS):
                 self.train_step(iterator)
 
-    flops = ran.StepFlops(COUNT_AT)
-    Trainer.train_step = ran.counted(Trainer.train_step, flops, every=STEPS)
+    monitor = flopgap.Monitor(every=3, first=COUNT_AT)
+    Trainer.train_step = ran.counted(Trainer.train_step, monitor)
     Trainer().train()
-    is_that_of_a_step(flops)
+    is_that_of_a_step(monitor)
     assert capsys.readouterr().out.count("theory, products") == 1

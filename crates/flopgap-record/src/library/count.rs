@@ -131,6 +131,10 @@ impl Counting {
         let chip = CString::new(lines.next()?).ok()?;
         let metrics = |line: &str| line.split(' ').filter_map(|metric| CString::new(metric).ok()).collect();
         let groups: Vec<Vec<CString>> = lines.map(metrics).collect();
+        if groups.is_empty() {
+            not_counted(recorder, "this GPU counts nothing in one pass");
+            return None;
+        }
         for (number, metrics) in (0_u32..).zip(file.lines().skip(1)) {
             write::definition(recorder, event::METRICS, &[&number.to_le_bytes(), metrics.as_bytes()]);
         }

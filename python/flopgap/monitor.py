@@ -1,0 +1,230 @@
+"""FLOPs and utilization of a training loop while it runs.
+
+>>> import flopgap
+>>> monitor = flopgap.Monitor(every=100)  # doctest: +SKIP
+>>> for batch in batches:  # doctest: +SKIP
+...     with monitor:
+...         train_step(batch)
+...     if monitor.has_news:
+...         logger.log(monitor.metrics())
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+import warnings
+from typing import Any
+
+from .counter import Counter, following
+from .errors import AbsentError, CountError
+from .peaks import peaks_of
+from .result import Counts
+
+__all__ = ["Monitor"]
+
+
+class Monitor:
+    """Counts a step of a loop now and then, and takes the time of the steps in between, which are not slowed down.
+
+    A step is what lies between :meth:`begin` and :meth:`end`, or a ``with`` block. Its time is from its beginning to that of the next step: a loop
+    that waits for its input has a low MFU.
+
+    :param every: count again after so many steps; ``None`` counts once.
+    :param first: the first step that is counted, from 0: compiled, tuned and allocated by then.
+    :param options: those of :class:`Counter`, such as ``peaks`` and ``device``.
+
+    Where counters are not permitted, one warning says so, and formulas alone say what a step needs: :attr:`Counts.mfu` is known and
+    :attr:`Counts.hfu` is not. With several ranks, each has a monitor of its own with the same numbers: the others wait in collectives
+    for one that counts.
+    """
+
+    def __init__(self, every: int | None = 100, *, first: int = 10, **options: Any) -> None:
+        if every is not None and (not isinstance(every, int) or every < 2):
+            raise ValueError(f"every={every!r}: a whole number from 2, or None")
+        if not isinstance(first, int) or first < 0:
+            raise ValueError(f"first={first!r}: a whole number from 0")
+        self.every, self.first = every, first
+        #: Steps that have begun.
+        self.steps = 0
+        #: Whether :meth:`counts` has something that :meth:`metrics` has not given yet.
+        self.has_news = False
+        self._counter = Counter(**options)
+        self._may_count = True
+        self._block: Any = None
+        self._counted: Counts | None = None
+        self._timed: Counts | None = None
+        self._since: tuple[float, int] | None = None
+
+    def __enter__(self) -> Monitor:
+        self.begin()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        if raised[0] is None:
+            self.end()
+        elif self._block is not None:
+            # What was counted of a step that failed is no step.
+            block, self._block = self._block, None
+            block.__exit__(*raised)
+
+    def begin(self) -> None:
+        """A step begins."""
+        number = self.steps - self.first
+        if number == 0 or (self.every is not None and number > 0 and number % self.every == 0):
+            self._time()
+            self._since = None
+            self._block = self._counting()
+            self._entered = self._block.__enter__()
+        elif self._counted is not None and self._since is None:
+            _finish_work()
+            self._since = (time.perf_counter(), self.steps)
+        self.steps += 1
+
+    def end(self) -> None:
+        """The step has ended."""
+        if self._block is None:
+            return
+        block, self._block = self._block, None
+        block.__exit__(None, None, None)
+        entered, self._entered = self._entered, None
+        self._counted = entered.counts if isinstance(entered.counts, Counts) else None
+
+    def _counting(self) -> Any:
+        if self._may_count:
+            counting = self._counter.counting()
+            try:
+                return _Begun(counting, counting.__enter__())
+            except (CountError, AbsentError) as error:
+                self._may_count = False
+                warnings.warn(f"steps are not counted, formulas alone say what they need: {error}", stacklevel=4)
+        return _Formulas(self._counter)
+
+    def _time(self) -> None:
+        """Takes the mean time of the steps since the last that was counted."""
+        if self._counted is None or self._since is None or self.steps == self._since[1]:
+            return
+        _finish_work()
+        since, step = self._since
+        self._timed = self._counted.with_time((time.perf_counter() - since) / (self.steps - step))
+        self.has_news = True
+
+    def counts(self) -> Counts | None:
+        """The last counts with the mean time of the steps after them, between two steps; ``None`` before a step was timed."""
+        self._time()
+        return self._timed
+
+    def metrics(self, prefix: str = "flopgap/") -> dict[str, float]:
+        """What is known, for any logger: ``mfu``, ``hfu``, ``step_seconds``, ``flop`` (executed on the tensor cores), ``flop_needed`` (products of the
+        mathematics), ``bytes``. Empty before a step was timed."""
+        counts = self._timed or self.counts()
+        self.has_news = False
+        if counts is None:
+            return {}
+        theory = counts.theory
+        values = {
+            "mfu": counts.mfu,
+            "hfu": counts.hfu,
+            "step_seconds": counts.seconds,
+            "flop": counts.tensor_flops if counts.rows else None,
+            "flop_needed": theory.products if theory is not None and not theory.unseen else None,
+            "bytes": counts.bytes if counts.rows else None,
+        }
+        return {f"{prefix}{name}": float(value) for name, value in values.items() if value is not None}
+
+
+class _Begun:
+    """A block that is counted, and has begun."""
+
+    def __init__(self, counting: Any, block: Any) -> None:
+        self.counting, self.block = counting, block
+
+    def __enter__(self) -> Any:
+        return self.block
+
+    def __exit__(self, *raised: Any) -> Any:
+        return self.counting.__exit__(*raised)
+
+
+class _Formulas:
+    """A block of which the theory is recorded, and nothing counted."""
+
+    def __init__(self, counter: Counter) -> None:
+        self.counter = counter
+        self.counts: Counts | None = None
+
+    def __enter__(self) -> _Formulas:
+        self.following = following()
+        self.theory = self.following.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self.following.__exit__(*raised)
+        torch = sys.modules.get("torch")
+        device = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else ""
+        self.counts = Counts(
+            rows=[],
+            by=("total",),
+            presets=(),
+            metrics=(),
+            all_presets=(),
+            device=device,
+            chip="",
+            runs=1,
+            theory=self.theory,
+            peaks=self.counter._peaks or (peaks_of(device) if device else None),
+        )
+
+
+def _finish_work() -> None:
+    """Waits for the GPU, where PyTorch uses it."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def lightning_callback(monitor: Monitor) -> Any:
+    """A callback for Lightning's ``Trainer`` that logs what is new, and prints the last counts at the end.
+
+    A step is a batch. With ``accumulate_grad_batches``, choose ``first`` and ``every`` such that the optimizer runs in those that are counted.
+    """
+    lightning: Any = importlib.import_module("lightning")
+
+    class CountFlops(lightning.Callback):  # type: ignore[misc]
+        def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, batch_idx: int) -> None:
+            monitor.begin()
+
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            monitor.end()
+            if monitor.has_news and trainer.logger is not None:
+                trainer.logger.log_metrics(monitor.metrics(), step=trainer.global_step)
+
+        def on_train_end(self, trainer: Any, module: Any) -> None:
+            print(monitor.counts())
+
+    return CountFlops()
+
+
+def trainer_callback(monitor: Monitor) -> Any:
+    """A callback for the ``Trainer`` of ``transformers`` that logs what is new, and prints the last counts at the end.
+
+    A step is one update of the weights, with all the batches that it accumulates.
+    """
+    transformers: Any = importlib.import_module("transformers")
+
+    class CountFlops(transformers.TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            monitor.begin()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            monitor.end()
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            if logs is not None:
+                logs.update(monitor.metrics())
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            print(monitor.counts())
+
+    return CountFlops()
