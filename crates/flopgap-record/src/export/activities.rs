@@ -90,7 +90,7 @@ impl<'d> Activities<'d> {
         self.process.strings.insert(number, text.to_owned());
     }
 
-    /// A device that CUPTI does not tell of, because it was in use before.
+    /// A device that CUPTI has no record of, because it was in use before.
     pub(super) fn device(&mut self, device: Device, name: String) {
         self.targets.device(device, Some(name), self.ids().pid);
     }

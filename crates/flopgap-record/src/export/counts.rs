@@ -35,7 +35,7 @@ type Likeness = [u32; WORKS];
 /// What launches are like, of each group that counted any like them.
 type ByGroup = Vec<Option<Likeness>>;
 
-/// How many launches before are looked at, those that say most first.
+/// How many launches before are compared, those that say most first.
 const DEPTHS: [usize; 5] = [8, 4, 2, 1, 0];
 
 /// Values of a group's metrics, of launches that are alike.

@@ -164,7 +164,7 @@ impl Session {
     fn record(&self, recorder: &Recorder, during_initialization: bool) -> Result<(), String> {
         let cupti = &self.cupti;
         if !during_initialization {
-            // CUPTI tells of devices only those who ask before they are used.
+            // CUPTI has records of devices only for who asks before they are used.
             devices::write(recorder);
         }
         self.records.store(true, Ordering::Release);
@@ -434,7 +434,7 @@ struct Node {
     original: *mut c_void,
 }
 
-/// A context ends, a node of a graph was made, or, while launches are counted, something is launched.
+/// A context ends, a node of a graph was made, or a launch that may be counted begins or ends.
 extern "C" fn called(_user: *mut c_void, domain: u32, number: u32, data: *const c_void) {
     let _ = catch_unwind(|| {
         let (Some(recorder), Some(session)) = (recorder(), session()) else { return };
