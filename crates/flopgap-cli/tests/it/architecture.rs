@@ -31,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flopgap-gpu", &[]),
     ("flopgap-mlp", &["flopgap-flops", "flopgap-gpu"]),
     ("flopgap-phases", &["flopgap-flops", "flopgap-kernels", "flopgap-ncu"]),
-    ("flopgap-record", &["flopgap-kernels"]),
+    ("flopgap-record", &["flopgap-kernels", "flopgap-ncu", "flopgap-phases"]),
     ("flopgap-timings", &["flopgap-flops", "flopgap-kernels", "flopgap-trace"]),
     ("flopgap-gap", &["flopgap-flops", "flopgap-kernels", "flopgap-timings", "flopgap-trace"]),
     ("flopgap-trace", &["flopgap-flops"]),
