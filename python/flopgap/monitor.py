@@ -127,9 +127,9 @@ class Monitor:
             "mfu": counts.mfu,
             "hfu": counts.hfu,
             "step_seconds": counts.seconds,
-            "flop": counts.tensor_flops if counts.rows else None,
+            "flop": counts.tensor_flops,
             "flop_needed": theory.products if theory is not None and not theory.unseen else None,
-            "bytes": counts.bytes if counts.rows else None,
+            "bytes": counts.bytes if counts.presets else None,
         }
         return {f"{prefix}{name}": float(value) for name, value in values.items() if value is not None}
 
@@ -221,7 +221,7 @@ def trainer_callback(monitor: Monitor) -> Any:
             monitor.end()
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            if logs is not None:
+            if logs is not None and monitor.has_news:
                 logs.update(monitor.metrics())
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

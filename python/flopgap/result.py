@@ -200,17 +200,17 @@ class Counts:
     @property
     def tensor_flops(self) -> int | None:
         """Operations of the tensor cores, all types together; ``None`` where one is unknown."""
-        return _sum(count for key, count in self.flops.items() if key.startswith("tensor "))
+        return _sum(count for key, count in self.flops.items() if key.startswith("tensor ")) if self.presets else None
 
     @property
     def shader_flops(self) -> int | None:
         """Operations of the shader cores on 64 and 32-bit floats, and on 16 where names of kernels say."""
-        return _sum(count for key, count in self.flops.items() if not key.startswith("tensor "))
+        return _sum(count for key, count in self.flops.items() if not key.startswith("tensor ")) if self.presets else None
 
     @property
     def total(self) -> int | None:
         """All floating-point operations; ``None`` where some are unknown."""
-        return _sum(self.flops.values())
+        return _sum(self.flops.values()) if self.presets else None
 
     @property
     def counted(self) -> int:

@@ -118,6 +118,7 @@ def test_without_permission_formulas_say_what_a_step_needs(page, monkeypatch):
     assert len(warned) == 1
     counts = monitor.counts()
     assert counts.theory.products == PRODUCTS and counts.hfu is None
+    assert counts.no_mfu is None, counts.no_mfu
     assert counts.mfu == pytest.approx(PRODUCTS / 1e12 / counts.seconds)
     assert set(monitor.metrics("")) == {"mfu", "step_seconds", "flop_needed"}
 
