@@ -132,6 +132,8 @@ def _facts(counts: Counts) -> list[tuple[str, str, str]]:
 def _head(counts: Counts) -> str:
     runs = "1 run" if counts.runs == 1 else f"{counts.runs} runs"
     graphs = f" and {counts.graphs} graphs" if counts.graphs else ""
+    if not counts.presets:
+        return f"{counts.device or 'no GPU'}: nothing was counted, formulas alone"
     return f"{counts.device} ({counts.chip}): {counts.launches:,} launches{graphs}, {runs}, preset {', '.join(counts.presets)}"
 
 

@@ -120,6 +120,7 @@ def test_without_permission_formulas_say_what_a_step_needs(page, monkeypatch):
     assert counts.theory.products == PRODUCTS and counts.hfu is None
     assert counts.no_mfu is None, counts.no_mfu
     assert counts.mfu == pytest.approx(PRODUCTS / 1e12 / counts.seconds)
+    assert str(counts).startswith("no GPU: nothing was counted, formulas alone\n")
     assert set(monitor.metrics("")) == {"mfu", "step_seconds", "flop_needed"}
 
 
