@@ -6,21 +6,12 @@ use flopgap_trace::{CountedKernel, CountedOperations};
 use rustc_hash::FxHashMap;
 
 use super::TableSpec;
+use crate::error::if_recorded;
 use crate::{Error, Trace};
 
 const KERNELS: TableSpec = TableSpec::new("FLOPGAP_KERNEL", "counts of kernels");
 const COUNTED: TableSpec = TableSpec::new("FLOPGAP_COUNTED", "counts of kernels that are alike");
 const OPERATIONS: TableSpec = TableSpec::new("FLOPGAP_OPERATIONS", "operations by type");
-
-/// Rows of what an export may lack.
-macro_rules! or_empty {
-    ($rows:expr) => {
-        match $rows {
-            Err(error) if error.is_no_table() => return Ok(Default::default()),
-            rows => rows?,
-        }
-    };
-}
 
 impl Trace {
     /// The counts that launches have, in the order of their numbers.
@@ -36,7 +27,7 @@ impl Trace {
             let kind: Arc<str> = row.text(kind)?.into();
             Some((row.int(counted)?, kind, row.int(least)?, row.int(most)?))
         });
-        for row in or_empty!(rows) {
+        for row in if_recorded(rows)?.into_iter().flatten() {
             let (counted, kind, least, most) = row?;
             let (Ok(least), Ok(most)) = (u64::try_from(least), u64::try_from(most)) else { continue };
             if let Some(&place) = places.get(&counted) {
@@ -54,7 +45,7 @@ impl Trace {
         // The row of the kernel is the key of this table: SQLite stores it as the row's own number.
         let rows = select.rows(move |row| Some((row.id(), row.int(counted)?)));
         let mut kernels = FxHashMap::default();
-        for row in or_empty!(rows) {
+        for row in if_recorded(rows)?.into_iter().flatten() {
             let (kernel, counted) = row?;
             if let Some(&place) = places.get(&counted) {
                 kernels.insert(kernel, place);
@@ -76,7 +67,7 @@ impl Trace {
             Some((row.id(), flops[0].zip(flops[1]), row.int(bytes).and_then(|it| u64::try_from(it).ok())))
         });
         let mut places = FxHashMap::default();
-        for row in or_empty!(rows) {
+        for row in if_recorded(rows)?.into_iter().flatten() {
             let (id, flops, bytes) = row?;
             take(flops.map(Into::into), bytes);
             places.insert(id, u32::try_from(places.len()).unwrap_or(u32::MAX));
