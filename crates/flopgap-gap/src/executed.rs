@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::measured::interval_at;
 use crate::peaks::Peaks;
 
 /// What the kernels of all measured steps executed.
@@ -90,9 +91,7 @@ impl Executed {
         trace.each_operation(false, &mut |operation| {
             let work = &operation.work;
             let is_measured = measured.iter().any(|(place, intervals)| {
-                let next = intervals.partition_point(|(start, _)| *start <= work.start);
-                let within = next.checked_sub(1).is_some_and(|at| work.start < intervals[at].1);
-                within && *place == (work.process, work.device)
+                *place == (work.process, work.device) && interval_at(intervals, work.start).is_some()
             });
             if work.kind != WorkKind::Kernel || !is_measured {
                 return;

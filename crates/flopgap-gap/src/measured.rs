@@ -119,13 +119,9 @@ impl<'a> Measured<'a> {
 
     /// Adds for how long a place waited for others in measured time.
     fn waits(&mut self, place: Place, measured: &[(i64, i64)]) {
-        let inside = |at: i64| {
-            let next = measured.partition_point(|(start, _)| *start <= at);
-            next.checked_sub(1).is_some_and(|window| at < measured[window].1)
-        };
         let late = &self.context.timeline.arrivals;
         let waiting = late.iter().filter(|own| own.place == place && own.arrived > own.start);
-        for own in waiting.filter(|own| inside(own.start)) {
+        for own in waiting.filter(|own| interval_at(measured, own.start).is_some()) {
             let mut ns = 0;
             self.context.each_of_last(own.last, (own.start, own.arrived), |start, end, works| {
                 ns += if works { end - start } else { 0 };
@@ -134,6 +130,12 @@ impl<'a> Measured<'a> {
             *self.late.entry(own.last).or_default() += Sum { ns, pieces: 1 };
         }
     }
+}
+
+/// Which of some intervals a time is within; they lie by time and do not overlap.
+pub(crate) fn interval_at(intervals: &[(i64, i64)], at: i64) -> Option<usize> {
+    let next = intervals.partition_point(|(start, _)| *start <= at);
+    next.checked_sub(1).filter(|last| at < intervals[*last].1)
 }
 
 /// All work of a lane as one step.

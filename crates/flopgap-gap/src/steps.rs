@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::forwards::forwards;
 use crate::host::{Host, NONE};
+use crate::measured::interval_at;
 use crate::timeline::{Lane, Op};
 
 /// How the steps were found.
@@ -344,8 +345,7 @@ pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, 
     let (mut launched, mut inside) = (0_i128, 0_i128);
     for op in &lane.operations {
         let Some((_, at)) = launch(host, op) else { continue };
-        let next = spans.partition_point(|(start, _)| *start <= at);
-        let Some(step) = next.checked_sub(1).filter(|step| at < spans[*step].1) else { continue };
+        let Some(step) = interval_at(&spans, at) else { continue };
         ends[step] = ends[step].max(Some(op.end));
         if !steps[step].warm_up {
             launched += i128::from(op.end - op.start);
