@@ -179,7 +179,7 @@ fn counters() -> Result<Counters, CounterError> {
     let chip = Chip::of(&Context::new(0)?)?;
     let (once, often): (Vec<Group>, Vec<Group>) =
         chip.groups()?.into_iter().partition(|group| group.passes == 1);
-    // A type of which a part takes several passes is not counted: the rest is no sum.
+    // Where a part of a type takes several passes, the other parts are not counted: no sum.
     let source = |metric: &str| Some(metric.split_once("_src_")?.1.split(['_', '.']).next()?.to_owned());
     let missing: Vec<String> =
         often.iter().flat_map(|group| &group.metrics).filter_map(|metric| source(metric)).collect();

@@ -195,12 +195,9 @@ pub(crate) mod variable {
 /// calls it, then one for each group of metrics, separated by spaces.
 pub(crate) const COUNTERS: &str = "counters";
 
-/// The file of a directory by which recording is switched on and off while programs run: its first
-/// byte is `1` or `0`.
+/// The file of a directory by which recording is switched on and off while programs run: a line of
+/// `1` or `0` and nanoseconds since 1970 for each time. The last one counts.
 pub(crate) const SWITCH: &str = "switch";
-
-/// The file that says when it was switched: lines of `1` or `0` and nanoseconds since 1970.
-pub(crate) const SWITCHES: &str = "switches";
 
 /// Records of CUPTI, as far as they are read while they are made: kinds, and offsets of fields.
 /// Records have only grown at the end since CUDA 12.0, so these hold for all.

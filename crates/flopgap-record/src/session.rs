@@ -9,7 +9,7 @@ use std::{fs, iter};
 
 use crate::RecordError;
 use crate::export::processes;
-use crate::format::{COUNTERS, SWITCH, SWITCHES, variable};
+use crate::format::{COUNTERS, SWITCH, variable};
 use crate::reader::Process;
 
 /// The library that is injected, as `build.rs` compiled it. Empty where programs are not recorded.
@@ -204,14 +204,10 @@ pub fn is_counting(directory: &Path) -> Result<bool, RecordError> {
 /// # Errors
 /// A directory that cannot be written.
 pub fn switch(directory: &Path, on: bool) -> Result<(), RecordError> {
-    let state = u8::from(on);
-    let times = directory.join(SWITCHES);
-    let line = format!("{state} {}\n", now());
-    let mut file =
-        OpenOptions::new().append(true).create(true).open(&times).map_err(RecordError::io(&times))?;
-    file.write_all(line.as_bytes()).map_err(RecordError::io(&times))?;
-    let file = directory.join(SWITCH);
-    fs::write(&file, format!("{state}\n")).map_err(RecordError::io(&file))
+    let path = directory.join(SWITCH);
+    let line = format!("{} {}\n", u8::from(on), now());
+    let file = OpenOptions::new().append(true).create(true).open(&path);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(RecordError::io(&path))
 }
 
 fn now() -> u128 {

@@ -200,8 +200,7 @@ impl<'d> Activities<'d> {
                 node(at),
             ],
         )?;
-        let name = self.process.text(kernel.name).map(str::to_owned);
-        self.counts.kernel(kernel, name.as_deref(), self.kernels.rows);
+        self.counts.kernel(kernel, self.process.text(kernel.name), self.kernels.rows);
         Ok(())
     }
 

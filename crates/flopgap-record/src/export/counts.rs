@@ -3,16 +3,17 @@
 //! A kernel is known by what was counted of launches that are like it: the same kernel with the
 //! same sizes, after the same launches on its stream, as many of them as were seen.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use flopgap_kernels::Classifier;
+use flopgap_kernels::{classify, demangle_nvidia};
 use flopgap_ncu::{
-    FlopCounter, Launch, LaunchView, Metric, OperationType, Strings as NcuStrings, Symbol, Value,
+    Arithmetic, FlopCounter, Launch, LaunchView, Metric, OperationType, Strings as NcuStrings, Symbol, Value,
 };
 use rusqlite::{Connection, params};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::names::{KernelName, Strings};
+use super::names::Strings;
 use super::schema::COUNTS;
 use crate::format::counted::WORKS;
 use crate::reader::{Event, Kernel, Work};
@@ -137,9 +138,10 @@ impl Counts {
             return;
         }
         let Kernel { at, grid, block, dynamic_shared: shared, graph, .. } = *kernel;
-        let work = name.and_then(|name| {
-            self.works.get(&Work::Kernel { name: name.to_owned().into(), grid, block, shared }).copied()
-        });
+        // Of this lifetime, a name is found without a copy of it.
+        let works: &FxHashMap<Work<'_>, u32> = &self.works;
+        let work = name
+            .and_then(|name| works.get(&Work::Kernel { name: name.into(), grid, block, shared }).copied());
         let is_of_graph = at.node != 0;
         self.kernels.push(Launched {
             context: at.context,
@@ -233,12 +235,13 @@ impl Alike<'_> {
         if found.iter().all(Option::is_none) {
             return Ok(None);
         }
-        if let Some(&row) = self.known.get(&(work, found.clone())) {
+        let key = (work, found);
+        if let Some(&row) = self.known.get(&key) {
             return Ok(Some(row));
         }
         self.last += 1;
-        let is_known = self.counts.write_row(self.last, work, &found, database, strings, capability)?;
-        self.known.insert((work, found), (self.last, is_known));
+        let is_known = self.counts.write_row(self.last, work, &key.1, database, strings, capability)?;
+        self.known.insert(key, (self.last, is_known));
         Ok(Some((self.last, is_known)))
     }
 }
@@ -271,34 +274,36 @@ impl Counts {
     ) -> rusqlite::Result<bool> {
         let work = self.works.iter().find(|(_, number)| **number == work).map(|(work, _)| work);
         let values = self.values(found);
-        let name = match work {
-            Some(Work::Kernel { name, .. }) => Some(KernelName::of(name, strings, database)?),
-            _ => None,
+        let (name, graph, sizes) = match work {
+            Some(Work::Kernel { name, grid, block, shared }) => (
+                Some(demangle_nvidia(name).map_or(Cow::Borrowed(&**name), |it| it.full)),
+                None,
+                Some((grid, block, shared)),
+            ),
+            Some(Work::Graph(graph)) => (None, Some(graph), None),
+            None => (None, None, None),
         };
-        let text = name.and_then(|name| strings.text(name.demangled)).unwrap_or_default();
+        let arithmetic =
+            name.as_deref().map(|name| flopgap_phases::arithmetic(&classify(name))).unwrap_or_default();
+        let name = name.map(|name| strings.id(database, &name)).transpose()?;
         let is_whole = found.iter().all(Option::is_some);
-        let flops = |value: fn(&MetricOf) -> f64| operations(&values, value, &text, capability);
+        let flops = |value: fn(&MetricOf) -> f64| operations(&values, value, &arithmetic, capability);
         let [least, most] = [flops(|it| it.least), flops(|it| it.most)];
         let total = |flops: &Operations| if is_whole { flops.total } else { None };
         let once = values.iter().filter(|it| is_of_operations(&it.metric)).map(|it| it.times).min();
-        let (graph, grid, block, shared) = match work {
-            Some(Work::Kernel { grid, block, shared, .. }) => (None, Some(grid), Some(block), Some(shared)),
-            Some(Work::Graph(graph)) => (Some(graph), None, None, None),
-            None => (None, None, None, None),
-        };
         database.execute(
             "INSERT INTO FLOPGAP_COUNTED VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             params![
                 row,
-                name.map(|name| name.demangled),
+                name,
                 graph,
-                grid.map(|it| it[0]),
-                grid.map(|it| it[1]),
-                grid.map(|it| it[2]),
-                block.map(|it| it[0]),
-                block.map(|it| it[1]),
-                block.map(|it| it[2]),
-                shared,
+                sizes.map(|(grid, ..)| grid[0]),
+                sizes.map(|(grid, ..)| grid[1]),
+                sizes.map(|(grid, ..)| grid[2]),
+                sizes.map(|(_, block, _)| block[0]),
+                sizes.map(|(_, block, _)| block[1]),
+                sizes.map(|(_, block, _)| block[2]),
+                sizes.map(|(.., shared)| shared),
                 once,
                 total(&least),
                 total(&most),
@@ -358,13 +363,12 @@ struct Operations {
 fn operations(
     values: &[MetricOf],
     value: fn(&MetricOf) -> f64,
-    name: &str,
+    arithmetic: &Arithmetic,
     capability: Option<(u32, u32)>,
 ) -> Operations {
     let mut strings = NcuStrings::default();
     let mut launch = Launch::default();
     launch.compute_capability = capability;
-    launch.name = strings.intern(name);
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for it in values.iter().filter(|it| is_of_operations(&it.metric)) {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts, which are exact")]
@@ -379,9 +383,8 @@ fn operations(
         spread: None,
     });
     launch.metrics = metrics.collect();
-    let arithmetic = flopgap_phases::arithmetic(&Classifier::new().get(name));
     let view = LaunchView { launch: &launch, strings: &strings };
-    let flops = FlopCounter::new().count_as(view, &arithmetic);
+    let flops = FlopCounter::new().count_as(view, arithmetic);
     let total = flops.total().and_then(|count| i64::try_from(count.value).ok());
     let counted = |(kind, measurement): (OperationType, flopgap_ncu::Measurement)| {
         Some((kind, measurement.count()?.value)).filter(|(_, count)| *count > 0)

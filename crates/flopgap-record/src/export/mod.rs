@@ -18,7 +18,7 @@ use flopgap_files::write_atomic_at;
 use rusqlite::{Connection, params};
 
 use crate::RecordError;
-use crate::format::SWITCHES;
+use crate::format::SWITCH;
 use crate::reader::{Event, Process, Strides};
 use activities::Activities;
 use names::Strings;
@@ -44,9 +44,9 @@ pub struct Exported {
     pub calls: u64,
     /// Ranges and marks of NVTX.
     pub ranges: u64,
-    /// Kernels whose operations were counted, before the recording, of launches like theirs.
+    /// Kernels whose operations are known: launches like them were counted before the recording.
     pub counted: u64,
-    /// Kernels of processes that counted, of which nothing like them was.
+    /// Other kernels of processes that counted.
     pub uncounted: u64,
     /// What is missing, by process and cause.
     pub losses: Vec<Loss>,
@@ -91,7 +91,7 @@ pub fn export(directory: &Path, to: &Path) -> Result<Exported, RecordError> {
 /// As [`export`].
 pub fn export_between(directory: &Path, to: &Path, times: Range<u64>) -> Result<Exported, RecordError> {
     let processes = processes(directory)?;
-    let switched = on_times(&fs::read_to_string(directory.join(SWITCHES)).unwrap_or_default());
+    let switched = on_times(&fs::read_to_string(directory.join(SWITCH)).unwrap_or_default());
     write_atomic_at(to, |temporary| {
         write(&processes, temporary, times, &switched).map_err(|failure| match failure {
             Failure::Read(error) => error,

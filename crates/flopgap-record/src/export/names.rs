@@ -22,11 +22,6 @@ impl Strings {
         self.known.insert(text.to_owned(), id);
         Ok(id)
     }
-
-    /// The string of a row.
-    pub(super) fn text(&self, id: i64) -> Option<String> {
-        self.known.iter().find(|(_, known)| **known == id).map(|(text, _)| text.clone())
-    }
 }
 
 /// The three names that a kernel has in an export: demangled, short and mangled.

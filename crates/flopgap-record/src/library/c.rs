@@ -1,7 +1,7 @@
 //! The functions of the C library that this library calls, safe where they can be.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
-use std::ptr;
+use std::{mem, ptr};
 
 unsafe extern "C" {
     fn mmap(
@@ -131,10 +131,14 @@ impl Loaded {
         (!library.is_null()).then_some(Loaded(library))
     }
 
-    /// The address of a symbol, not null.
-    pub(super) fn symbol(self, name: &CStr) -> Option<*mut c_void> {
+    /// A function.
+    ///
+    /// # Safety
+    /// `F` is a pointer to a function of the type that the header of the library gives it.
+    pub(super) unsafe fn function<F: Copy>(self, name: &CStr) -> Option<F> {
         // SAFETY: the library is never closed.
         let symbol = unsafe { dlsym(self.0, name.as_ptr()) };
-        (!symbol.is_null()).then_some(symbol)
+        // SAFETY: as the caller says; on Linux, a pointer to a function has the size of one to data.
+        (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
     }
 }

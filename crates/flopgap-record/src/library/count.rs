@@ -120,23 +120,18 @@ impl Counting {
     /// What the directory asks for, if it does.
     pub(super) fn asked(recorder: &Recorder, cupti: &Cupti) -> Option<Counting> {
         let file = fs::read_to_string(recorder.directory.join(COUNTERS)).ok()?;
-        let functions = match Functions::of(cupti.library) {
-            Ok(functions) => functions,
-            Err(reason) => {
-                not_counted(recorder, &reason);
-                return None;
-            }
-        };
+        let functions = Functions::of(cupti.library);
+        let functions = functions.inspect_err(|reason| not_counted(recorder, reason)).ok()?;
         let mut lines = file.lines();
         let chip = CString::new(lines.next()?).ok()?;
-        let metrics = |line: &str| line.split(' ').filter_map(|metric| CString::new(metric).ok()).collect();
-        let groups: Vec<Vec<CString>> = lines.map(metrics).collect();
+        let mut groups: Vec<Vec<CString>> = Vec::new();
+        for (number, metrics) in (0_u32..).zip(lines) {
+            write::definition(recorder, event::METRICS, &[&number.to_le_bytes(), metrics.as_bytes()]);
+            groups.push(metrics.split(' ').filter_map(|metric| CString::new(metric).ok()).collect());
+        }
         if groups.is_empty() {
             not_counted(recorder, "this GPU counts nothing in one pass");
             return None;
-        }
-        for (number, metrics) in (0_u32..).zip(file.lines().skip(1)) {
-            write::definition(recorder, event::METRICS, &[&number.to_le_bytes(), metrics.as_bytes()]);
         }
         Some(Counting {
             functions,
@@ -292,7 +287,7 @@ impl Counting {
             Ok(()) => {
                 state.rows.push(if is_first { [0; counted::WORKS] } else { key });
                 state.last = Some((Instant::now(), state.launches));
-                state.current = Some(Current { key, stream, is_counted: true });
+                state.current.iter_mut().for_each(|current| current.is_counted = true);
             }
             Err(reason) => self.fail(recorder, cupti, state, &reason),
         }
@@ -321,10 +316,9 @@ impl Counting {
         }
         if call.succeeded() {
             state.streams.insert(stream, key);
-        } else if is_counted {
+        } else if is_counted && let Some(row) = state.rows.last_mut() {
             // Nothing ran: the row has nothing.
-            state.rows.pop();
-            state.rows.push([0; counted::WORKS]);
+            *row = [0; counted::WORKS];
         }
     }
 
@@ -382,18 +376,12 @@ impl State {
 
 /// Writes what a number means.
 fn define(recorder: &Recorder, number: u32, work: &Work) {
-    let mut bytes = number.to_le_bytes().to_vec();
-    let name = match work {
-        Work::Kernel { name, grid, block, shared } => {
-            let sizes = grid.iter().chain(block).chain([shared]);
-            bytes.extend([0_u32].iter().chain(sizes).flat_map(|size| size.to_le_bytes()));
-            &name[..]
-        }
-        Work::Graph(graph) => {
-            bytes.extend([*graph, 0, 0, 0, 0, 0, 0, 0].iter().flat_map(|size| size.to_le_bytes()));
-            &[][..]
-        }
+    let (graph, name, [x, y, z], [width, height, depth], shared) = match work {
+        Work::Kernel { name, grid, block, shared } => (0, &name[..], *grid, *block, *shared),
+        Work::Graph(graph) => (*graph, &[][..], [0; 3], [0; 3], 0),
     };
+    let words = [number, graph, x, y, z, width, height, depth, shared];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     write::definition(recorder, event::WORK, &[&bytes, name]);
 }
 

@@ -2,7 +2,7 @@
 //! environment names.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::{env, fs, mem};
+use std::{env, fs};
 
 use super::c::Loaded;
 use super::format::variable;
@@ -52,30 +52,29 @@ impl Cupti {
     }
 
     fn look_up(library: Loaded) -> Result<Cupti, String> {
-        let symbol = |name: &CStr| library.symbol(name).ok_or_else(|| name.to_string_lossy().into_owned());
         // SAFETY: each function has the type that `cupti_*.h` gives it, with enums as the integers
         // that they are in C; pointers to functions and to data have the same size on Linux.
         unsafe {
             Ok(Cupti {
                 library,
-                version: function(symbol(c"cuptiGetVersion")?),
-                result: function(symbol(c"cuptiGetResultString")?),
-                subscribe: function(symbol(c"cuptiSubscribe")?),
-                unsubscribe: function(symbol(c"cuptiUnsubscribe")?),
-                enable_callback: function(symbol(c"cuptiEnableCallback")?),
-                callback_name: function(symbol(c"cuptiGetCallbackName")?),
-                register: function(symbol(c"cuptiActivityRegisterCallbacks")?),
-                enable: function(symbol(c"cuptiActivityEnable")?),
-                disable: function(symbol(c"cuptiActivityDisable")?),
-                flush: function(symbol(c"cuptiActivityFlushAll")?),
-                next: function(symbol(c"cuptiActivityGetNextRecord")?),
-                dropped: function(symbol(c"cuptiActivityGetNumDroppedRecords")?),
-                attribute: function(symbol(c"cuptiActivitySetAttribute")?),
-                thread_id_type: function(symbol(c"cuptiSetThreadIdType")?),
-                node_id: function(symbol(c"cuptiGetGraphNodeId")?),
-                graph_id: library.symbol(c"cuptiGetGraphExecId").map(|it| function(it)),
-                runtime_api: library.symbol(c"cuptiActivityEnableRuntimeApi").map(|it| function(it)),
-                driver_api: library.symbol(c"cuptiActivityEnableDriverApi").map(|it| function(it)),
+                version: wanted(library, c"cuptiGetVersion")?,
+                result: wanted(library, c"cuptiGetResultString")?,
+                subscribe: wanted(library, c"cuptiSubscribe")?,
+                unsubscribe: wanted(library, c"cuptiUnsubscribe")?,
+                enable_callback: wanted(library, c"cuptiEnableCallback")?,
+                callback_name: wanted(library, c"cuptiGetCallbackName")?,
+                register: wanted(library, c"cuptiActivityRegisterCallbacks")?,
+                enable: wanted(library, c"cuptiActivityEnable")?,
+                disable: wanted(library, c"cuptiActivityDisable")?,
+                flush: wanted(library, c"cuptiActivityFlushAll")?,
+                next: wanted(library, c"cuptiActivityGetNextRecord")?,
+                dropped: wanted(library, c"cuptiActivityGetNumDroppedRecords")?,
+                attribute: wanted(library, c"cuptiActivitySetAttribute")?,
+                thread_id_type: wanted(library, c"cuptiSetThreadIdType")?,
+                node_id: wanted(library, c"cuptiGetGraphNodeId")?,
+                graph_id: library.function(c"cuptiGetGraphExecId"),
+                runtime_api: library.function(c"cuptiActivityEnableRuntimeApi"),
+                driver_api: library.function(c"cuptiActivityEnableDriverApi"),
             })
         }
     }
@@ -110,11 +109,13 @@ impl Cupti {
     }
 }
 
+/// A function that cannot be missing, or its name.
+///
 /// # Safety
-/// The symbol is a function of this type.
-unsafe fn function<F: Copy>(symbol: *mut c_void) -> F {
-    // SAFETY: as the caller says; a pointer to a function has the size of one to data.
-    unsafe { mem::transmute_copy(&symbol) }
+/// As [`Loaded::function`].
+pub(super) unsafe fn wanted<F: Copy>(library: Loaded, name: &CStr) -> Result<F, String> {
+    // SAFETY: as the caller says.
+    unsafe { library.function(name) }.ok_or_else(|| name.to_string_lossy().into_owned())
 }
 
 /// The CUPTI that the program has loaded (`PyTorch` links one): a second copy would not work.

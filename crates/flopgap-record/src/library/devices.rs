@@ -1,7 +1,6 @@
 //! The devices of this process, as the driver describes them.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem;
+use std::ffi::{CStr, c_char, c_int};
 
 use super::c::Loaded;
 use super::cupti::SUCCESS;
@@ -31,11 +30,11 @@ pub(super) fn write(recorder: &Recorder) {
         let driver = Loaded::open("libcuda.so.1", true)?;
         // SAFETY: the functions have these types in `cuda.h`; pointers are valid for the calls.
         unsafe {
-            let number: Number = function(driver, c"cuDeviceGetCount")?;
-            let name: Name = function(driver, c"cuDeviceGetName")?;
-            let memory: Memory = function(driver, c"cuDeviceTotalMem_v2")?;
-            let uuid: Uuid = function(driver, c"cuDeviceGetUuid_v2")?;
-            let attribute: Attribute = function(driver, c"cuDeviceGetAttribute")?;
+            let number: Number = driver.function(c"cuDeviceGetCount")?;
+            let name: Name = driver.function(c"cuDeviceGetName")?;
+            let memory: Memory = driver.function(c"cuDeviceTotalMem_v2")?;
+            let uuid: Uuid = driver.function(c"cuDeviceGetUuid_v2")?;
+            let attribute: Attribute = driver.function(c"cuDeviceGetAttribute")?;
             let mut devices = 0;
             if number(&raw mut devices) != SUCCESS {
                 return None;
@@ -64,12 +63,4 @@ pub(super) fn write(recorder: &Recorder) {
         }
         Some(())
     })();
-}
-
-/// # Safety
-/// The symbol is a function of this type.
-unsafe fn function<F: Copy>(library: Loaded, name: &CStr) -> Option<F> {
-    let symbol: *mut c_void = library.symbol(name)?;
-    // SAFETY: as the caller says; a pointer to a function has the size of one to data.
-    Some(unsafe { mem::transmute_copy(&symbol) })
 }

@@ -191,7 +191,8 @@ fn keep(recorder: &'static Recorder) {
 
 /// Whether the switch of the recording says that programs are recorded. Without one they are.
 pub(super) fn is_on(recorder: &Recorder) -> bool {
-    fs::read(recorder.directory.join(SWITCH)).map_or(true, |switch| switch.first() != Some(&b'0'))
+    let switches = fs::read_to_string(recorder.directory.join(SWITCH)).unwrap_or_default();
+    switches.lines().last().is_none_or(|last| !last.starts_with('0'))
 }
 
 /// Names this thread, when it writes its first event.

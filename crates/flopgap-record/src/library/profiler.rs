@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 
 use super::c::Loaded;
-use super::cupti::{Code, Cupti, SUCCESS};
+use super::cupti::{Code, Cupti, SUCCESS, wanted};
 
 type Call = unsafe extern "C" fn(*mut u64) -> Code;
 
@@ -55,12 +55,9 @@ const REPLAY_OF_THE_USER: u64 = 3;
 impl Functions {
     pub(super) fn of(library: Loaded) -> Result<Functions, String> {
         let call = |name: &CStr| {
-            let symbol = library.symbol(name);
-            let symbol =
-                symbol.ok_or_else(|| format!("CUPTI is older than CUDA 12.6: it has no {name:?}"))?;
-            // SAFETY: these functions take a pointer to a struct and return a code; pointers to
-            // functions and to data have the same size on Linux.
-            Ok::<Call, String>(unsafe { std::mem::transmute::<*mut c_void, Call>(symbol) })
+            // SAFETY: these functions take a pointer to a struct and return a code.
+            let call = unsafe { wanted::<Call>(library, name) };
+            call.map_err(|missing| format!("CUPTI is older than CUDA 12.6: it has no {missing}"))
         };
         Ok(Functions {
             initialize: call(c"cuptiProfilerInitialize")?,
