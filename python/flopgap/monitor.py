@@ -15,11 +15,14 @@ import importlib
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from .counter import Counter, following
+from .counter import Block, Counter, following
 from .errors import AbsentError, CountError
 from .peaks import peaks_of
+from .recording import finish_work
 from .result import Counts
 
 __all__ = ["Monitor"]
@@ -52,7 +55,7 @@ class Monitor:
         self.has_news = False
         self._counter = Counter(**options)
         self._may_count = True
-        self._block: Any = None
+        self._open: tuple[ExitStack, Block] | None = None
         self._counted: Counts | None = None
         self._timed: Counts | None = None
         self._since: tuple[float, int] | None = None
@@ -64,10 +67,10 @@ class Monitor:
     def __exit__(self, *raised: Any) -> None:
         if raised[0] is None:
             self.end()
-        elif self._block is not None:
-            # What was counted of a step that failed is no step.
-            block, self._block = self._block, None
-            block.__exit__(*raised)
+        elif self._open is not None:
+            # A step that failed is not counted.
+            stack, self._open = self._open[0], None
+            stack.__exit__(*raised)
 
     def begin(self) -> None:
         """A step begins."""
@@ -75,37 +78,35 @@ class Monitor:
         if number == 0 or (self.every is not None and number > 0 and number % self.every == 0):
             self._time()
             self._since = None
-            self._block = self._counting()
-            self._entered = self._block.__enter__()
+            self._open = self._counting()
         elif self._counted is not None and self._since is None:
-            _finish_work()
+            finish_work()
             self._since = (time.perf_counter(), self.steps)
         self.steps += 1
 
     def end(self) -> None:
         """The step has ended."""
-        if self._block is None:
-            return
-        block, self._block = self._block, None
-        block.__exit__(None, None, None)
-        entered, self._entered = self._entered, None
-        self._counted = entered.counts if isinstance(entered.counts, Counts) else None
+        if self._open is not None:
+            (stack, block), self._open = self._open, None
+            stack.close()
+            self._counted = block.counts
 
-    def _counting(self) -> Any:
+    def _counting(self) -> tuple[ExitStack, Block]:
+        """A block that is counted, or where that is not permitted, one whose theory is recorded."""
+        stack = ExitStack()
         if self._may_count:
-            counting = self._counter.counting()
             try:
-                return _Begun(counting, counting.__enter__())
+                return stack, stack.enter_context(self._counter.counting())
             except (CountError, AbsentError) as error:
                 self._may_count = False
                 warnings.warn(f"steps are not counted, formulas alone say what they need: {error}", stacklevel=4)
-        return _Formulas(self._counter)
+        return stack, stack.enter_context(_formulas(self._counter))
 
     def _time(self) -> None:
         """Takes the mean time of the steps since the last that was counted."""
         if self._counted is None or self._since is None or self.steps == self._since[1]:
             return
-        _finish_work()
+        finish_work()
         since, step = self._since
         self._timed = self._counted.with_time((time.perf_counter() - since) / (self.steps - step))
         self.has_news = True
@@ -134,54 +135,26 @@ class Monitor:
         return {f"{prefix}{name}": float(value) for name, value in values.items() if value is not None}
 
 
-class _Begun:
-    """A block that is counted, and has begun."""
-
-    def __init__(self, counting: Any, block: Any) -> None:
-        self.counting, self.block = counting, block
-
-    def __enter__(self) -> Any:
-        return self.block
-
-    def __exit__(self, *raised: Any) -> Any:
-        return self.counting.__exit__(*raised)
-
-
-class _Formulas:
-    """A block of which the theory is recorded, and nothing counted."""
-
-    def __init__(self, counter: Counter) -> None:
-        self.counter = counter
-        self.counts: Counts | None = None
-
-    def __enter__(self) -> _Formulas:
-        self.following = following()
-        self.theory = self.following.__enter__()
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self.following.__exit__(*raised)
-        torch = sys.modules.get("torch")
-        device = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else ""
-        self.counts = Counts(
-            rows=[],
-            by=("total",),
-            presets=(),
-            metrics=(),
-            all_presets=(),
-            device=device,
-            chip="",
-            runs=1,
-            theory=self.theory,
-            peaks=self.counter._peaks or (peaks_of(device) if device else None),
-        )
-
-
-def _finish_work() -> None:
-    """Waits for the GPU, where PyTorch uses it."""
+@contextmanager
+def _formulas(counter: Counter) -> Iterator[Block]:
+    """Records the theory of a block without counting."""
+    block = Block()
+    with following() as theory:
+        yield block
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        torch.cuda.synchronize()
+    device = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else ""
+    block._counts = Counts(
+        rows=[],
+        by=("total",),
+        presets=(),
+        metrics=(),
+        all_presets=(),
+        device=device,
+        chip="",
+        runs=1,
+        theory=theory,
+        peaks=counter._peaks or (peaks_of(device) if device else None),
+    )
 
 
 def lightning_callback(monitor: Monitor) -> Any:

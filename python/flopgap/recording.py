@@ -76,7 +76,7 @@ class _Process:
 _process = _Process()
 
 
-def _finish_work() -> None:
+def finish_work() -> None:
     """Waits for the GPU, where PyTorch uses it: work that runs has no end yet."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -104,7 +104,7 @@ class record:
             raise FlopgapError("another block records", "end it before the next one begins")
         try:
             self._directory = _process.start()
-            _finish_work()
+            finish_work()
             _flopgap.record_switch(self._directory, True)
             self._begin = time.time_ns()
         except BaseException:
@@ -119,7 +119,7 @@ class record:
         traceback: types.TracebackType | None,
     ) -> None:
         try:
-            _finish_work()
+            finish_work()
             end = time.time_ns()
             _flopgap.record_switch(self._directory, False)
             found = _flopgap.record_export(self._directory, self._recording.path, self._begin, end)
