@@ -171,7 +171,8 @@ impl Counts {
             database.execute_batch(COUNTS)?;
         }
         process.kernels.sort_unstable_by_key(|it| (it.context, it.stream, it.start, it.row));
-        let mut writer = Alike { counts: &process, known: FxHashMap::default(), last: self.last };
+        let (counts, known_rows) = (&process, FxHashMap::default());
+        let mut writer = Alike { counts, database, strings, capability, known: known_rows, last: self.last };
         let mut insert = database.prepare("INSERT INTO FLOPGAP_KERNEL VALUES (?1, ?2)")?;
         let (mut known, mut unknown) = (0, 0);
         let mut before: FxHashMap<(u32, u32, u32), Likeness> = FxHashMap::default();
@@ -185,7 +186,7 @@ impl Counts {
             let works = before.entry((kernel.context, kernel.stream, kernel.graph_launch)).or_default();
             shift(works, kernel.work);
             let works = *works;
-            match writer.row(&works, database, strings, capability)? {
+            match writer.row(&works)? {
                 Some((alike, is_known)) => {
                     insert.execute(params![kernel.row, alike])?;
                     known += u64::from(is_known);
@@ -198,7 +199,7 @@ impl Counts {
             if let Work::Graph(_) = work {
                 let mut works = [0; WORKS];
                 works[WORKS - 1] = number;
-                writer.row(&works, database, strings, capability)?;
+                writer.row(&works)?;
             }
         }
         self.last = writer.last;
@@ -214,6 +215,9 @@ fn shift(works: &mut Likeness, next: u32) {
 /// Writes each set of counts once.
 struct Alike<'c> {
     counts: &'c Counts,
+    database: &'c Connection,
+    strings: &'c mut Strings,
+    capability: Option<(u32, u32)>,
     /// The row of the counts of launches that are alike, by group, and whether their operations
     /// are known.
     known: FxHashMap<(u32, ByGroup), (i64, bool)>,
@@ -222,13 +226,7 @@ struct Alike<'c> {
 
 impl Alike<'_> {
     /// The row of what is known of a launch after others.
-    fn row(
-        &mut self,
-        works: &Likeness,
-        database: &Connection,
-        strings: &mut Strings,
-        capability: Option<(u32, u32)>,
-    ) -> rusqlite::Result<Option<(i64, bool)>> {
+    fn row(&mut self, works: &Likeness) -> rusqlite::Result<Option<(i64, bool)>> {
         let work = works[WORKS - 1];
         let groups = 0..u32::try_from(self.counts.metrics.len()).unwrap_or(0);
         let found: ByGroup = groups.map(|group| self.counts.best(group, works)).collect();
@@ -240,40 +238,16 @@ impl Alike<'_> {
             return Ok(Some(row));
         }
         self.last += 1;
-        let is_known = self.counts.write_row(self.last, work, &key.1, database, strings, capability)?;
+        let is_known = self.write_row(work, &key.1)?;
         self.known.insert(key, (self.last, is_known));
         Ok(Some((self.last, is_known)))
     }
-}
 
-impl Counts {
-    /// The launches that are most alike and whose operations repeat; without such, all that are the
-    /// same work.
-    fn best(&self, group: u32, works: &Likeness) -> Option<Likeness> {
-        let metrics = self.metrics.get(group as usize)?;
-        let mut once = None;
-        for alike in DEPTHS.into_iter().filter_map(|depth| likeness(works, depth)) {
-            let Some(values) = self.counted.get(&(group, alike)) else { continue };
-            let repeats = values.repeats(metrics);
-            if values.times > 1 || !repeats {
-                return Some(alike);
-            }
-            once = Some(alike);
-        }
-        once
-    }
-
-    fn write_row(
-        &self,
-        row: i64,
-        work: u32,
-        found: &[Option<Likeness>],
-        database: &Connection,
-        strings: &mut Strings,
-        capability: Option<(u32, u32)>,
-    ) -> rusqlite::Result<bool> {
-        let work = self.works.iter().find(|(_, number)| **number == work).map(|(work, _)| work);
-        let values = self.values(found);
+    /// Writes the last row. Returns whether the operations are known.
+    fn write_row(&mut self, work: u32, found: &[Option<Likeness>]) -> rusqlite::Result<bool> {
+        let Alike { counts, database, ref mut strings, capability, last: row, .. } = *self;
+        let work = counts.works.iter().find(|(_, number)| **number == work).map(|(work, _)| work);
+        let values = counts.values(found);
         let (name, graph, sizes) = match work {
             Some(Work::Kernel { name, grid, block, shared }) => (
                 Some(demangle_nvidia(name).map_or(Cow::Borrowed(&**name), |it| it.full)),
@@ -322,6 +296,24 @@ impl Counts {
             insert.execute(params![row, kind.as_str(), least.cast_signed(), most.cast_signed()])?;
         }
         Ok(total(&least).is_some())
+    }
+}
+
+impl Counts {
+    /// The launches that are most alike and whose operations repeat; without such, all that are the
+    /// same work.
+    fn best(&self, group: u32, works: &Likeness) -> Option<Likeness> {
+        let metrics = self.metrics.get(group as usize)?;
+        let mut once = None;
+        for alike in DEPTHS.into_iter().filter_map(|depth| likeness(works, depth)) {
+            let Some(values) = self.counted.get(&(group, alike)) else { continue };
+            let repeats = values.repeats(metrics);
+            if values.times > 1 || !repeats {
+                return Some(alike);
+            }
+            once = Some(alike);
+        }
+        once
     }
 
     /// The metrics of all groups, those that several groups have once.
