@@ -138,7 +138,7 @@ impl Loaded {
     pub(super) unsafe fn function<F: Copy>(self, name: &CStr) -> Option<F> {
         // SAFETY: the library is never closed.
         let symbol = unsafe { dlsym(self.0, name.as_ptr()) };
-        // SAFETY: as the caller says; on Linux, a pointer to a function has the size of one to data.
+        // SAFETY: as the caller says; pointers to functions and to data have one size on Linux.
         (!symbol.is_null()).then(|| unsafe { mem::transmute_copy(&symbol) })
     }
 }
