@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,11 +29,12 @@ pub(super) struct RecordFile {
     header: Chunk,
     /// The most bytes that it may have.
     bound: u64,
+    /// Its length. Held while it grows.
+    end: Mutex<u64>,
     state: Mutex<State>,
 }
 
 struct State {
-    length: u64,
     sequence: u64,
     /// Chunks that nobody uses, with pages in memory.
     spare: Vec<Chunk>,
@@ -42,6 +44,8 @@ struct State {
 
 /// What CUPTI fills; also the unit in which the file grows for it.
 const BUFFER: usize = 2 << 20;
+/// What new pages have. It takes no memory itself.
+static ZEROS: [u8; BUFFER] = [0; BUFFER];
 /// The rest of a buffer that is worth keeping.
 const WORTH_KEEPING: usize = 64 << 10;
 /// Buffers that wait ready for CUPTI.
@@ -121,8 +125,8 @@ impl RecordFile {
         header.field(header::PID).store(u64::from(std::process::id()), Ordering::Relaxed);
         header.field(header::OPENED).store(c::now(), Ordering::Relaxed);
         header.field(header::MAGIC).store(u64::from_le_bytes(MAGIC), Ordering::Release);
-        let state = State { length: PAGE as u64, sequence: 0, spare: Vec::new(), sealed: VecDeque::new() };
-        Ok(RecordFile { file, header, bound, state: Mutex::new(state) })
+        let state = State { sequence: 0, spare: Vec::new(), sealed: VecDeque::new() };
+        Ok(RecordFile { file, header, bound, end: Mutex::new(PAGE as u64), state: Mutex::new(state) })
     }
 
     /// A number in its header.
@@ -145,41 +149,45 @@ impl RecordFile {
     }
 
     fn take(&self, kind: u8, length: usize, thread: u64) -> Option<Chunk> {
-        let mut state = self.state();
         // What is left of a buffer serves as the next one, as long as it is worth it.
         let least = if kind == chunk::ACTIVITIES { WORTH_KEEPING } else { length };
-        let spare = state.spare.iter().position(|spare| spare.length >= least);
-        let taken = match spare.map(|at| state.spare.swap_remove(at)) {
-            Some(mut spare) => {
-                if kind == chunk::EVENTS
-                    && let Some(rest) = spare.split(length - chunk::HEADER)
-                {
-                    state.spare.push(rest);
-                }
-                spare
-            }
-            None => self.grown(&mut state, length).or_else(|| self.written_over(&mut state, least))?,
+        let spare = |state: &mut State| {
+            let at = state.spare.iter().position(|spare| spare.length >= least)?;
+            Some(state.spare.swap_remove(at))
         };
+        let spare = spare(&mut self.state());
+        let grown = || self.grown(BUFFER).or_else(|| self.grown(length));
+        let mut taken = spare.or_else(grown).or_else(|| self.written_over(least))?;
+        let rest = if kind == chunk::EVENTS { taken.split(length - chunk::HEADER) } else { None };
+        let mut state = self.state();
+        state.spare.extend(rest);
         state.sequence += 1;
         taken.label(kind, state.sequence, thread);
         Some(taken)
     }
 
     /// A new chunk at the end of the file.
-    fn grown(&self, state: &mut State, length: usize) -> Option<Chunk> {
+    fn grown(&self, length: usize) -> Option<Chunk> {
         let file = self.file.as_raw_fd();
-        if state.length + length as u64 > self.bound || !c::allocate(file, state.length, length) {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        if *end + length as u64 > self.bound || !c::allocate(file, *end, length) {
             return None;
         }
-        let at = c::map(file, state.length, length)?;
-        state.length += length as u64;
+        // Pages that were written are mapped six times as fast as pages that have only room.
+        let _ = self.file.write_all_at(&ZEROS[..length.min(BUFFER)], *end);
+        let at = c::map(file, *end, length)?;
+        // SAFETY: the mapping of the line above.
+        unsafe { c::populate(at, length) };
+        *end += length as u64;
         Some(Chunk { at, length })
     }
 
     /// The oldest chunk. What it had is lost.
-    fn written_over(&self, state: &mut State, length: usize) -> Option<Chunk> {
+    fn written_over(&self, length: usize) -> Option<Chunk> {
+        let mut state = self.state();
         let oldest = state.sealed.iter().position(|sealed| sealed.length >= length)?;
         let chunk = state.sealed.remove(oldest)?;
+        drop(state);
         let is_buffer = chunk.field(chunk::MARK_KIND).load(Ordering::Relaxed)
             == chunk::MARK | u64::from(chunk::ACTIVITIES);
         let records = chunk.field(chunk::THREAD_OR_RECORDS).load(Ordering::Relaxed);
@@ -205,14 +213,11 @@ impl RecordFile {
     /// Keeps buffers ready, so that no thread of the program waits for the disk or for pages.
     pub(super) fn prepare(&self) {
         for _ in 0..READY {
-            let mut state = self.state();
-            if state.spare.iter().filter(|spare| spare.length >= BUFFER / 2).count() >= READY {
+            let is_whole = |spare: &&Chunk| spare.length >= BUFFER / 2;
+            if self.state().spare.iter().filter(is_whole).count() >= READY {
                 return;
             }
-            let Some(chunk) = self.grown(&mut state, BUFFER) else { return };
-            drop(state);
-            // SAFETY: the chunk was mapped above, and nobody else has it yet.
-            unsafe { c::populate(chunk.at, chunk.length) };
+            let Some(chunk) = self.grown(BUFFER) else { return };
             chunk.label(chunk::FREE, 0, 0);
             self.state().spare.push(chunk);
         }
