@@ -17,12 +17,11 @@ const WAIT_AT_MOST: Duration = Duration::from_secs(10);
 pub(crate) fn record_session(
     directory: PathBuf,
     cupti: Option<PathBuf>,
-    whole_graphs: bool,
 ) -> PyResult<(PathBuf, Vec<(&'static str, OsString)>)> {
     let mut options = Options::default();
     options.starts_on = false;
     options.cupti = cupti;
-    options.graphs = if whole_graphs { Graphs::Whole } else { Graphs::Nodes };
+    options.graphs = Graphs::Nodes;
     let session = Session::create(&directory, &options).map_err(|error| of_hint(&error))?;
     Ok((session.library(), session.environment()))
 }

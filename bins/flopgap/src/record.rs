@@ -58,9 +58,14 @@ pub(crate) struct Arguments {
 /// What is recorded.
 #[derive(clap::Args)]
 struct How {
-    /// Record CUDA graphs by node, or each launch as a whole, which costs less
+    /// Record CUDA graphs by node, or each launch as a whole, which costs less, and needs a
+    /// recording that begins with the program
     #[arg(long, value_enum, default_value_t = Graph::Node)]
     graph: Graph,
+    /// Record only while an NVTX range of this name is open, on any thread, and half a second
+    /// after; `NAME*` is any that begins so
+    #[arg(long, value_name = "NAME")]
+    range: Option<String>,
     /// Count the FLOPs and bytes of each kernel first; the recording begins when all are counted
     #[arg(long)]
     flops: bool,
@@ -122,10 +127,10 @@ pub(crate) fn run(arguments: &Arguments, restart: &Restart) -> Result<Exit, Fail
             if !wait_for_records(&directory, WAIT_AT_MOST).map_err(|error| Failure::of(&error))? {
                 flopgap_cli::warn(PROGRAM, "some programs did not answer: their last records are missing");
             }
-            written(&directory, &stop.output, stop.quiet, restart)
+            written(&directory, &stop.output, stop.quiet, None, restart)
         }
         Some(Control::Convert(stop)) => {
-            written(&stop.running.directory()?, &stop.output, stop.quiet, restart)
+            written(&stop.running.directory()?, &stop.output, stop.quiet, None, restart)
         }
         None => match &arguments.env {
             Some(directory) => print_environment(directory, &arguments.how),
@@ -164,6 +169,7 @@ impl How {
         };
         options.max_size = self.max_size;
         options.starts_on = starts_on;
+        options.range = self.range.clone();
         // A program that brings its own is recorded with that one.
         let known = env::var_os(CUPTI_VARIABLE).map(PathBuf::from);
         options.cupti = known.or_else(|| probe(Library::Cupti).ok().map(|cupti| cupti.path().to_owned()));
@@ -202,7 +208,7 @@ fn record(arguments: &Arguments, restart: &Restart) -> Result<Exit, Failure> {
     let status = ran(arguments, &session)?;
     // What was recorded is worth more than a tidy directory.
     let directory = directory.keep();
-    let exit = written(session.directory(), output, arguments.quiet, restart)
+    let exit = written(session.directory(), output, arguments.quiet, arguments.how.range.as_deref(), restart)
         .map_err(|failure| failure.hint(format!("the recording is in {}", directory.display())))?;
     let _ = fs::remove_dir_all(&directory);
     if status.success() {
@@ -256,7 +262,13 @@ fn terminate(child: &Child) {
 }
 
 /// Writes the export, says what it has and lacks, and answers.
-fn written(directory: &Path, output: &Path, quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
+fn written(
+    directory: &Path,
+    output: &Path,
+    quiet: bool,
+    range: Option<&str>,
+    restart: &Restart,
+) -> Result<Exit, Failure> {
     let exported = export(directory, output).map_err(|error| Failure::of(&error))?;
     flopgap_cli::note(PROGRAM, summary(&exported, output));
     if exported.counted + exported.uncounted > 0 {
@@ -265,6 +277,9 @@ fn written(directory: &Path, output: &Path, quiet: bool, restart: &Restart) -> R
     }
     for loss in &exported.losses {
         flopgap_cli::warn(PROGRAM, loss);
+    }
+    if let Some(range) = range.filter(|_| exported.kernels == 0) {
+        flopgap_cli::warn(PROGRAM, format!("no kernel was launched while a range {range} was open"));
     }
     if quiet || exported.kernels == 0 {
         return Ok(Exit::Done);

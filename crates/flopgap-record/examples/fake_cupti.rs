@@ -46,6 +46,8 @@ static SUBSCRIBED: AtomicBool = AtomicBool::new(false);
 const RUNTIME: u32 = 5;
 const DEVICE: u32 = 8;
 const KERNEL: u32 = 10;
+const GRAPH: u32 = 51;
+const GRAPH_LAUNCH: u32 = 311;
 const LAUNCH: u32 = 211;
 const MAX_LIMIT_REACHED: u32 = 12;
 const INVALID_KIND: u32 = 21;
@@ -63,6 +65,7 @@ fn version() -> u32 {
 fn stride(kind: u32) -> usize {
     match (kind, version()) {
         (RUNTIME, _) => 40,
+        (GRAPH, _) => 56,
         (DEVICE, _) => 184,
         (KERNEL, ..130_000) => 208,
         (KERNEL, 130_000..130_100) => 216,
@@ -149,6 +152,56 @@ pub unsafe extern "C" fn fake_launch(name: *const c_char, thread: u32) {
 const GRID: [u32; 3] = [2, 1, 1];
 const BLOCK: [u32; 3] = [128, 1, 1];
 
+/// Launches a graph of three kernels, as this thread of the system: of 2, 3 and 2 microseconds, with
+/// pauses of one.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_launch_graph(graph: u32, thread: u32) {
+    let correlation = CORRELATION.fetch_add(1, Ordering::Relaxed) + 1;
+    let begun = now();
+    let mut state = state();
+    let is_whole = state.enabled & 1 << GRAPH != 0;
+    let mut at = begun + 1_000;
+    for (node, (name, time)) in (1..).zip([(c"_Z3fooPf", 2_000), (c"bar", 3_000), (c"_Z3fooPf", 2_000)]) {
+        if !is_whole {
+            state.add(KERNEL, |record| {
+                kernel(record, name.as_ptr(), [at, at + time], correlation);
+                put(record, 144, &(u64::from(graph) << 32 | node).to_le_bytes());
+                put(record, 156, &graph.to_le_bytes());
+            });
+        }
+        at += time + 1_000;
+    }
+    state.add(GRAPH, |record| {
+        put(record, 4, &correlation.to_le_bytes());
+        put(record, 8, &(begun + 1_000).to_le_bytes());
+        put(record, 16, &(begun + 10_000).to_le_bytes());
+        put(record, 28, &graph.to_le_bytes());
+        put(record, 32, &1_u32.to_le_bytes());
+        put(record, 36, &7_u32.to_le_bytes());
+    });
+    state.add(RUNTIME, |record| call(record, GRAPH_LAUNCH, begun, thread, correlation));
+}
+
+fn kernel(record: &mut [u8], name: *const c_char, [start, end]: [u64; 2], correlation: u32) {
+    put(record, 16, &start.to_le_bytes());
+    put(record, 24, &end.to_le_bytes());
+    put(record, 44, &1_u32.to_le_bytes());
+    put(record, 48, &7_u32.to_le_bytes());
+    for (at, size) in (52..76).step_by(4).zip([GRID, BLOCK].concat()) {
+        put(record, at, &size.to_le_bytes());
+    }
+    put(record, 92, &correlation.to_le_bytes());
+    put(record, 104, &name.addr().to_le_bytes());
+}
+
+fn call(record: &mut [u8], number: u32, begun: u64, thread: u32, correlation: u32) {
+    put(record, 4, &number.to_le_bytes());
+    put(record, 8, &begun.to_le_bytes());
+    put(record, 16, &(begun + 800).to_le_bytes());
+    put(record, 28, &thread.to_le_bytes());
+    put(record, 32, &correlation.to_le_bytes());
+}
+
 fn launch(name: *const c_char, thread: u32) {
     let correlation = CORRELATION.fetch_add(1, Ordering::Relaxed) + 1;
     let begun = now();
@@ -163,23 +216,9 @@ fn launch(name: *const c_char, thread: u32) {
         if fault("reversed") && correlation == 2 {
             (start, end) = (end, start);
         }
-        put(record, 16, &start.to_le_bytes());
-        put(record, 24, &end.to_le_bytes());
-        put(record, 44, &1_u32.to_le_bytes());
-        put(record, 48, &7_u32.to_le_bytes());
-        for (at, size) in (52..76).step_by(4).zip([GRID, BLOCK].concat()) {
-            put(record, at, &size.to_le_bytes());
-        }
-        put(record, 92, &correlation.to_le_bytes());
-        put(record, 104, &name.addr().to_le_bytes());
+        kernel(record, name, [start, end], correlation);
     });
-    state.add(RUNTIME, |record| {
-        put(record, 4, &LAUNCH.to_le_bytes());
-        put(record, 8, &begun.to_le_bytes());
-        put(record, 16, &(begun + 800).to_le_bytes());
-        put(record, 28, &thread.to_le_bytes());
-        put(record, 32, &correlation.to_le_bytes());
-    });
+    state.add(RUNTIME, |record| call(record, LAUNCH, begun, thread, correlation));
 }
 
 /// # Safety
@@ -235,6 +274,7 @@ pub extern "C" fn cuptiEnableCallback(on: u32, _subscriber: *mut c_void, domain:
 pub unsafe extern "C" fn cuptiGetCallbackName(domain: u32, number: u32, out: *mut *const c_char) -> u32 {
     let name: &CStr = match (domain, number) {
         (2, LAUNCH) => c"cudaLaunchKernel_v7000",
+        (2, GRAPH_LAUNCH) => c"cudaGraphLaunch_v10000",
         (2, 16) => c"cudaGetDevice_v3020",
         _ => return 7,
     };

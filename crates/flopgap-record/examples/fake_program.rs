@@ -2,7 +2,8 @@
 //! libraries that the environment names, initializes them, and calls them.
 //!
 //!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N` ·
-//!   `wait-pattern N`
+//!   `wait-pattern N` · `around` · `graphs N` ·
+//!   `graphs-later N`
 
 #![allow(clippy::print_stdout, reason = "the tests wait for its answer")]
 
@@ -21,8 +22,10 @@ unsafe extern "C" {
 }
 
 type Launch = unsafe extern "C" fn(*const c_char, u32);
+type LaunchGraph = extern "C" fn(u32, u32);
 
 static LAUNCH: OnceLock<Launch> = OnceLock::new();
+static LAUNCH_GRAPH: OnceLock<LaunchGraph> = OnceLock::new();
 /// NVTX's table: push and pop, at their numbers in module `CORE`.
 static mut PUSH: Option<unsafe extern "C" fn(*const c_char) -> c_int> = None;
 static mut POP: Option<unsafe extern "C" fn() -> c_int> = None;
@@ -43,6 +46,10 @@ fn main() {
     if let Some(launch) = symbol("FLOPGAP_RECORD_CUPTI", c"fake_launch") {
         // SAFETY: the function has this type.
         let _ = LAUNCH.set(unsafe { mem::transmute::<*mut c_void, Launch>(launch) });
+    }
+    if let Some(launch) = symbol("FLOPGAP_RECORD_CUPTI", c"fake_launch_graph") {
+        // SAFETY: the function has this type.
+        let _ = LAUNCH_GRAPH.set(unsafe { mem::transmute::<*mut c_void, LaunchGraph>(launch) });
     }
     if let Some(initialize) = symbol("NVTX_INJECTION64_PATH", c"InitializeInjectionNvtx2") {
         type Initialize = extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
@@ -79,32 +86,61 @@ fn main() {
                 println!("worked");
             }
         }
+        "graphs" => (0..count).for_each(|at| {
+            // Each of two graphs, and a kernel between.
+            graph(1 + at % 2);
+            bar();
+        }),
+        "graphs-later" => {
+            range(0);
+            (0..count).for_each(|_| graph(1));
+        }
+        "around" => {
+            bar();
+            (0..5).for_each(|at| range(at + 1));
+            thread::sleep(Duration::from_secs(2));
+            range(1);
+        }
         other => panic!("{other}"),
     }
 }
 
 /// Two kernels a range.
 fn work(count: u32) {
-    for at in 0..count {
-        // SAFETY: what NVTX's header does; nobody writes to the table any more.
-        unsafe {
-            if let Some(push) = PUSH {
-                push(if at % 2 == 0 { c"even".as_ptr() } else { c"odd".as_ptr() });
-            }
+    (0..count).for_each(range);
+}
+
+fn range(at: u32) {
+    // SAFETY: what NVTX's header does; nobody writes to the table any more.
+    unsafe {
+        if let Some(push) = PUSH {
+            push(if at % 2 == 0 { c"even".as_ptr() } else { c"odd".as_ptr() });
         }
-        if let Some(launch) = LAUNCH.get() {
-            // SAFETY: constants of this program.
-            unsafe {
-                launch(c"_Z3fooPf".as_ptr(), gettid().cast_unsigned());
-                launch(c"bar".as_ptr(), gettid().cast_unsigned());
-            }
+    }
+    if let Some(launch) = LAUNCH.get() {
+        // SAFETY: constants of this program.
+        unsafe { launch(c"_Z3fooPf".as_ptr(), gettid().cast_unsigned()) };
+    }
+    bar();
+    // SAFETY: as above.
+    unsafe {
+        if let Some(pop) = POP {
+            pop();
         }
-        // SAFETY: as above.
-        unsafe {
-            if let Some(pop) = POP {
-                pop();
-            }
-        }
+    }
+}
+
+fn graph(number: u32) {
+    if let Some(launch) = LAUNCH_GRAPH.get() {
+        // SAFETY: takes no arguments.
+        launch(number, unsafe { gettid() }.cast_unsigned());
+    }
+}
+
+fn bar() {
+    if let Some(launch) = LAUNCH.get() {
+        // SAFETY: constants of this program.
+        unsafe { launch(c"bar".as_ptr(), gettid().cast_unsigned()) };
     }
 }
 

@@ -94,7 +94,7 @@ pub(crate) mod event {
     pub(crate) const PUSH: u32 = 3;
     pub(crate) const START: u32 = 4;
     pub(crate) const MARK: u32 = 5;
-    /// The domain (`u64`).
+    /// The domain (`u64`), absent for the default one.
     pub(crate) const POP: u32 = 6;
     /// The range (`u64`).
     pub(crate) const END: u32 = 7;
@@ -128,6 +128,8 @@ pub(crate) mod event {
     pub(crate) const DEVICE: u32 = 19;
     /// CUDA is recorded from now on, or not any more: 1 or 0, and the time (two `u64`).
     pub(crate) const SWITCHED: u32 = 20;
+    /// A range that is pushed in the default domain with nothing but a text, as most are: the text.
+    pub(crate) const PUSH_TEXT: u32 = 21;
 }
 
 /// Fields of a device after the event's header, as offsets.
@@ -185,6 +187,8 @@ pub(crate) mod variable {
     pub(crate) const MAX_SIZE: &str = "FLOPGAP_RECORD_MAX_SIZE";
     /// `graph`: graphs of CUDA are recorded whole instead of by node.
     pub(crate) const GRAPH: &str = "FLOPGAP_RECORD_GRAPH";
+    /// The name of the NVTX range that is recorded alone; with a star, the beginning of its name.
+    pub(crate) const RANGE: &str = "FLOPGAP_RECORD_RANGE";
     /// Where CUPTI is, if the program has not loaded it.
     pub(crate) const CUPTI: &str = "FLOPGAP_RECORD_CUPTI";
     /// The time between two moments at which records are brought into the file, in milliseconds.

@@ -28,7 +28,8 @@ pub enum Graphs {
     /// Each of their kernels and copies.
     #[default]
     Nodes,
-    /// Each launch of a graph as a whole, which costs less.
+    /// Each launch of a graph as a whole, which costs less, where recording begins with the program;
+    /// else by node, since CUPTI crashes with graphs that were made before.
     Whole,
 }
 
@@ -42,6 +43,10 @@ pub struct Options {
     pub max_size: Option<u64>,
     /// Whether recording begins with the program, or when somebody switches it on.
     pub starts_on: bool,
+    /// The name of the NVTX range that is recorded alone, on whatever thread: recording begins with
+    /// it, and ends when none has been open for half a second. With a star at its end, names may
+    /// go on: `step *`.
+    pub range: Option<String>,
     /// CUPTI, for programs that have not loaded it themselves.
     pub cupti: Option<PathBuf>,
     /// What is counted of kernels before the recording begins.
@@ -59,7 +64,14 @@ pub struct Counters {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { graphs: Graphs::Nodes, max_size: None, starts_on: true, cupti: None, counters: None }
+        Options {
+            graphs: Graphs::Nodes,
+            max_size: None,
+            starts_on: true,
+            range: None,
+            cupti: None,
+            counters: None,
+        }
     }
 }
 
@@ -135,6 +147,9 @@ impl Session {
         }
         if self.options.graphs == Graphs::Whole {
             variables.push((variable::GRAPH, "graph".into()));
+        }
+        if let Some(range) = &self.options.range {
+            variables.push((variable::RANGE, range.into()));
         }
         if let Some(cupti) = &self.options.cupti {
             variables.push((variable::CUPTI, cupti.clone().into_os_string()));

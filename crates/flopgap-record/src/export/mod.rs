@@ -224,13 +224,12 @@ impl<'d> Writer<'d> {
         result?;
         // Ranges mean nothing while kernels are not recorded. Where CUDA is not used, or another
         // profiler has it, they are all that there is.
-        let own = intervals(own);
         let on = match process.counting() {
-            Some((_, None)) => &[],
-            _ if own.is_empty() => switched,
-            _ => &own[..],
+            Some((_, None)) => Vec::new(),
+            _ if own.is_empty() => switched.to_vec(),
+            _ => intervals(own),
         };
-        self.events(process, &ids, &mut ranges, on)?;
+        self.events(process, &ids, &mut ranges, &on)?;
         let Writer { database, strings, activities, times, .. } = self;
         let unread = process.activities(&strides, |activity| -> Result<(), Failure> {
             if activity.begun().is_some_and(|begun| begun != 0 && !times.contains(&begun)) {

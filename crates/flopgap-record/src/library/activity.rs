@@ -18,7 +18,8 @@ use super::{c, devices, write};
 /// CUPTI in this process.
 struct Session {
     cupti: Cupti,
-    kinds: Vec<u32>,
+    /// Whether graphs are to be recorded as a whole.
+    wants_whole_graphs: bool,
     /// Comes before the recording, where it was asked for.
     counting: Option<Counting>,
     state: Mutex<State>,
@@ -27,12 +28,14 @@ struct Session {
     returned: Mutex<Vec<(Chunk, usize)>>,
     /// One flush at a time: two wait for each other.
     flushing: Mutex<()>,
-    /// Whether the switch is on.
-    asked: AtomicBool,
+    /// Whether this process is to be recorded. Held while that is followed.
+    asked: Mutex<bool>,
     /// Ours, while this process is counted or recorded.
     subscriber: AtomicPtr<c_void>,
     /// Whether activities are enabled.
     records: AtomicBool,
+    /// Whether those of whole graphs are.
+    whole_graphs: AtomicBool,
 }
 
 #[derive(Default)]
@@ -75,7 +78,10 @@ pub(super) fn start() {
     match opened(recorder) {
         Ok(session) => {
             SESSION.store(ptr::from_ref(Box::leak(Box::new(session))).cast_mut(), Ordering::Release);
-            follow(recorder, life::is_on(recorder), true);
+            if recorder.wanted.is_some() {
+                switched(recorder, followed::OFF);
+            }
+            follow(recorder, true);
             life::start_keeper(recorder);
         }
         Err(reason) => recorder.without_cuda(&reason),
@@ -88,26 +94,28 @@ fn opened(recorder: &Recorder) -> Result<Session, String> {
     // SAFETY: the pointer is valid for the call.
     unsafe { (cupti.version)(&raw mut version) };
     recorder.file.number(header::CUPTI).store(u64::from(version), Ordering::Relaxed);
-    let whole_graphs = env::var(variable::GRAPH).is_ok_and(|graph| graph == "graph");
-    let mut kinds = activity::RECORDED.to_vec();
-    kinds.extend(whole_graphs.then_some(activity::GRAPH));
+    let wants_whole_graphs = env::var(variable::GRAPH).is_ok_and(|graph| graph == "graph");
     Ok(Session {
         counting: Counting::asked(recorder, &cupti),
         cupti,
-        kinds,
+        wants_whole_graphs,
+        whole_graphs: AtomicBool::new(false),
         state: Mutex::default(),
         returned: Mutex::default(),
         flushing: Mutex::new(()),
-        asked: AtomicBool::new(false),
+        asked: Mutex::new(false),
         subscriber: AtomicPtr::new(ptr::null_mut()),
         records: AtomicBool::new(false),
     })
 }
 
-/// Begins or ends recording where the switch says so. Between recordings CUPTI is free for others.
-pub(super) fn follow(recorder: &Recorder, on: bool, during_initialization: bool) {
+/// Begins or ends recording where the switch or a range says so. Between recordings CUPTI is free
+/// for others.
+pub(super) fn follow(recorder: &Recorder, during_initialization: bool) {
     let Some(session) = session() else { return };
-    if session.asked.swap(on, Ordering::AcqRel) != on {
+    let mut asked = session.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    let on = life::is_on(recorder);
+    if std::mem::replace(&mut *asked, on) != on {
         if !on {
             session.counting.iter().for_each(Counting::stop);
         } else if let Err(reason) = session.subscribe(recorder) {
@@ -181,7 +189,14 @@ impl Session {
         if code != SUCCESS {
             return Err(cupti.explain(code));
         }
-        for &kind in &self.kinds {
+        // CUPTI (13.0) crashes when a graph is launched as a whole that was made before this.
+        self.whole_graphs.store(self.wants_whole_graphs && during_initialization, Ordering::Release);
+        if self.wants_whole_graphs && !during_initialization {
+            let text =
+                "CUDA graphs are recorded by node: as a whole only where recording begins with the program";
+            recorder.message(severity::WARNING, text);
+        }
+        for kind in self.kinds() {
             // SAFETY: a plain number.
             let code = unsafe { (cupti.enable)(kind) };
             if code != SUCCESS {
@@ -202,7 +217,7 @@ impl Session {
     fn end(&self, recorder: &Recorder) {
         if self.records.load(Ordering::Acquire) {
             switched(recorder, followed::OFF);
-            for &kind in &self.kinds {
+            for kind in self.kinds() {
                 // SAFETY: a plain number.
                 unsafe { (self.cupti.disable)(kind) };
             }
@@ -213,6 +228,12 @@ impl Session {
         let subscriber = self.subscriber.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: what `begin` subscribed.
         unsafe { (self.cupti.unsubscribe)(subscriber) };
+    }
+
+    /// The kinds that are recorded.
+    fn kinds(&self) -> impl Iterator<Item = u32> {
+        let whole_graphs = self.whole_graphs.load(Ordering::Acquire);
+        activity::RECORDED.into_iter().chain(whole_graphs.then_some(activity::GRAPH))
     }
 
     fn is_active(&self) -> bool {

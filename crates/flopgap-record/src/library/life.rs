@@ -9,6 +9,7 @@ use std::{env, fs, ptr};
 
 use super::file::RecordFile;
 use super::format::{SWITCH, event, header, severity, variable};
+use super::range::Wanted;
 use super::write::{self, Definitions};
 use super::{activity, c, nvtx};
 
@@ -18,6 +19,8 @@ pub(super) struct Recorder {
     /// Counts processes along forks, from 1.
     pub(super) generation: u64,
     pub(super) directory: PathBuf,
+    /// The range that is recorded alone, if the user names one.
+    pub(super) wanted: Option<Wanted>,
     definitions: Mutex<Definitions>,
 }
 
@@ -106,6 +109,7 @@ fn create(directory: &Path) -> std::io::Result<Recorder> {
         file: RecordFile::create(&directory.join(name), bound)?,
         generation: GENERATION.load(Ordering::Relaxed),
         directory: directory.to_owned(),
+        wanted: Wanted::of_environment(),
         definitions: Mutex::new(Definitions::EMPTY),
     })
 }
@@ -178,7 +182,7 @@ fn keep(recorder: &'static Recorder) {
         activity::read_returned(recorder);
         if flushed.is_none_or(|flushed| flushed.elapsed() >= every) {
             flushed = Some(Instant::now());
-            activity::follow(recorder, is_on(recorder), false);
+            activity::follow(recorder, false);
             activity::flush(recorder);
             if turns.is_multiple_of(10) {
                 name_threads(recorder, &mut named);
@@ -189,10 +193,15 @@ fn keep(recorder: &'static Recorder) {
     }
 }
 
-/// Whether the switch of the recording says that programs are recorded. Without one they are.
+/// Whether this process is to be recorded now: the switch says so, and the range that is recorded
+/// alone is open.
 pub(super) fn is_on(recorder: &Recorder) -> bool {
+    if recorder.wanted.as_ref().is_some_and(|wanted| !wanted.is_open()) {
+        return false;
+    }
+    // A directory that is gone is not recorded to.
     let switches = fs::read_to_string(recorder.directory.join(SWITCH)).unwrap_or_default();
-    switches.lines().last().is_none_or(|last| !last.starts_with('0'))
+    switches.lines().last().is_some_and(|last| last.starts_with('1'))
 }
 
 /// Names this thread, when it writes its first event.

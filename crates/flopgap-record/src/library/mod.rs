@@ -20,6 +20,7 @@ mod launch;
 mod life;
 mod nvtx;
 mod profiler;
+mod range;
 mod write;
 
 use std::ffi::c_void;

@@ -7,7 +7,7 @@ use std::{ptr, slice};
 
 use super::format::event;
 use super::life::{Recorder, recorder};
-use super::{c, write};
+use super::{activity, c, write};
 
 /// A function of NVTX, of any type.
 type Function = *const c_void;
@@ -192,16 +192,22 @@ fn begin(
     attributes: Option<&Attributes>,
     name: &Name<'_>,
 ) {
-    let time = c::now();
-    let domain = u32::try_from(domain).unwrap_or(0);
-    let category = attributes.map_or(0, |it| it.category);
-    let (color, color_type) = attributes.map_or((0, 0), |it| (it.color, it.color_type));
-    let (payload, payload_type) = attributes.map_or((0, 0), |it| (it.payload, it.payload_type));
     let (text, registered) = match name {
         Name::Text(text) => (*text, 0),
         Name::Owned(text) => (text.as_bytes(), 0),
         Name::Registered(number) => (&[][..], *number),
     };
+    if recorder.wanted.as_ref().is_some_and(|it| it.begins(kind, domain, range, text, registered)) {
+        activity::follow(recorder, false);
+    }
+    let time = c::now();
+    if kind == event::PUSH && domain == 0 && registered == 0 && attributes.is_none() {
+        return write::event(recorder, event::PUSH_TEXT, time, &[text]);
+    }
+    let domain = u32::try_from(domain).unwrap_or(0);
+    let category = attributes.map_or(0, |it| it.category);
+    let (color, color_type) = attributes.map_or((0, 0), |it| (it.color, it.color_type));
+    let (payload, payload_type) = attributes.map_or((0, 0), |it| (it.payload, it.payload_type));
     // The fields of `format::mark`, in its order.
     let mut fields = [0; 40];
     fields[0..8].copy_from_slice(&range.to_le_bytes());
@@ -246,7 +252,9 @@ fn begin_text(kind: u32, range: u64, name: &Name<'_>) {
 fn finish(kind: u32, number: u64) {
     let time = c::now();
     if let Some(recorder) = recorder() {
-        write::event(recorder, kind, time, &[&number.to_le_bytes()]);
+        let bytes = number.to_le_bytes();
+        write::event(recorder, kind, time, &[if number == 0 { &[] } else { &bytes[..] }]);
+        recorder.wanted.iter().for_each(|wanted| wanted.ends(kind, number));
     }
 }
 
@@ -418,7 +426,11 @@ fn handle() -> &'static Handle {
 
 fn register(domain: u64, text: &[u8]) -> *const Handle {
     let handle = handle();
-    define_in(event::REGISTERED, domain, u32::try_from(handle.number).unwrap_or(0), text);
+    let number = u32::try_from(handle.number).unwrap_or(0);
+    define_in(event::REGISTERED, domain, number, text);
+    if let Some(wanted) = recorder().and_then(|recorder| recorder.wanted.as_ref()) {
+        wanted.registers(number, text);
+    }
     handle
 }
 

@@ -44,6 +44,34 @@ fn recording_is_switched_on_and_off_while_a_program_runs() {
     assert!(program.wait().unwrap().success());
 }
 
+/// Work before a range of the name is not recorded, work of two such ranges is, and what comes a
+/// second after them is not.
+#[test]
+fn a_range_is_recorded_alone() {
+    for name in ["even", "ev*"] {
+        let mut options = Options::default();
+        options.range = Some(name.to_owned());
+        let recorded = Recorded::new(options);
+        // One kernel, then ranges `odd`, `even`, `odd`, `even`, `odd`, a second, and `odd`.
+        assert!(recorded.program(&["around"]).status().unwrap().success());
+        let (exported, rows) = recorded.export();
+        assert_eq!((exported.kernels, exported.calls), (8, 8), "{name}");
+        let texts = "SELECT text FROM NVTX_EVENTS WHERE eventType = 59 ORDER BY start";
+        assert_eq!(rows.of::<String>(texts), ["even", "odd", "even", "odd"], "{name}");
+        assert_eq!(exported.losses, [], "{name}");
+    }
+}
+
+#[test]
+fn a_range_that_never_begins_records_nothing() {
+    let mut options = Options::default();
+    options.range = Some("eve".to_owned());
+    let recorded = Recorded::new(options);
+    assert!(recorded.program(&["launch", "10"]).status().unwrap().success());
+    let (exported, _) = recorded.export();
+    assert_eq!((exported.kernels, exported.ranges), (0, 0));
+}
+
 /// Two blocks of one process, each with what began in it.
 #[test]
 fn an_export_has_what_began_within_its_times() {
