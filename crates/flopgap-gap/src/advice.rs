@@ -238,8 +238,12 @@ impl Facts<'_> {
 
     /// What the host does instead of launching in time.
     fn of_host(&self, list: &mut List) {
-        let launches = self.lost_to_launches();
-        let is_launch = |(cause, _, _): &Key| cause.limit() == Limit::Launch;
+        // What a graph is launched by is one already.
+        let is_graph =
+            |thing: Thing| self.measured.context.name(thing).is_some_and(|name| name.contains("GraphLaunch"));
+        let is_graph_launch = |key: &Key| key.0.limit() == Limit::Launch && is_graph(key.1);
+        let launches = (self.lost_to_launches() - self.sum(is_graph_launch)).max(0);
+        let is_launch = |key: &Key| key.0.limit() == Limit::Launch && !is_graph(key.1);
         // A graph of the whole step needs no operators of the host, and cannot wait within it.
         let operators = self.cause(Cause::HostOperators);
         // Without what makes a rank late, others do not wait for it while it is idle.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use flopgap_gap::{FoundBy, Gap, GraphNodes, Options, Part, WithCapture, gap};
+use flopgap_gap::{FoundBy, Gap, GraphNodes, Kind, Limit, Options, Part, WithCapture, gap};
 
 use crate::{fixture, open};
 
@@ -99,14 +99,51 @@ fn nodes_of_an_export_are_of_the_ranges_in_which_they_were_created() {
     }
 }
 
+/// An event of a trace, in microseconds.
+fn event(category: &str, name: &str, (start, length): (i64, i64), correlation: i64) -> String {
+    format!(
+        r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{start},"dur":{length},"args":{{"correlation":{correlation},"device":0,"stream":7}}}}"#
+    )
+}
+
+fn of_events(events: &[String]) -> Gap {
+    let json = format!("[{}]", events.join(","));
+    let trace =
+        flopgap_kineto::Trace::options().without_shapes(true).read(json.as_bytes(), "t.json").unwrap();
+    gap(&flopgap_kineto::Job::of(vec![trace]).unwrap(), &Options::default()).unwrap()
+}
+
+/// The GPU waits for half of a step until the host has launched its graph, or for as long until it
+/// has launched kernels one by one: only those would be faster as a graph.
+#[test]
+fn a_step_that_is_a_graph_is_not_to_become_one() {
+    for (name, is_advised) in [("cudaGraphLaunch", false), ("cudaLaunchKernel", true)] {
+        let mut events = Vec::new();
+        for step in 0..20 {
+            let (start, correlation) = (1000 * step, 10 * step);
+            for at in 0..4 {
+                events.push(event(
+                    "cuda_runtime",
+                    "cudaLaunchKernel",
+                    (start + 10 * at, 5),
+                    correlation + at,
+                ));
+                events.push(event("kernel", "small", (start + 10 * at + 6, 4), correlation + at));
+            }
+            events.push(event("cuda_runtime", name, (start + 50, 450), correlation + 5));
+            events.push(event("kernel", "large", (start + 500, 500), correlation + 5));
+        }
+        let found = of_events(&events);
+        let late = found.parts.iter().filter(|part| part.cause.limit() == Limit::Launch).map(|part| part.ns);
+        assert!(late.sum::<i64>() > 18 * 400_000, "{name}: {:?}", found.parts);
+        let advised = found.advice.iter().any(|advice| advice.kind == Kind::CudaGraphs);
+        assert_eq!(advised, is_advised, "{name}: {:?}", found.advice);
+    }
+}
+
 /// Streams that wait for each other may run in another order than they were captured in.
 #[test]
 fn a_capture_with_branches_or_another_length_names_nothing() {
-    let event = |category: &str, name: &str, (start, length): (i64, i64), correlation: i64| {
-        format!(
-            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{start},"dur":{length},"args":{{"correlation":{correlation},"device":0,"stream":7}}}}"#
-        )
-    };
     let named = |extra: &[(&str, i64)], nodes: i64| {
         let mut events = vec![
             event("cpu_op", "aten::mm", (0, 90), 0),
@@ -124,14 +161,7 @@ fn a_capture_with_branches_or_another_length_names_nothing() {
                 events.push(event("kernel", "ampere_sgemm_128x64_tn", time, 100 + replay));
             }
         }
-        let json = format!("[{}]", events.join(","));
-        let trace =
-            flopgap_kineto::Trace::options().without_shapes(true).read(json.as_bytes(), "t.json").unwrap();
-        gap(&flopgap_kineto::Job::of(vec![trace]).unwrap(), &Options::default())
-            .unwrap()
-            .graphs
-            .unwrap()
-            .named
+        of_events(&events).graphs.unwrap().named
     };
     assert_eq!(named(&[], 2), 8);
     assert_eq!(named(&[], 3), 0);
