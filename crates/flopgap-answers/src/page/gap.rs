@@ -8,8 +8,9 @@ use flopgap_report::html::Block;
 use flopgap_report::table::{Cell, Column, Table};
 
 use crate::error::Error;
+use crate::sentences::caveats::caveats;
 use crate::sentences::floor::{executed, floor, launches};
-use crate::sentences::gap::{advice, before_advice, caveats, near, steps, verdict};
+use crate::sentences::gap::{advice, before_advice, near, steps, verdict};
 use crate::sentences::{percent, shown, time};
 use crate::tables::ms;
 

@@ -11,8 +11,9 @@ use flopgap_gap::{Gap, Part, Share};
 use flopgap_report::numbers;
 use flopgap_report::text::printable;
 
+use crate::sentences::caveats::caveats;
 use crate::sentences::floor::{executed, floor, launches};
-use crate::sentences::gap::{ADVICES, before_advice, caveats, evidence, near, steps, verdict, what};
+use crate::sentences::gap::{ADVICES, before_advice, evidence, near, steps, verdict, what};
 use crate::sentences::{shown, time};
 
 /// Columns of text.

@@ -1,15 +1,11 @@
 //! What a step taken apart says: a verdict, and what to change first.
 
-use flopgap_gap::{
-    Advice, Cause, Clock, Detail, FoundBy, Frequency, Gap, GraphNodes, Kind, LOST, Limit, Part, Peaks, Step,
-    Unmarked,
-};
+use flopgap_gap::{Advice, Cause, Clock, Detail, FoundBy, Gap, Kind, LOST, Limit, Part, Peaks, Step};
 use flopgap_kernels::NumberType;
-use flopgap_report::numbers;
 use flopgap_timings::PassKind;
 
+use super::caveats::caveats;
 use super::floor::{executed, floor, launches};
-use super::joined::{corrected, joined};
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -80,7 +76,7 @@ fn sum(found: &Gap, is: impl Fn(Cause) -> bool) -> i64 {
 }
 
 /// Whether most of what the host takes is calls before first runs of kernels.
-fn first_runs(found: &Gap) -> bool {
+pub(super) fn first_runs(found: &Gap) -> bool {
     let host = sum(found, |cause| cause.limit() == Limit::Host);
     2 * sum(found, |cause| cause == Cause::FirstLaunch) > host
 }
@@ -302,77 +298,6 @@ fn tail(found: &Gap) -> String {
     format!(" Half of the steps take at most {half}{p99}; the longest, `{name}`, takes {most}.")
 }
 
-/// What the reader must know about the recording.
-pub(crate) fn caveats(found: &Gap) -> Vec<String> {
-    let mut said: Vec<String> = joined(found).into_iter().chain(corrected(found)).collect();
-    if found.pauses.count > 0 {
-        let (count, all) = (found.pauses.count, time(found.pauses.ns as f64));
-        let pauses = if count == 1 { "One pause".to_owned() } else { format!("{count} pauses") };
-        said.push(format!("{pauses} between steps, {all} in all, left out: far longer than a step."));
-    }
-    if found.unmarked.places > 0 {
-        let Unmarked { places, operations } = found.unmarked;
-        said.push(format!(
-            "Left out: {} of {} no such steps.",
-            if operations == 1 {
-                "1 GPU operation".to_owned()
-            } else {
-                format!("{} GPU operations", numbers::group_thousands(operations))
-            },
-            if places == 1 {
-                "a process that marks".to_owned()
-            } else {
-                format!("processes on {places} GPUs that mark")
-            },
-        ));
-    }
-    said.extend(found.frequency.as_ref().map(clock));
-    said.extend(found.graphs.as_ref().and_then(graphs));
-    if found.captures {
-        said.push("CUDA graphs are captured in this time: what is captured runs later, and idle time says nothing about it.".to_owned());
-    } else if matches!(found.limit, Limit::Launch | Limit::Host) && !first_runs(found) {
-        said.push(
-            "The profiler itself makes calls and operators on the host slower: without it this share is smaller, so compare with the time of a step without a profiler."
-                .to_owned(),
-        );
-    }
-    let whole = found.parts.iter().find(|part| part.cause == Cause::WholeGraph);
-    if let Some(whole) = whole.filter(|whole| 20 * whole.ns > found.total_ns()) {
-        said.push(format!(
-            "{} of the time are CUDA graphs that were recorded as a whole: what they do inside, idle time too, is not known.",
-            percent(found.share(whole.ns))
-        ));
-    }
-    said
-}
-
-/// How fast the clocks ran.
-fn clock(found: &Frequency) -> String {
-    let megahertz = |hertz: f64| numbers::float(hertz / 1e6, 0);
-    format!(
-        "While kernels ran, the clock of the GPU was {} MHz of {} MHz.",
-        megahertz(found.mean_hz),
-        megahertz(found.highest_hz)
-    )
-}
-
-/// How many nodes of CUDA graphs have the names of their operators; nothing where none has.
-fn graphs(found: &GraphNodes) -> Option<String> {
-    let GraphNodes { operations, named } = *found;
-    let count = numbers::group_thousands;
-    match named {
-        0 => None,
-        all if all == operations => {
-            Some("Kernels of CUDA graphs are those of the operators that were captured.".to_owned())
-        }
-        some => Some(format!(
-            "{} of {} operations of CUDA graphs are those of the operators that were captured; of the others no capture is known.",
-            count(some),
-            count(operations)
-        )),
-    }
-}
-
 /// What to change on some GPUs, as an imperative.
 pub(crate) fn what(kind: Kind, gpus: &[String]) -> &'static str {
     let is_before_ampere =
@@ -440,13 +365,13 @@ pub(crate) fn evidence(advice: &Advice) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use flopgap_gap::{Group, Pauses, Share};
+pub(super) mod tests {
+    use flopgap_gap::{Group, Pauses, Share, Unmarked};
 
     use super::*;
 
     /// A step of 1000 ns of which groups take some.
-    fn of(limit: Limit, groups: &[(Limit, i64)]) -> Gap {
+    pub(in crate::sentences) fn of(limit: Limit, groups: &[(Limit, i64)]) -> Gap {
         let whole = Share {
             part: Part::Busy,
             cause: Cause::Other,
@@ -598,13 +523,6 @@ mod tests {
         assert_eq!(of_walls(&many), said);
         many.extend([500; 3]);
         assert!(of_walls(&many).contains("99% at most 500 ns"));
-    }
-
-    #[test]
-    fn work_without_steps_is_said_to_be_left_out() {
-        let mut found = of(Limit::Gpu, &[]);
-        found.unmarked = Unmarked { places: 1, operations: 1 };
-        assert_eq!(caveats(&found), ["Left out: 1 GPU operation of a process that marks no such steps."]);
     }
 
     #[test]

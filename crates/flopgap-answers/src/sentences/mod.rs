@@ -14,6 +14,7 @@
 //! ```
 
 mod attention;
+pub(crate) mod caveats;
 mod communication;
 mod compare;
 mod diff;
