@@ -3,7 +3,7 @@
     measure.py --flopgap PROGRAM [--nsys PROGRAM] [--repeat N] [--only NAME...]
 
 Prints the median of each program under each recorder, and its ratio to the program alone. `floor` is the same
-records of CUPTI into buffers that are thrown away (floor.c); `profiler` is torch.profiler, for the training alone.
+records of CUPTI into buffers that are thrown away (floor.c); `profiler` is torch.profiler, for programs of PyTorch.
 """
 
 import argparse
@@ -36,6 +36,8 @@ def build(into: pathlib.Path) -> dict[str, list[str]]:
         "threads": [launches, "400000", "8"],
         "graphs": [launches, "300000", "1", "1000"],
         "training": [sys.executable, str(HERE / "train.py"), "40"],
+        "large": [sys.executable, str(HERE / "train.py"), "40", "large"],
+        "decode": [sys.executable, str(HERE / "decode.py"), "400"],
         "ranges": [str(into / "ranges")],
     }
 
@@ -46,7 +48,7 @@ def recorders(arguments, into: pathlib.Path) -> dict[str, tuple[list[str], dict[
     found = {
         "alone": ([], {}),
         "floor": ([], {"CUDA_INJECTION64_PATH": str(into / "floor.so")}),
-        "flopgap": ([*flopgap, "--"], {}),
+        "flopgap": ([*flopgap, "--graph", "node", "--"], {}),
         "floor, whole graphs": ([], {"CUDA_INJECTION64_PATH": str(into / "floor.so"), "FLOOR_WHOLE_GRAPHS": "1"}),
         "flopgap, whole graphs": ([*flopgap, "--graph", "graph", "--"], {}),
         "profiler": ([], {"TRAIN_PROFILER": "1"}),
@@ -73,7 +75,8 @@ def main() -> None:
                 continue
             suited = {
                 recorder: how for recorder, how in recorders(arguments, into).items()
-                if ("whole" not in recorder or name == "graphs") and (recorder != "profiler" or name == "training")
+                if ("whole" not in recorder or name in ("graphs", "decode"))
+                and (recorder != "profiler" or name in ("training", "large", "decode"))
             }  # fmt: skip
             if name == "ranges":
                 suited = {recorder: how for recorder, how in suited.items() if recorder in ("alone", "flopgap", "nsys")}
@@ -92,7 +95,7 @@ def main() -> None:
                 if values:
                     middle = statistics.median(values)
                     spread = f"{min(values):.3f} to {max(values):.3f}"
-                    print(f"{name:9} {recorder:22} {middle:9.3f} {unit}  {middle / alone:6.3f}  ({spread})", flush=True)
+                    print(f"{name:9} {recorder:36} {middle:9.3f} {unit}  {middle / alone:6.3f}  ({spread})", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,18 @@ import torch
 torch.manual_seed(0)
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 profiled_before = "profiler-before" in sys.argv
-layer = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0)
+# The host limits the small one, the GPU the large one.
+width, batch, tokens = (2048, 16, 512) if "large" in sys.argv else (512, 8, 128)
+layer = torch.nn.TransformerEncoderLayer(width, width // 64, 4 * width, batch_first=True, dropout=0.0)
 model = torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False).cuda()
 optimizer = torch.optim.Adam(model.parameters())
-inputs = torch.randn(8, 128, 512, device="cuda")
+inputs = torch.randn(batch, tokens, width, device="cuda")
+autocast = torch.autocast("cuda", torch.bfloat16, enabled="large" in sys.argv)
 nvtx = torch.cuda.nvtx
 
 
 def step():
-    with nvtx.range("forward"):
+    with nvtx.range("forward"), autocast:
         loss = model(inputs).square().mean()
     with nvtx.range("backward"):
         loss.backward()
