@@ -22,6 +22,7 @@ from .metrics import part_of
 from .modules import Labels, at_current_node, follow_backward, follow_modules, follow_ranges, phase_of_thread
 from .peaks import Peaks, peaks_of
 from .profiling import is_profiling, kernels_traced
+from .recording import is_idle_recorder
 from .result import Counts, Row, merged
 from .observe import Observation, observed
 from .theory import Theory, observer
@@ -58,9 +59,11 @@ def _open_session(gpu: Any, metrics: Sequence[str]) -> Any:
 
 def _takes_over() -> bool:
     """Whether CUPTI may be taken from its subscriber. PyTorch's profiler stays subscribed after its first use, also while it records
-    nothing; while it records, counts are refused. Nsight Systems and Compute, which name the library that they inject, keep theirs."""
-    injected = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
-    return "torch" in sys.modules and not any(name in os.environ for name in injected)
+    nothing; while it records, counts are refused. Nsight Systems and Compute, which name the library that they inject, keep theirs, and so
+    does a block of :class:`record`."""
+    injected = os.environ.get("CUDA_INJECTION64_PATH")
+    is_free = injected is None or is_idle_recorder(injected)
+    return "torch" in sys.modules and is_free and "NSYS_PROFILING_SESSION_ID" not in os.environ
 
 
 def _after_fork() -> None:

@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from .counter import Block, Counter, following
@@ -36,6 +37,8 @@ class Monitor:
 
     :param every: count again after so many steps; ``None`` counts once.
     :param first: the first step that is counted, from 0: compiled, tuned and allocated by then.
+    :param over_ranks: add up over the ranks of ``torch.distributed``. All of them need a monitor then, with the same numbers: each counted step ends
+        with a collective.
     :param options: those of :class:`Counter`, such as ``peaks`` and ``device``.
 
     Where counters are not permitted, one warning says so, and formulas alone say what a step needs: :attr:`Counts.mfu` is known and
@@ -43,12 +46,12 @@ class Monitor:
     for one that counts.
     """
 
-    def __init__(self, every: int | None = 100, *, first: int = 10, **options: Any) -> None:
+    def __init__(self, every: int | None = 100, *, first: int = 10, over_ranks: bool = False, **options: Any) -> None:
         if every is not None and (not isinstance(every, int) or every < 2):
             raise ValueError(f"every={every!r}: a whole number from 2, or None")
         if not isinstance(first, int) or first < 0:
             raise ValueError(f"first={first!r}: a whole number from 0")
-        self.every, self.first = every, first
+        self.every, self.first, self.over_ranks = every, first, over_ranks
         #: Steps that have begun.
         self.steps = 0
         #: Whether :meth:`counts` has something that :meth:`metrics` has not given yet.
@@ -58,6 +61,7 @@ class Monitor:
         self._open: tuple[ExitStack, Block] | None = None
         self._counted: Counts | None = None
         self._timed: Counts | None = None
+        self._ranks: list[_Rank] = []
         self._since: tuple[float, int] | None = None
 
     def __enter__(self) -> Monitor:
@@ -90,6 +94,8 @@ class Monitor:
             (stack, block), self._open = self._open, None
             stack.close()
             self._counted = block.counts
+            if self.over_ranks:
+                self._ranks = _gather(_Rank.of(block.counts))
 
     def _counting(self) -> tuple[ExitStack, Block]:
         """A block that is counted, or where that is not permitted, one whose theory is recorded."""
@@ -118,21 +124,71 @@ class Monitor:
 
     def metrics(self, prefix: str = "flopgap/") -> dict[str, float]:
         """What is known, for any logger: ``mfu``, ``hfu``, ``step_seconds``, ``flop`` (executed on the tensor cores), ``flop_needed`` (products of the
-        mathematics), ``bytes``. Empty before a step was timed."""
+        mathematics), ``bytes``. Empty before a step was timed.
+
+        With ``over_ranks``, also ``ranks``, ``mfu_of_ranks`` and ``hfu_of_ranks`` (their means, over the time of this rank), and ``flop_of_ranks``,
+        ``flop_needed_of_ranks`` and ``bytes_of_ranks`` (their sums), each where all ranks know it."""
         counts = self._timed or self.counts()
         self.has_news = False
         if counts is None:
             return {}
-        theory = counts.theory
+        own = _Rank.of(counts)
         values = {
             "mfu": counts.mfu,
             "hfu": counts.hfu,
             "step_seconds": counts.seconds,
-            "flop": counts.tensor_flops,
-            "flop_needed": theory.products if theory is not None and not theory.unseen else None,
-            "bytes": counts.bytes if counts.presets else None,
+            "flop": own.flop,
+            "flop_needed": own.flop_needed,
+            "bytes": own.bytes,
         }
+        if self._ranks and counts.seconds:
+            ranks, sums = len(self._ranks), _sums(self._ranks)
+            busy = [seconds and seconds / ranks / counts.seconds for seconds in (sums.needed_seconds, sums.executed_seconds)]
+            values |= {"ranks": ranks, "mfu_of_ranks": busy[0], "hfu_of_ranks": busy[1]}
+            values |= {"flop_of_ranks": sums.flop, "flop_needed_of_ranks": sums.flop_needed, "bytes_of_ranks": sums.bytes}
         return {f"{prefix}{name}": float(value) for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """What a rank has of a step; ``None`` where it does not know."""
+
+    flop: float | None
+    flop_needed: float | None
+    bytes: float | None
+    #: What the products of the mathematics, and those that were executed, take at the peak of the rank's own GPU.
+    needed_seconds: float | None
+    executed_seconds: float | None
+
+    @staticmethod
+    def of(counts: Counts) -> _Rank:
+        theory = counts.theory
+        second = counts.with_time(1.0)
+        return _Rank(
+            flop=counts.tensor_flops,
+            flop_needed=theory.products if theory is not None and not theory.unseen else None,
+            bytes=counts.bytes if counts.presets else None,
+            needed_seconds=second.mfu,
+            executed_seconds=second.hfu,
+        )
+
+
+def _sums(ranks: list[_Rank]) -> _Rank:
+    def total(values: tuple[float | None, ...]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    return _Rank(*(total(values) for values in zip(*map(astuple, ranks), strict=True)))
+
+
+def _gather(own: _Rank) -> list[_Rank]:
+    """Those of all ranks, or none where there is no group of them."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return []
+    ranks: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(ranks, own)
+    return ranks
 
 
 @contextmanager

@@ -53,6 +53,7 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.directory: str | None = None
+        self.library: str | None = None
 
     def start(self) -> str:
         """The directory of the recordings, with the library loaded."""
@@ -66,14 +67,19 @@ class _Process:
             cupti: str | None = os.environ.get("FLOPGAP_RECORD_CUPTI") or str(_flopgap.cupti_path())
         except AbsentError:
             cupti = None
-        library, variables = _flopgap.record_session(directory, cupti, False)
+        library, variables = _flopgap.record_session(directory, cupti)
         os.environ.update(variables)
         ctypes.CDLL(str(library)).InitializeInjection()
-        self.directory = directory
+        self.library, self.directory = str(library), directory
         return directory
 
 
 _process = _Process()
+
+
+def is_idle_recorder(library: str) -> bool:
+    """Whether this library is the recorder of this process's blocks, and none of them is open."""
+    return library == _process.library and not _process.lock.locked()
 
 
 def finish_work() -> None:

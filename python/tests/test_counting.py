@@ -204,6 +204,7 @@ def test_counts_are_not_lost_when_cupti_stays(gpu):
 
 
 def test_cupti_is_taken_from_pytorchs_profiler_alone(monkeypatch):
+    from flopgap import recording
     from flopgap.counter import _takes_over
 
     monkeypatch.delenv("CUDA_INJECTION64_PATH", raising=False)
@@ -212,6 +213,13 @@ def test_cupti_is_taken_from_pytorchs_profiler_alone(monkeypatch):
     assert not _takes_over()
     monkeypatch.setitem(sys.modules, "torch", object())
     assert _takes_over()
+    # The recorder of the process itself, which names its library for programs that this one starts.
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/recorder.so")
+    assert not _takes_over()
+    monkeypatch.setattr(recording._process, "library", "/recorder.so")
+    assert _takes_over()
+    with recording._process.lock:
+        assert not _takes_over()
     monkeypatch.setenv("NSYS_PROFILING_SESSION_ID", "1")
     assert not _takes_over()
 

@@ -1,5 +1,6 @@
 """The loops of docs/TRAINING-LOOP.md, on the CPU: products run there, and each is a launch on the GPU that does not exist."""
 
+import dataclasses
 import re
 import types
 
@@ -122,6 +123,34 @@ def test_without_permission_formulas_say_what_a_step_needs(page, monkeypatch):
     assert counts.mfu == pytest.approx(PRODUCTS / 1e12 / counts.seconds)
     assert str(counts).startswith("no GPU: nothing was counted, formulas alone\n")
     assert set(monitor.metrics("")) == {"mfu", "step_seconds", "flop_needed"}
+
+
+def test_ranks_are_added_up(page, gpu, monkeypatch):
+    def gathered(ranks, own):
+        # A GPU of half the speed, and one whose bytes were not counted.
+        ranks[:] = [own, dataclasses.replace(own, needed_seconds=2 * own.needed_seconds), dataclasses.replace(own, bytes=None)]
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 3)
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gathered)
+    monitor, layers = flopgap.Monitor(every=3, first=0, over_ranks=True), network()
+    for batch in batches():
+        with monitor:
+            layers(batch).float().square().mean().backward()
+    monitor.counts()
+    metrics = monitor.metrics("")
+    assert metrics["ranks"] == 3 and metrics["flop_needed_of_ranks"] == 3 * PRODUCTS == metrics["flop_of_ranks"]
+    assert metrics["mfu_of_ranks"] == pytest.approx(4 / 3 * metrics["mfu"])
+    assert metrics["hfu_of_ranks"] == pytest.approx(metrics["hfu"])
+    assert "bytes" in metrics and "bytes_of_ranks" not in metrics
+
+
+def test_without_a_group_of_ranks_there_is_one(page):
+    monitor, layers = flopgap.Monitor(every=3, first=0, over_ranks=True), network()
+    for batch in batches():
+        with monitor:
+            layers(batch).float().square().mean().backward()
+    assert monitor.counts() is not None and not any("rank" in name for name in monitor.metrics())
 
 
 def test_options_are_checked():
