@@ -40,7 +40,10 @@ pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
         let state = version.map_or_else(|state| state, |version| at(library, &version));
         Finding { item: item.to_owned(), state, enables }
     };
-    let cupti = cupti_version().map(|version| version.to_string()).map_err(|error| missing(&error));
+    let cupti = match probe(Library::Driver) {
+        Ok(_) => cupti_version().map(|version| version.to_string()).map_err(|error| missing(&error)),
+        Err(_) => Ok("its version is not known without a driver".to_owned()),
+    };
     let enables = "recording: flopgap record; counters of this process: flopgap profile and validate, and \
                    flopgap.count of Python";
     findings.push(library("CUPTI", Library::Cupti, cupti, enables));

@@ -65,3 +65,21 @@ fn what_is_found_and_missing_is_said_in_every_format() {
     let long = narrow.stdout.lines().filter(|line| line.chars().count() > 60 && !line.contains('/')).count();
     assert_eq!(long, 0, "{}", narrow.stdout);
 }
+
+/// PyTorch brings CUPTI to machines without a GPU, too.
+#[test]
+fn without_a_driver_cupti_is_found_and_not_asked() {
+    let place = tempfile::tempdir().unwrap();
+    let paths = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    let libraries = std::env::split_paths(&paths).map(|tools| tools.join("nvidia/cu13/lib"));
+    let Some(libraries) = libraries.into_iter().find(|it| it.join("libcupti.so.13").exists()) else {
+        return flopgap_testing::skip("cupti", "no libcupti.so.13 in PYTHONPATH");
+    };
+    std::os::unix::fs::symlink(libraries, place.path().join("lib64")).unwrap();
+    let mut command = command(&["doctor"]);
+    let found = ended(command.env("PATH", "/none").env("CUDA_HOME", place.path()));
+    found.expect(0, &["found    CUPTI: "], &[]);
+    let has_driver = found.stdout.contains("found    NVIDIA driver");
+    let is_unknown = found.stdout.contains("CUPTI: its version is not known without a driver");
+    assert_ne!(has_driver, is_unknown, "{}", found.stdout);
+}

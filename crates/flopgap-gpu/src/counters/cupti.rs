@@ -15,11 +15,13 @@ use crate::device::copy_c_string;
 use crate::library::{Library, LibraryError, Loaded, probe};
 
 /// The version of this machine's CUPTI as it numbers itself: 130001 came with CUDA 13.0. No GPU is
-/// needed.
+/// needed, but its driver is.
 ///
 /// # Errors
-/// When CUPTI is missing.
+/// When CUPTI or the driver is missing.
 pub fn cupti_version() -> Result<u32, CounterError> {
+    // Without it, CUPTI 13 calls itself until there is no stack left.
+    probe(Library::Driver)?;
     let cupti = Cupti::get()?;
     let mut version = 0;
     // SAFETY: the pointer is valid for the call.

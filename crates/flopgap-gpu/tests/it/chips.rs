@@ -1,6 +1,7 @@
 //! What chips can count: CUPTI answers without a GPU.
 
-use flopgap_gpu::counters::{Chip, CounterError, Preset};
+use flopgap_gpu::counters::{Chip, CounterError, Preset, cupti_version};
+use flopgap_gpu::library::{Library, probe};
 
 use crate::has_cupti;
 
@@ -163,5 +164,18 @@ fn hopper_counts_bf16_whole_in_one_pass() {
     }
     for metric in ["gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"] {
         assert!(group.metrics.iter().any(|found| found == metric), "{metric}: {group:?}");
+    }
+}
+
+/// CUPTI 13 would call itself until the process ends.
+#[test]
+fn without_a_driver_cupti_is_not_asked_for_its_version() {
+    if !has_cupti() {
+        return;
+    }
+    let version = cupti_version();
+    match probe(Library::Driver) {
+        Ok(_) => assert!(version.unwrap() > 120_000),
+        Err(error) => assert_eq!(version.unwrap_err().to_string(), CounterError::from(error).to_string()),
     }
 }
