@@ -12,7 +12,10 @@
 from __future__ import annotations
 
 import importlib
+import math
+import os
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -20,10 +23,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from .answers import gap
 from .counter import Block, Counter, following
-from .errors import AbsentError, CountError
+from .errors import AbsentError, CountError, FlopgapError
+from .found import StepGap
 from .peaks import peaks_of
-from .recording import finish_work
+from .recording import finish_work, record
 from .result import Counts
 
 __all__ = ["Monitor"]
@@ -37,6 +42,8 @@ class Monitor:
 
     :param every: count again after so many steps; ``None`` counts once.
     :param first: the first step that is counted, from 0: compiled, tuned and allocated by then.
+    :param recorded: record so many steps after each counted one (:class:`record`), and take them apart: which part of their time the GPU works, only
+        communicates or copies, or does nothing. It costs the time of :func:`flopgap.gap` in the loop.
     :param over_ranks: add up over the ranks of ``torch.distributed``. All of them need a monitor then, with the same numbers: each counted step ends
         with a collective.
     :param options: those of :class:`Counter`, such as ``peaks`` and ``device``.
@@ -46,12 +53,14 @@ class Monitor:
     for one that counts.
     """
 
-    def __init__(self, every: int | None = 100, *, first: int = 10, over_ranks: bool = False, **options: Any) -> None:
+    def __init__(self, every: int | None = 100, *, first: int = 10, recorded: int = 0, over_ranks: bool = False, **options: Any) -> None:
         if every is not None and (not isinstance(every, int) or every < 2):
             raise ValueError(f"every={every!r}: a whole number from 2, or None")
         if not isinstance(first, int) or first < 0:
             raise ValueError(f"first={first!r}: a whole number from 0")
-        self.every, self.first, self.over_ranks = every, first, over_ranks
+        if not isinstance(recorded, int) or not 0 <= recorded < (every or math.inf) - 1:
+            raise ValueError(f"recorded={recorded!r}: a whole number from 0, less than every - 1")
+        self.every, self.first, self.recorded, self.over_ranks = every, first, recorded, over_ranks
         #: Steps that have begun.
         self.steps = 0
         #: Whether :meth:`counts` has something that :meth:`metrics` has not given yet.
@@ -62,6 +71,9 @@ class Monitor:
         self._counted: Counts | None = None
         self._timed: Counts | None = None
         self._ranks: list[_Rank] = []
+        #: What recorded steps consisted of, the last ones.
+        self.gap: StepGap | None = None
+        self._recording: _Recorded | None = None
         self._since: tuple[float, int] | None = None
 
     def __enter__(self) -> Monitor:
@@ -79,10 +91,21 @@ class Monitor:
     def begin(self) -> None:
         """A step begins."""
         number = self.steps - self.first
-        if number == 0 or (self.every is not None and number > 0 and number % self.every == 0):
+        # After how many steps the last one was counted.
+        after = number % self.every if self.every is not None and number >= 0 else number
+        if self._recording is not None and after > self.recorded:
+            found, self._recording = self._recording.finish(), None
+            if found is None:
+                # Another profiler has CUPTI, or the steps do not use the GPU: the next ones would cost time for nothing.
+                self.recorded = 0
+            self.gap = found or self.gap
+        if after == 0:
             self._time()
             self._since = None
             self._open = self._counting()
+        elif 0 < after <= self.recorded:
+            if after == 1:
+                self._recording = self._record()
         elif self._counted is not None and self._since is None:
             finish_work()
             self._since = (time.perf_counter(), self.steps)
@@ -108,6 +131,14 @@ class Monitor:
                 warnings.warn(f"steps are not counted, formulas alone say what they need: {error}", stacklevel=4)
         return stack, stack.enter_context(_formulas(self._counter))
 
+    def _record(self) -> _Recorded | None:
+        try:
+            return _Recorded()
+        except FlopgapError as error:
+            self.recorded = 0
+            warnings.warn(f"steps are not recorded: {error}", stacklevel=4)
+            return None
+
     def _time(self) -> None:
         """Takes the mean time of the steps since the last that was counted."""
         if self._counted is None or self._since is None or self.steps == self._since[1]:
@@ -126,6 +157,9 @@ class Monitor:
         """What is known, for any logger: ``mfu``, ``hfu``, ``step_seconds``, ``flop`` (executed on the tensor cores), ``flop_needed`` (products of the
         mathematics), ``bytes``. Empty before a step was timed.
 
+        With ``recorded``, also ``busy``, ``exposed`` and ``idle``: the parts of the time of recorded steps in which the GPU computes, only communicates or
+        copies, and does nothing. Recording slows the host, so ``idle`` is an upper bound.
+
         With ``over_ranks``, also ``ranks``, ``mfu_of_ranks`` and ``hfu_of_ranks`` (their means, over the time of this rank), and ``flop_of_ranks``,
         ``flop_needed_of_ranks`` and ``bytes_of_ranks`` (their sums), each where all ranks know it."""
         counts = self._timed or self.counts()
@@ -141,12 +175,35 @@ class Monitor:
             "flop_needed": own.flop_needed,
             "bytes": own.bytes,
         }
+        if self.gap is not None:
+            whole = sum(part.ns for part in self.gap.parts)
+            for name in ("busy", "exposed", "idle"):
+                values[name] = sum(part.ns for part in self.gap.parts if part.part == name) / whole if whole else None
         if self._ranks and counts.seconds:
             ranks, sums = len(self._ranks), _sums(self._ranks)
             busy = [seconds and seconds / ranks / counts.seconds for seconds in (sums.needed_seconds, sums.executed_seconds)]
             values |= {"ranks": ranks, "mfu_of_ranks": busy[0], "hfu_of_ranks": busy[1]}
             values |= {"flop_of_ranks": sums.flop, "flop_needed_of_ranks": sums.flop_needed, "bytes_of_ranks": sums.bytes}
         return {f"{prefix}{name}": float(value) for name, value in values.items() if value is not None}
+
+
+class _Recorded:
+    """Steps while they are recorded."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="flopgap-")
+        self._block = record(os.path.join(self._folder.name, "steps.sqlite"))
+        self._block.__enter__()
+
+    def finish(self) -> StepGap | None:
+        """What they consisted of; ``None`` where the GPU did nothing."""
+        with self._folder:
+            self._block.__exit__(None, None, None)
+            try:
+                return gap(os.path.join(self._folder.name, "steps.sqlite"))
+            except AbsentError as error:
+                warnings.warn(f"recorded steps: {error}", stacklevel=4)
+                return None
 
 
 @dataclass(frozen=True)

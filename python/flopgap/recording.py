@@ -61,12 +61,19 @@ class _Process:
             return self.directory
         if os.environ.get("FLOPGAP_RECORD"):
             raise FlopgapError("this process is recorded by `flopgap record` already", "leave one of both out")
+        cupti: str | None = os.environ.get("FLOPGAP_RECORD_CUPTI")
+        if cupti is None:
+            # Without a driver, CUPTI 13 calls itself until the process ends.
+            try:
+                ctypes.CDLL("libcuda.so.1")
+            except OSError as error:
+                raise AbsentError(f"recording needs the NVIDIA driver: {error}", "record where there is a GPU") from error
+            try:
+                cupti = str(_flopgap.cupti_path())
+            except AbsentError:
+                pass
         directory = tempfile.mkdtemp(prefix="flopgap-record-")
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        try:
-            cupti: str | None = os.environ.get("FLOPGAP_RECORD_CUPTI") or str(_flopgap.cupti_path())
-        except AbsentError:
-            cupti = None
         library, variables = _flopgap.record_session(directory, cupti)
         os.environ.update(variables)
         ctypes.CDLL(str(library)).InitializeInjection()
@@ -97,6 +104,7 @@ class record:
     before keeps CUPTI: the recorder says so on standard error, and there are no kernels.
 
     Raises:
+        AbsentError: there is no NVIDIA driver.
         FlopgapError: another block records, or the process is recorded by ``flopgap record``.
     """
 

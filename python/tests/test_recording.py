@@ -1,5 +1,6 @@
 """Recording of this process, on a CUPTI that needs no GPU."""
 
+import ctypes
 import os
 import pathlib
 import sqlite3
@@ -46,6 +47,18 @@ def test_blocks_are_recorded_one_after_another(tmp_path):
     for name, count in [("a", 3), ("b", 5)]:
         rows = sqlite3.connect(tmp_path / f"{name}.sqlite").execute("SELECT start FROM CUPTI_ACTIVITY_KIND_KERNEL")
         assert [start >= 0 for (start,) in rows] == [True] * count
+
+
+def test_without_a_driver_nothing_is_recorded(monkeypatch, tmp_path):
+    monkeypatch.delenv("FLOPGAP_RECORD_CUPTI", raising=False)
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        pytest.skip("there is a driver")
+    except OSError:
+        pass
+    with pytest.raises(flopgap.AbsentError, match="needs the NVIDIA driver"), flopgap.record(tmp_path / "x.sqlite"):
+        pass
+    assert not (tmp_path / "x.sqlite").exists()
 
 
 def test_a_process_that_is_recorded_from_outside_says_so(monkeypatch, tmp_path):

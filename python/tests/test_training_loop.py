@@ -9,6 +9,7 @@ from conftest import REPOSITORY
 from fake import PRODUCT
 
 import flopgap
+import flopgap.monitor
 from flopgap import counter as counter_module
 from flopgap.monitor import lightning_callback, trainer_callback
 
@@ -125,6 +126,51 @@ def test_without_permission_formulas_say_what_a_step_needs(page, monkeypatch):
     assert set(monitor.metrics("")) == {"mfu", "step_seconds", "flop_needed"}
 
 
+def test_steps_are_recorded_after_those_that_are_counted(page, monkeypatch):
+    """Which steps lie in a recorded block, and parts against those of the recording that stands in for theirs."""
+    trace, log = REPOSITORY / "fixtures/advice/layer-timers.before.json.gz", []
+
+    class Block:
+        def __init__(self, path):
+            assert path.endswith(".sqlite")
+
+        def __enter__(self):
+            log.append("from")
+
+        def __exit__(self, *_):
+            log.append("to")
+
+    real = flopgap.gap
+    monkeypatch.setattr(flopgap.monitor, "record", Block)
+    monkeypatch.setattr(flopgap.monitor, "gap", lambda path: real(trace))
+    monitor, layers = flopgap.Monitor(every=5, first=1, recorded=2), network()
+    for number in range(12):
+        with monitor:
+            log.append(number)
+            layers(batches()[0]).float().square().mean().backward()
+    assert log == [0, 1, "from", 2, 3, "to", 4, 5, 6, "from", 7, 8, "to", 9, 10, 11]
+    metrics, parts = monitor.metrics(""), real(trace).parts
+    for name in ("busy", "exposed", "idle"):
+        ns = sum(part.ns for part in parts if part.part == name)
+        assert metrics[name] == pytest.approx(ns / sum(part.ns for part in parts))
+    # Neither the counted step nor the recorded ones are in the time.
+    assert monitor.counts().seconds == metrics["step_seconds"] and monitor.gap == real(trace)
+
+
+def test_steps_that_cannot_be_recorded_are_said_once(page, monkeypatch):
+    def refused(path):
+        raise flopgap.AbsentError("no driver", "get one")
+
+    monkeypatch.setattr(flopgap.monitor, "record", refused)
+    monitor = flopgap.Monitor(every=4, first=0, recorded=2)
+    with pytest.warns(UserWarning, match="steps are not recorded: no driver") as warned:
+        for _ in range(12):
+            with monitor:
+                network()(batches()[0])
+    assert sum("not recorded" in str(warning.message) for warning in warned) == 1
+    assert monitor.gap is None and "idle" not in monitor.metrics("")
+
+
 def test_ranks_are_added_up(page, gpu, monkeypatch):
     def gathered(ranks, own):
         # A GPU of half the speed, and one whose bytes were not counted.
@@ -154,7 +200,7 @@ def test_without_a_group_of_ranks_there_is_one(page):
 
 
 def test_options_are_checked():
-    for options in ({"every": 1}, {"every": 2.5}, {"first": -1}, {"by": "nothing"}):
+    for options in ({"every": 1}, {"every": 2.5}, {"first": -1}, {"recorded": 99}, {"by": "nothing"}):
         with pytest.raises(ValueError):
             flopgap.Monitor(**options)
 
