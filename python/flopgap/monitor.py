@@ -98,7 +98,8 @@ class Monitor:
             if found is None:
                 # Another profiler has CUPTI, or the steps do not use the GPU: the next ones would cost time for nothing.
                 self.recorded = 0
-            self.gap = found or self.gap
+            else:
+                self.gap = found
         if after == 0:
             self._time()
             self._since = None

@@ -169,7 +169,7 @@ impl How {
         };
         options.max_size = self.max_size;
         options.starts_on = starts_on;
-        options.range = self.range.clone();
+        options.range.clone_from(&self.range);
         // A program that brings its own is recorded with that one.
         let known = env::var_os(CUPTI_VARIABLE).map(PathBuf::from);
         options.cupti = known.or_else(|| probe(Library::Cupti).ok().map(|cupti| cupti.path().to_owned()));
@@ -208,13 +208,22 @@ fn record(arguments: &Arguments, restart: &Restart) -> Result<Exit, Failure> {
     let status = ran(arguments, &session)?;
     // What was recorded is worth more than a tidy directory.
     let directory = directory.keep();
-    let exit = written(session.directory(), output, arguments.quiet, arguments.how.range.as_deref(), restart)
-        .map_err(|failure| failure.hint(format!("the recording is in {}", directory.display())))?;
-    let _ = fs::remove_dir_all(&directory);
+    let exit = written(session.directory(), output, arguments.quiet, arguments.how.range.as_deref(), restart);
+    if exit.is_ok() || !has_recordings(&directory) {
+        let _ = fs::remove_dir_all(&directory);
+    }
+    let place = || format!("the recording is in {}", directory.display());
+    let exit = exit.map_err(|failure| if directory.exists() { failure.hint(place()) } else { failure })?;
     if status.success() {
         return Ok(exit);
     }
     Err(Failure::new(format!("{}: ended with {status}", arguments.program[0].display())))
+}
+
+/// Whether a process has written to a directory.
+fn has_recordings(directory: &Path) -> bool {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.map(|file| file.path()).any(|path| path.extension().is_some_and(|it| it == "fgr"))
 }
 
 /// Runs the program, and switches recording on and off in its time.

@@ -152,8 +152,8 @@ pub unsafe extern "C" fn fake_launch(name: *const c_char, thread: u32) {
 const GRID: [u32; 3] = [2, 1, 1];
 const BLOCK: [u32; 3] = [128, 1, 1];
 
-/// Launches a graph of three kernels, as this thread of the system: of 2, 3 and 2 microseconds, with
-/// pauses of one.
+/// Launches a graph of three kernels, as this thread of the system: of 2, 3 and 2 microseconds,
+/// with pauses of one.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_launch_graph(graph: u32, thread: u32) {
     let correlation = CORRELATION.fetch_add(1, Ordering::Relaxed) + 1;

@@ -28,8 +28,8 @@ pub enum Graphs {
     /// Each of their kernels and copies.
     #[default]
     Nodes,
-    /// Each launch of a graph as a whole, which costs less, where recording begins with the program;
-    /// else by node, since CUPTI crashes with graphs that were made before.
+    /// Each launch of a graph as a whole, which costs less, where recording begins with the
+    /// program; else by node, since CUPTI crashes with graphs that were made before.
     Whole,
 }
 

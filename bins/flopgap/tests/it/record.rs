@@ -61,6 +61,17 @@ fn what_the_program_ends_with_is_passed_on() {
     assert_eq!(entries(place.path()), ["flopgap.sqlite"]);
     let nothing = ended(&mut record(place.path(), &["-o", "none.sqlite", "--", "true"]));
     nothing.expect(3, &[], &["no program that uses CUDA or NVTX was recorded"]);
+    assert_eq!(entries(place.path()), ["flopgap.sqlite"]);
+    let none = ended(&mut record(
+        place.path(),
+        &["-q", "--range", "evening", "--", &fake("fake_program"), "launch", "5"],
+    ));
+    none.expect(0, &[], &["no kernel was launched while a range evening was open"]);
+    let range = ended(&mut record(
+        place.path(),
+        &["-q", "--range", "ev*", "--", &fake("fake_program"), "launch", "5"],
+    ));
+    range.expect(0, &[], &["1 process, 10 kernels"]);
     record(place.path(), &[]).output().map(|output| assert_eq!(output.status.code(), Some(2))).unwrap();
 }
 

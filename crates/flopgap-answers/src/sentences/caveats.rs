@@ -85,7 +85,7 @@ fn graphs(found: &GraphNodes) -> Option<String> {
     }
 }
 
-/// Whether the GPU waits for launches of CUDA graphs whose nodes are recorded for a noticeable time.
+/// Whether the GPU waits noticeably for launches of CUDA graphs whose nodes are recorded.
 fn late_graphs(found: &Gap) -> bool {
     let late = found.parts.iter().filter(|part| part.cause.limit() == Limit::Launch);
     let of_graphs = late

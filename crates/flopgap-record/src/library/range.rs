@@ -109,3 +109,57 @@ impl Wanted {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(name: &str, is_prefix: bool) -> Wanted {
+        let name = name.as_bytes().to_owned();
+        Wanted {
+            name,
+            is_prefix,
+            started: Mutex::default(),
+            open: AtomicU32::new(0),
+            ended: AtomicU64::new(0),
+        }
+    }
+
+    #[test]
+    fn ranges_of_all_kinds_open_and_close_it() {
+        let wanted = wanted("step", false);
+        let open = || wanted.open.load(Ordering::Acquire);
+        assert!(!wanted.is_open());
+        // Of two domains, each with its own innermost range.
+        assert!(wanted.begins(event::PUSH, 0, 0, b"step", 0));
+        assert!(!wanted.begins(event::PUSH, 1, 0, b"steps", 0));
+        assert!(!wanted.begins(event::PUSH, 0, 0, b"layer", 0));
+        wanted.ends(event::POP, 1);
+        wanted.ends(event::POP, 0);
+        assert_eq!(open(), 1);
+        wanted.ends(event::POP, 0);
+        assert_eq!(open(), 0);
+        // An end without a beginning, and one that another thread began.
+        wanted.ends(event::POP, 0);
+        assert!(wanted.begins(event::START, 0, 7, b"step", 0));
+        assert!(!wanted.begins(event::START, 0, 8, b"other", 0));
+        wanted.ends(event::END, 8);
+        assert_eq!(open(), 1);
+        wanted.ends(event::END, 7);
+        assert_eq!(open(), 0);
+        assert!(!wanted.begins(event::MARK, 0, 0, b"step", 0), "a mark has no end");
+        assert!(wanted.is_open(), "for a moment longer");
+        wanted.ended.fetch_sub(MOMENT, Ordering::AcqRel);
+        assert!(!wanted.is_open());
+    }
+
+    #[test]
+    fn names_are_whole_begin_so_or_are_registered() {
+        let steps = wanted("step ", true);
+        assert!(steps.is(b"step 12") && steps.is(b"step ") && !steps.is(b"steps"));
+        steps.registers(41, b"step 3");
+        steps.registers(42, b"other");
+        assert!(steps.begins(event::START, 5, 1, b"", 41));
+        assert!(!steps.begins(event::START, 5, 2, b"", 42));
+    }
+}
