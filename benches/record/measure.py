@@ -48,7 +48,7 @@ def recorders(arguments, into: pathlib.Path) -> dict[str, tuple[list[str], dict[
     found = {
         "alone": ([], {}),
         "floor": ([], {"CUDA_INJECTION64_PATH": str(into / "floor.so")}),
-        "flopgap": ([*flopgap, "--graph", "node", "--"], {}),
+        "flopgap": ([*flopgap, "--"], {}),
         "floor, whole graphs": ([], {"CUDA_INJECTION64_PATH": str(into / "floor.so"), "FLOOR_WHOLE_GRAPHS": "1"}),
         "flopgap, whole graphs": ([*flopgap, "--graph", "graph", "--"], {}),
         "profiler": ([], {"TRAIN_PROFILER": "1"}),
@@ -95,7 +95,7 @@ def main() -> None:
                 if values:
                     middle = statistics.median(values)
                     spread = f"{min(values):.3f} to {max(values):.3f}"
-                    print(f"{name:9} {recorder:36} {middle:9.3f} {unit}  {middle / alone:6.3f}  ({spread})", flush=True)
+                    print(f"{name:9} {recorder:22} {middle:9.3f} {unit}  {middle / alone:6.3f}  ({spread})", flush=True)
 
 
 if __name__ == "__main__":

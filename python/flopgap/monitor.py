@@ -240,7 +240,7 @@ def _sums(ranks: list[_Rank]) -> _Rank:
 
 
 def _gather(own: _Rank) -> list[_Rank]:
-    """Those of all ranks, or none where there is no group of them."""
+    """The values of every rank; empty if ``torch.distributed`` is not initialized."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return []

@@ -63,7 +63,7 @@ class _Process:
             raise FlopgapError("this process is recorded by `flopgap record` already", "leave one of both out")
         cupti: str | None = os.environ.get("FLOPGAP_RECORD_CUPTI")
         if cupti is None:
-            # Without a driver, CUPTI 13 calls itself until the process ends.
+            # Without a driver, CUPTI 13 recurses until the stack overflows.
             try:
                 ctypes.CDLL("libcuda.so.1")
             except OSError as error:
@@ -104,7 +104,7 @@ class record:
     before keeps CUPTI: the recorder says so on standard error, and there are no kernels.
 
     Raises:
-        AbsentError: there is no NVIDIA driver.
+        AbsentError: the NVIDIA driver is not installed.
         FlopgapError: another block records, or the process is recorded by ``flopgap record``.
     """
 

@@ -13,8 +13,8 @@ use flopgap_gpu::Context;
 use flopgap_gpu::counters::{Chip, CounterError, Group};
 use flopgap_gpu::library::{Library, probe};
 use flopgap_record::{
-    CUPTI_VARIABLE, Counters, DIRECTORY_VARIABLE, Exported, Graphs, Options, Session, export, is_counting,
-    switch, wait_for_records,
+    CUPTI_VARIABLE, Counters, DIRECTORY_VARIABLE, Exported, Graphs, Options, RecordError, Session, export,
+    is_counting, switch, wait_for_records,
 };
 
 use crate::{PROGRAM, answer};
@@ -127,10 +127,11 @@ pub(crate) fn run(arguments: &Arguments, restart: &Restart) -> Result<Exit, Fail
             if !wait_for_records(&directory, WAIT_AT_MOST).map_err(|error| Failure::of(&error))? {
                 flopgap_cli::warn(PROGRAM, "some programs did not answer: their last records are missing");
             }
-            written(&directory, &stop.output, stop.quiet, None, restart)
+            written(&exported(&directory, &stop.output)?, &stop.output, stop.quiet, restart)
         }
         Some(Control::Convert(stop)) => {
-            written(&stop.running.directory()?, &stop.output, stop.quiet, None, restart)
+            let exported = exported(&stop.running.directory()?, &stop.output)?;
+            written(&exported, &stop.output, stop.quiet, restart)
         }
         None => match &arguments.env {
             Some(directory) => print_environment(directory, &arguments.how),
@@ -208,22 +209,27 @@ fn record(arguments: &Arguments, restart: &Restart) -> Result<Exit, Failure> {
     let status = ran(arguments, &session)?;
     // What was recorded is worth more than a tidy directory.
     let directory = directory.keep();
-    let exit = written(session.directory(), output, arguments.quiet, arguments.how.range.as_deref(), restart);
-    if exit.is_ok() || !has_recordings(&directory) {
+    let exported = export(session.directory(), output);
+    if let Err(error @ RecordError::Empty { .. }) = &exported {
         let _ = fs::remove_dir_all(&directory);
+        return Err(Failure::of(error));
     }
-    let place = || format!("the recording is in {}", directory.display());
-    let exit = exit.map_err(|failure| if directory.exists() { failure.hint(place()) } else { failure })?;
+    let exit = exported
+        .map_err(|error| Failure::of(&error))
+        .and_then(|exported| {
+            let exit = written(&exported, output, arguments.quiet, restart)?;
+            if let Some(range) = arguments.how.range.as_ref().filter(|_| exported.kernels == 0) {
+                let text = format!("no kernel was launched while a range {range} was open");
+                flopgap_cli::warn(PROGRAM, text);
+            }
+            Ok(exit)
+        })
+        .map_err(|failure| failure.hint(format!("the recording is in {}", directory.display())))?;
+    let _ = fs::remove_dir_all(&directory);
     if status.success() {
         return Ok(exit);
     }
     Err(Failure::new(format!("{}: ended with {status}", arguments.program[0].display())))
-}
-
-/// Whether a process has written to a directory.
-fn has_recordings(directory: &Path) -> bool {
-    let files = fs::read_dir(directory).into_iter().flatten().flatten();
-    files.map(|file| file.path()).any(|path| path.extension().is_some_and(|it| it == "fgr"))
 }
 
 /// Runs the program, and switches recording on and off in its time.
@@ -270,25 +276,20 @@ fn terminate(child: &Child) {
     }
 }
 
-/// Writes the export, says what it has and lacks, and answers.
-fn written(
-    directory: &Path,
-    output: &Path,
-    quiet: bool,
-    range: Option<&str>,
-    restart: &Restart,
-) -> Result<Exit, Failure> {
-    let exported = export(directory, output).map_err(|error| Failure::of(&error))?;
-    flopgap_cli::note(PROGRAM, summary(&exported, output));
+/// Writes the export.
+fn exported(directory: &Path, output: &Path) -> Result<Exported, Failure> {
+    export(directory, output).map_err(|error| Failure::of(&error))
+}
+
+/// Says what an export has and lacks, and answers.
+fn written(exported: &Exported, output: &Path, quiet: bool, restart: &Restart) -> Result<Exit, Failure> {
+    flopgap_cli::note(PROGRAM, summary(exported, output));
     if exported.counted + exported.uncounted > 0 {
         let all = exported.counted + exported.uncounted;
         flopgap_cli::note(PROGRAM, format!("the FLOPs of {} of {all} kernels are known", exported.counted));
     }
     for loss in &exported.losses {
         flopgap_cli::warn(PROGRAM, loss);
-    }
-    if let Some(range) = range.filter(|_| exported.kernels == 0) {
-        flopgap_cli::warn(PROGRAM, format!("no kernel was launched while a range {range} was open"));
     }
     if quiet || exported.kernels == 0 {
         return Ok(Exit::Done);

@@ -2,8 +2,7 @@
 //! libraries that the environment names, initializes them, and calls them.
 //!
 //!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N` ·
-//!   `wait-pattern N` · `around` · `graphs N` ·
-//!   `graphs-later N`
+//!   `wait-pattern N` · `around` · `graphs N` · `graphs-later N`
 
 #![allow(clippy::print_stdout, reason = "the tests wait for its answer")]
 

@@ -20,7 +20,7 @@ use crate::library::{Library, LibraryError, Loaded, probe};
 /// # Errors
 /// When CUPTI or the driver is missing.
 pub fn cupti_version() -> Result<u32, CounterError> {
-    // Without it, CUPTI 13 calls itself until there is no stack left.
+    // Without one, `cuptiGetVersion` of CUPTI 13 recurses until the stack overflows.
     probe(Library::Driver)?;
     let cupti = Cupti::get()?;
     let mut version = 0;

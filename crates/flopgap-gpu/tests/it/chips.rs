@@ -167,7 +167,7 @@ fn hopper_counts_bf16_whole_in_one_pass() {
     }
 }
 
-/// CUPTI 13 would call itself until the process ends.
+/// `cuptiGetVersion` of CUPTI 13 would recurse until the stack overflows.
 #[test]
 fn without_a_driver_cupti_is_not_asked_for_its_version() {
     if !has_cupti() {

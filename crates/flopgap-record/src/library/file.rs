@@ -151,11 +151,10 @@ impl RecordFile {
     fn take(&self, kind: u8, length: usize, thread: u64) -> Option<Chunk> {
         // What is left of a buffer serves as the next one, as long as it is worth it.
         let least = if kind == chunk::ACTIVITIES { WORTH_KEEPING } else { length };
-        let spare = |state: &mut State| {
-            let at = state.spare.iter().position(|spare| spare.length >= least)?;
-            Some(state.spare.swap_remove(at))
-        };
-        let spare = spare(&mut self.state());
+        let mut state = self.state();
+        let spare = state.spare.iter().position(|spare| spare.length >= least);
+        let spare = spare.map(|at| state.spare.swap_remove(at));
+        drop(state);
         let grown = || self.grown(BUFFER).or_else(|| self.grown(length));
         let mut taken = spare.or_else(grown).or_else(|| self.written_over(least))?;
         let rest = if kind == chunk::EVENTS { taken.split(length - chunk::HEADER) } else { None };
