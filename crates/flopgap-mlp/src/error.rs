@@ -131,6 +131,10 @@ pub enum MlpError {
     /// The GPU, or a library of it.
     #[error(transparent)]
     Gpu(#[from] GpuError),
+    /// A Vulkan device, or its driver.
+    #[cfg(feature = "vulkan")]
+    #[error(transparent)]
+    Vulkan(#[from] crate::vulkan::VulkanError),
     /// A kernel does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
@@ -145,6 +149,8 @@ impl Hint for MlpError {
         match self {
             MlpError::Gpu(error) => error.hint(),
             MlpError::Compile(error) => error.hint(),
+            #[cfg(feature = "vulkan")]
+            MlpError::Vulkan(error) => error.hint(),
             MlpError::Tape { .. } => Some("create a tape with the model that uses it (Model::tape)".into()),
             MlpError::Unaligned { .. } => Some("begin views at a multiple of 16 bytes of a buffer".into()),
             _ => None,
@@ -155,6 +161,8 @@ impl Hint for MlpError {
         match self {
             MlpError::Gpu(error) => error.kind(),
             MlpError::Compile(error) => error.kind(),
+            #[cfg(feature = "vulkan")]
+            MlpError::Vulkan(error) => error.kind(),
             MlpError::Unsupported { .. } => ErrorKind::Absent,
             MlpError::Widths { .. } | MlpError::Name { .. } | MlpError::Plan { .. } => ErrorKind::Usage,
             _ => ErrorKind::Failed,

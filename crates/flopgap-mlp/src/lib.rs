@@ -4,6 +4,8 @@ pub mod cpu;
 pub mod cuda;
 pub mod numerics;
 pub mod reference;
+#[cfg(feature = "vulkan")]
+pub mod vulkan;
 
 mod activation;
 mod adamw;

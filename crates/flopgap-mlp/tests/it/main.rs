@@ -1,9 +1,12 @@
 //! What needs a library or a GPU that is not there is skipped, and says so.
-//! `FLOPGAP_REQUIRE=nvrtc,gpu` turns the skips of those into failures.
+//! `FLOPGAP_REQUIRE=nvrtc,gpu,vulkan` turns the skips of those into failures.
 
 #![expect(clippy::print_stderr, reason = "tests say what they skip")]
 
+mod case;
 mod dense;
+#[cfg(feature = "vulkan")]
+mod vulkan;
 
 use std::sync::MutexGuard;
 

@@ -6,49 +6,12 @@ use std::thread;
 
 use flopgap_gpu::{ComputeCapability, Context, Stream};
 use flopgap_mlp::cuda::{Implementation, Model, Options, Reduction};
-use flopgap_mlp::numerics::uniform;
-use flopgap_mlp::reference::{self, Errors, Reference, relative_error};
-use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
+use flopgap_mlp::{Activation, Element, MlpError, Network, Precision, Size};
 use half::{bf16, f16};
 
 use super::{BATCHES, networks};
+use crate::case::{Case, Found, check};
 use crate::gpu;
-
-/// What a model is asked, and what is right.
-struct Case<T> {
-    network: Network,
-    parameters: Parameters,
-    x: Vec<T>,
-    dy: Vec<T>,
-    truth: Reference,
-    allowed: Errors,
-}
-
-impl<T: Element> Case<T> {
-    fn new(network: &Network, batch: usize, seed: u64) -> Self {
-        let parameters = Parameters::he(network, seed).rounded::<T>();
-        let numbers = |first: u64, length: usize| -> Vec<T> {
-            (0..length as u64).map(|index| T::narrow(uniform(seed, first + index))).collect()
-        };
-        let wide = |numbers: &[T]| -> Vec<f32> { numbers.iter().map(|&number| number.widen()).collect() };
-        let x = numbers(1 << 40, batch * network.inputs());
-        let wide_x = wide(&x);
-        let mut wide_dy = wide(&numbers(1 << 41, batch * network.outputs()));
-        // At a kink, one slope is as good as the other, and one sample's weighs more than all that
-        // rounding costs.
-        let truth = reference::run_off_kinks(&parameters, &wide_x, &mut wide_dy).unwrap();
-        let dy = wide_dy.iter().map(|&number| T::narrow(number)).collect();
-        let allowed = Errors::allowed(T::PRECISION, &parameters, &wide_x, &wide_dy, &truth).unwrap();
-        Case { network: network.clone(), parameters, x, dy, truth, allowed }
-    }
-}
-
-/// Outputs and gradients of a model, as they are stored.
-struct Found<T> {
-    y: Vec<T>,
-    dx: Vec<T>,
-    gradients: Vec<f32>,
-}
 
 /// Every byte of an array before a pass writes it: not a number in all three types.
 const POISON: u8 = 0xff;
@@ -80,18 +43,6 @@ fn compute<T: Element>(stream: &Stream, model: &Model<T>, case: &Case<T>) -> Fou
     let bits = |numbers: &[T]| -> Vec<u32> { numbers.iter().map(|n| n.widen().to_bits()).collect() };
     assert_eq!(bits(&inference), bits(&found.y), "with and without a tape");
     found
-}
-
-fn check<T: Element>(what: &str, case: &Case<T>, found: &Found<T>) {
-    let wide = |numbers: &[T]| -> Vec<f32> { numbers.iter().map(|&number| number.widen()).collect() };
-    for (part, found, expected, allowed) in [
-        ("outputs", wide(&found.y), &case.truth.outputs, case.allowed.outputs),
-        ("input gradients", wide(&found.dx), &case.truth.input_gradients, case.allowed.input_gradients),
-        ("gradients", found.gradients.clone(), &case.truth.gradients, case.allowed.gradients),
-    ] {
-        let error = relative_error(&found, expected);
-        assert!(error <= allowed, "{what}: {part}: relative error {error:.2e}, {allowed:.2e} allowed");
-    }
 }
 
 /// Every batch of one network on one implementation. What it does not have is said.

@@ -18,7 +18,7 @@ use flopgap_mlp::{Activation, Network, Size};
 
 /// Networks around the edges of tiles: the four of the benchmark, thin and deep ones, widths that
 /// are no power of two, every activation.
-fn networks() -> Vec<Network> {
+pub(crate) fn networks() -> Vec<Network> {
     let of = |widths: &[usize]| Network::new(widths).unwrap();
     let mut networks: Vec<Network> = Size::ALL.into_iter().map(Size::network).collect();
     networks.push(of(&[8, 8, 8]));
