@@ -48,7 +48,7 @@ impl<T: Element> Numbers<T> {
     ///
     /// # Errors
     /// Never for these lengths.
-    pub(crate) fn expected(&self, batch: usize, accumulate: Accumulate) -> Result<Expected, MlpError> {
+    pub(crate) fn expected(&self, batch: usize) -> Result<Expected, MlpError> {
         let network = self.parameters.network();
         // All of a small batch; of a large one the first and the last, and others spread over it.
         let rows: Vec<usize> = if batch <= CHECKED {
@@ -65,14 +65,7 @@ impl<T: Element> Numbers<T> {
         } else {
             reference::run(&self.parameters, &x, &dy, Rounding::None)?
         };
-        let mut allowed = Errors::allowed(T::PRECISION, &self.parameters, &x, &dy, &truth)?;
-        if accumulate == Accumulate::F16 {
-            // A sum of n terms in half precision may lose n times its rounding; what is checked is
-            // that nothing is wrong.
-            for error in [&mut allowed.outputs, &mut allowed.input_gradients, &mut allowed.gradients] {
-                *error = error.max(0.05);
-            }
-        }
+        let allowed = Errors::allowed(T::PRECISION, &self.parameters, &x, &dy, &truth)?;
         Ok(Expected { rows, dy, truth, allowed })
     }
 }
@@ -135,29 +128,38 @@ impl Expected {
     /// A sum of n terms of random sign grows like `sqrt(n)`, and so loses about `2^-24 sqrt(n / 2)`
     /// of itself when terms are added one by one in 32 bits; two such sums differ by `sqrt(2)`
     /// times that, and half of what is allowed is left over.
-    pub(crate) fn atomic_bound(&self, batch: usize) -> f64 {
-        self.allowed.gradients.max(f64::from(f32::EPSILON) * (batch as f64).sqrt())
+    pub(crate) fn atomic_bound(&self, batch: usize, accumulate: Accumulate) -> f64 {
+        self.allowed(accumulate).gradients.max(f64::from(f32::EPSILON) * (batch as f64).sqrt())
+    }
+
+    /// What the precision may cost with sums of this type.
+    fn allowed(&self, accumulate: Accumulate) -> Errors {
+        let mut allowed = self.allowed;
+        if accumulate == Accumulate::F16 {
+            // A sum of n terms in half precision may lose n times its rounding; what is checked is
+            // that nothing is wrong.
+            for error in [&mut allowed.outputs, &mut allowed.input_gradients, &mut allowed.gradients] {
+                *error = error.max(0.05);
+            }
+        }
+        allowed
     }
 
     /// The largest relative error of outputs, gradients by inputs and gradients by parameters.
     ///
     /// # Errors
     /// Which of them is beyond what the precision may cost.
-    pub(crate) fn check(&self, found: &Found) -> Result<f64, String> {
-        let mut parts = vec![("outputs", &found.outputs, &self.truth.outputs, self.allowed.outputs)];
+    pub(crate) fn check(&self, found: &Found, accumulate: Accumulate) -> Result<f64, String> {
+        let allowed = self.allowed(accumulate);
+        let mut parts = vec![("outputs", &found.outputs, &self.truth.outputs, allowed.outputs)];
         if let Some((inputs, parameters)) = &found.gradients {
             parts.push((
                 "gradients by the inputs",
                 inputs,
                 &self.truth.input_gradients,
-                self.allowed.input_gradients,
+                allowed.input_gradients,
             ));
-            parts.push((
-                "gradients by the parameters",
-                parameters,
-                &self.truth.gradients,
-                self.allowed.gradients,
-            ));
+            parts.push(("gradients by the parameters", parameters, &self.truth.gradients, allowed.gradients));
         }
         let mut largest = 0.0_f64;
         for (what, found, expected, allowed) in parts {
@@ -241,7 +243,7 @@ mod tests {
     fn sums_in_any_order_are_within_the_bound() {
         let network = Network::new(&[8, 8, 8]).unwrap();
         let numbers = Numbers::<f32>::new(&network, 1);
-        let bound = |batch| numbers.expected(batch, Accumulate::F32).unwrap().atomic_bound(batch);
+        let bound = |batch| numbers.expected(batch).unwrap().atomic_bound(batch, Accumulate::F32);
         assert!((bound(1) - 1e-5).abs() < 1e-12);
         // Terms of random sign, added one by one from both ends: of many sums, as of many
         // parameters.
@@ -266,7 +268,7 @@ mod tests {
         let network = Network::new(&[8, 256, 8]).unwrap().with_activation(Activation::Relu);
         let of_seed = |seed| {
             let numbers = Numbers::<f32>::new(&network, seed);
-            let expected = numbers.expected(512, Accumulate::F32).unwrap();
+            let expected = numbers.expected(512).unwrap();
             expected.truth.near_kinks.first().copied().map(|sample| (numbers, expected, sample))
         };
         let (numbers, expected, sample) = (0..1_000).find_map(of_seed).expect("one in about five");
@@ -282,8 +284,8 @@ mod tests {
             outputs: expected.truth.outputs.iter().map(|&output| f32_of(output)).collect(),
             gradients: None,
         };
-        assert!(expected.check(&found).is_ok());
+        assert!(expected.check(&found, Accumulate::F32).is_ok());
         found.outputs[sample * 8] += 1.0;
-        assert!(expected.check(&found).unwrap_err().starts_with("wrong outputs"));
+        assert!(expected.check(&found, Accumulate::F32).unwrap_err().starts_with("wrong outputs"));
     }
 }

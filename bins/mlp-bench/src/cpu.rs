@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use flopgap_gpu::digest_of;
 use flopgap_gpu::timing::Samples;
+use flopgap_mlp::cuda::Accumulate;
 use flopgap_mlp::{Cpu, Network};
 
 use crate::check::{Expected, Found, Left, Numbers, PERIOD, Wrong};
@@ -60,7 +61,7 @@ impl<'n> Arena<'n> {
         if pass == Pass::Forward {
             self.compute(pass)?;
             let found = Found { outputs: rows(&self.y, outputs), gradients: None };
-            return expected.check(&found).map_err(Wrong::Result);
+            return expected.check(&found, Accumulate::F32).map_err(Wrong::Result);
         }
         let mut sparse = vec![0.0; self.dy.len()];
         for (&row, dy) in expected.rows.iter().zip(expected.dy.chunks_exact(outputs)) {
@@ -74,7 +75,7 @@ impl<'n> Arena<'n> {
             outputs: rows(&self.y, outputs),
             gradients: Some((rows(&self.dx, inputs), self.gradients.clone())),
         };
-        expected.check(&found).map_err(Wrong::Result)
+        expected.check(&found, Accumulate::F32).map_err(Wrong::Result)
     }
 
     /// Times a pass.

@@ -134,12 +134,14 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
     /// checked samples: all other gradients by outputs are zero for once, and then the gradients by
     /// their inputs must be, too.
     fn check(&mut self, pass: Pass, expected: &Expected) -> Result<f64, Wrong> {
+        let accumulate = self.model.options().accumulate;
         let (inputs, outputs) = (self.arena.network.inputs(), self.arena.network.outputs());
         if pass == Pass::Forward {
             self.poison(pass)?;
             self.compute(pass)?;
             let outputs = self.arena.rows(&self.arena.y, &expected.rows, outputs)?;
-            return expected.check(&Found { outputs, gradients: None }).map_err(Wrong::Result);
+            let found = Found { outputs, gradients: None };
+            return expected.check(&found, accumulate).map_err(Wrong::Result);
         }
         if let Some(error) = self.checked {
             return Ok(error);
@@ -161,7 +163,7 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
                 "gradients by the inputs of samples whose outputs have none".to_owned(),
             ));
         }
-        let error = expected.check(&found).map_err(Wrong::Result)?;
+        let error = expected.check(&found, accumulate).map_err(Wrong::Result)?;
         self.checked = Some(error);
         Ok(error)
     }
@@ -197,8 +199,9 @@ impl<'a, 'n, T: Element> Run<'a, 'n, T> {
             times.push((Clock::Host, host_calls(&stream, repetitions, || self.compute(pass))?));
         }
         let after = self.left(pass, &mut tools.digester)?;
-        let bound =
-            (!self.model.options().is_deterministic()).then(|| expected.atomic_bound(self.arena.batch));
+        let options = self.model.options();
+        let bound = (!options.is_deterministic())
+            .then(|| expected.atomic_bound(self.arena.batch, options.accumulate));
         before.check(&after, bound).map_err(Wrong::Result)?;
         Ok(times)
     }

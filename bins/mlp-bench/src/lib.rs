@@ -3,6 +3,7 @@
 mod answer;
 mod check;
 mod cpu;
+mod device;
 mod diff;
 mod floor;
 mod gpu;
@@ -18,6 +19,7 @@ mod results;
 mod run;
 mod show;
 mod table;
+mod vulkan;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flopgap_cli::{Device, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Failure, FormatArg, OutputArgs};
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Options, Reduction};
 use flopgap_mlp::{Activation, Network, Precision, Size};
 
+use crate::device::Device;
 use crate::networks::networks;
 use crate::pass::Pass;
 use crate::unique;
@@ -94,7 +95,7 @@ pub(crate) struct Bench {
     #[arg(long, alias = "batch-size")]
     #[arg(value_name = "SAMPLES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: Vec<u32>,
-    /// Device: cpu, cuda, or a GPU by its number (1 or cuda:1)
+    /// Device: cpu, cuda, vulkan, or one of several by its number (1, cuda:1 or vulkan:1)
     #[arg(long, value_name = "DEVICE", default_value = "cuda")]
     pub(crate) device: Device,
     #[command(flatten)]
@@ -280,7 +281,7 @@ impl Bench {
     pub(crate) fn batch_sizes(&self, device: Device) -> Vec<usize> {
         match (&self.batch[..], device) {
             ([], Device::Cpu) if self.sweep => SWEPT[..2].to_vec(),
-            ([], Device::Cuda(_)) if self.sweep => SWEPT.to_vec(),
+            ([], Device::Cuda(_) | Device::Vulkan(_)) if self.sweep => SWEPT.to_vec(),
             ([], _) => vec![SWEPT[0]],
             (asked, _) => unique(asked.iter().copied()).into_iter().map(|batch| batch as usize).collect(),
         }
@@ -299,8 +300,8 @@ impl Bench {
     pub(crate) fn precisions(&self, device: Device) -> Vec<Precision> {
         match (&self.precision[..], device) {
             ([], Device::Cpu) => vec![Precision::F32],
-            ([], Device::Cuda(_)) if self.sweep => vec![Precision::F32, Precision::F16],
-            ([], Device::Cuda(_)) => vec![Precision::F16],
+            ([], _) if self.sweep => vec![Precision::F32, Precision::F16],
+            ([], _) => vec![Precision::F16],
             (asked, _) => unique(asked.iter().copied()),
         }
     }
@@ -329,6 +330,9 @@ impl Bench {
             return given(&[&of_gpu[..], &of_kernels].concat(), "on the CPU");
         }
         let mut all = Vec::new();
+        if matches!(device, Device::Vulkan(_)) {
+            all = given(&[of_gpu[1], atomic, accumulate, plan], "on Vulkan");
+        }
         if !self.clocks.of_gpu() {
             all.extend(given(&of_gpu, "with the host's clock alone"));
         }
@@ -342,6 +346,14 @@ impl Bench {
         if self.passes() == [Pass::Forward] {
             all.extend(given(&[atomic], "without a backward pass"));
         }
+        // One reason each.
+        let mut named = Vec::new();
+        all.retain(|(option, _)| {
+            !named.contains(option) && {
+                named.push(*option);
+                true
+            }
+        });
         all
     }
 }
@@ -367,6 +379,10 @@ mod tests {
         let coopmat = ["--variant", "naive", "--coopmat-only"];
         assert_eq!(without(gpu, &coopmat), [("--variant", "without the for-loop")]);
         assert_eq!(without(gpu, &["--arch-plan", "sm_80"]), []);
+        let vulkan = Device::Vulkan(0);
+        let of_cuda = ["--graph", "--cold", "--atomic", "--arch-plan", "sm_80"];
+        let on_vulkan = ["--cold", "--atomic", "--arch-plan"].map(|option| (option, "on Vulkan"));
+        assert_eq!(without(vulkan, &of_cuda), on_vulkan);
         assert_eq!(without(Device::Cpu, &["--arch-plan", "sm_80"]), [("--arch-plan", "on the CPU")]);
         let on_cores = [("--coopmat-only", "on the CPU"), ("--variant", "on the CPU")];
         assert_eq!(without(Device::Cpu, &coopmat), on_cores);

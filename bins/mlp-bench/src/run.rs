@@ -4,22 +4,24 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use flopgap_cli::{Console, Device, Exit, Failure};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_files::Hint as _;
 use flopgap_gpu::timing::{Evictor, Samples};
 use flopgap_gpu::{Context, Digester, GpuError};
-use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Target};
+use flopgap_mlp::cuda::{Implementation, Model, Target};
+use flopgap_mlp::vulkan::VulkanError;
 use flopgap_mlp::{CorePeaks, Element, MlpError, Network, Precision};
 use half::{bf16, f16};
 
 use crate::check::{Expected, Numbers, Wrong};
+use crate::device::Device;
 use crate::floor::{Peaks, Work};
 use crate::gpu::{Arena, Run, Tools};
 use crate::models::Models;
 use crate::options::Bench;
 use crate::pass::Pass;
 use crate::results::{Clock, Measurement, PeerLine, Results, Subject};
-use crate::{PROGRAM, answer, cpu, memory, peers, plot};
+use crate::{PROGRAM, answer, cpu, memory, peers, plot, vulkan};
 
 /// Times everything, and shows it.
 ///
@@ -39,6 +41,7 @@ pub(crate) fn run(bench: &Bench, console: Console) -> Result<(), Failure> {
     let mut tally = Tally::new(console);
     let ended = match bench.device {
         Device::Cuda(index) => on_gpu(bench, index, &networks, &mut tally),
+        Device::Vulkan(index) => on_vulkan(bench, index, &networks, &mut tally),
         Device::Cpu => on_cpu(bench, &networks, &mut tally),
     };
     let Tally { device, peaks, measurements, wrong, .. } = tally;
@@ -130,7 +133,7 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
                 flopgap_cli::warn(PROGRAM, format!("left out: {failure}"));
                 continue;
             }
-            let expected = tally.expecting(name, batch, || numbers.expected(batch, Accumulate::F32))?;
+            let expected = tally.expecting(name, batch, || numbers.expected(batch))?;
             let mut arena = cpu::Arena::new(network, &numbers, batch);
             tally.device = format!("CPU, {} threads", arena.threads());
             for pass in bench.passes() {
@@ -147,6 +150,72 @@ fn on_cpu(bench: &Bench, networks: &[(String, Network)], tally: &mut Tally) -> R
                 tally.record(network, Precision::F32, pass, &subject, measured)?;
             }
         }
+    }
+    Ok(())
+}
+
+fn on_vulkan(
+    bench: &Bench,
+    index: usize,
+    networks: &[(String, Network)],
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let device = flopgap_mlp::vulkan::Device::new(index).map_err(|error| Failure::of(&error))?;
+    tally.device = format!("{} (Vulkan)", device.name());
+    // The driver of Vulkan says no clocks; that of CUDA does for the same GPU.
+    let same =
+        (0..).map_while(|index| flopgap_gpu::Device::get(index).ok()).find(|gpu| gpu.name == device.name());
+    tally.peaks = given_peaks(bench).or_else(|| Peaks::of(&same?));
+    for (name, network) in networks {
+        memory::check_reference(name, network)?;
+        for precision in bench.precisions(bench.device) {
+            match precision {
+                Precision::F32 => network_on_vulkan::<f32>(bench, &device, name, network, tally)?,
+                Precision::F16 => network_on_vulkan::<f16>(bench, &device, name, network, tally)?,
+                Precision::Bf16 => network_on_vulkan::<bf16>(bench, &device, name, network, tally)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All batches, passes and implementations of a network in a precision.
+fn network_on_vulkan<T: Element>(
+    bench: &Bench,
+    device: &flopgap_mlp::vulkan::Device,
+    name: &str,
+    network: &Network,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let numbers = Numbers::<T>::new(network, bench.seed);
+    let left_out = |error| flopgap_cli::warn(PROGRAM, format!("{name} is left out: {error}"));
+    let models = vulkan::models(device, network, &bench.implementations(), &numbers, left_out)?;
+    if models.is_empty() {
+        return Ok(());
+    }
+    let passes = bench.passes();
+    let backward = passes.iter().any(|&pass| pass != Pass::Forward);
+    for batch in bench.batch_sizes(bench.device) {
+        let expected = tally.expecting(name, batch, || numbers.expected(batch))?;
+        let first = tally.measurements.len();
+        for model in &models {
+            let mut run = vulkan::Run::new(model, &numbers, batch, backward);
+            for &pass in &passes {
+                let subject = Subject {
+                    implementation: model.implementation().to_string(),
+                    size: name.to_owned(),
+                    precision: T::PRECISION.to_string(),
+                    pass: pass.name().to_owned(),
+                    batch,
+                };
+                let measured = match &mut run {
+                    Ok(run) => run.measure(pass, &expected, &bench.clocks),
+                    Err(error) => Err(Wrong::Error(error.clone())),
+                };
+                tally.record(network, T::PRECISION, pass, &subject, measured)?;
+            }
+        }
+        tally.by_pass(first, &passes);
     }
     Ok(())
 }
@@ -177,6 +246,13 @@ impl Tally {
         self.console.timed(what, compute)
     }
 
+    /// Puts measurements from the given one on in the order of passes: one implementation after the
+    /// other was measured, and what is shown side by side are those of a pass.
+    fn by_pass(&mut self, first: usize, passes: &[Pass]) {
+        let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.subject.pass);
+        self.measurements[first..].sort_by_key(place);
+    }
+
     /// Stores measurements. Combinations that did not fit in memory or had no kernel, and wrong
     /// results, are reported, and the others continue.
     fn record(
@@ -199,7 +275,9 @@ impl Tally {
                 }
             }
             Err(Wrong::Error(
-                error @ (MlpError::Batch { .. } | MlpError::Gpu(GpuError::OutOfMemory { .. })),
+                error @ (MlpError::Batch { .. }
+                | MlpError::Gpu(GpuError::OutOfMemory { .. })
+                | MlpError::Vulkan(VulkanError::OutOfMemory { .. })),
             )) => {
                 flopgap_cli::warn(PROGRAM, format!("{subject}: left out: {error}"));
             }
@@ -293,15 +371,10 @@ impl Gpu<'_> {
             return Ok(());
         }
         for batch in self.bench.batch_sizes(Device::Cuda(0)) {
-            let accumulate = self.bench.options(Implementation::Coopmat).accumulate;
-            let expected = self.tally.expecting(name, batch, || numbers.expected(batch, accumulate))?;
+            let expected = self.tally.expecting(name, batch, || numbers.expected(batch))?;
             let first = self.tally.measurements.len();
             self.batch(name, network, &numbers, &expected, &models, batch)?;
-            // One implementation after the other was measured; what is shown side by side are those
-            // of a pass.
-            let passes = self.bench.passes();
-            let place = |m: &Measurement| passes.iter().position(|pass| pass.name() == m.subject.pass);
-            self.tally.measurements[first..].sort_by_key(place);
+            self.tally.by_pass(first, &self.bench.passes());
         }
         Ok(())
     }

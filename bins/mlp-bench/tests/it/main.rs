@@ -50,12 +50,12 @@ fn what_cannot_be_meant_is_a_usage_error() {
         (&["--impl", "tensor"], "naive, forloop, coopvec, coopmat"),
         (&["--precision", "fp8"], "fp32, fp16, bf16"),
         (&["--activation", "softmax"], "softmax"),
-        (&["--device", "vulkan"], "expected cpu, cuda, or a GPU"),
-        (&["--device", "cuda:x"], "1 or cuda:1"),
+        (&["--device", "metal"], "expected cpu, cuda, vulkan, or one of several"),
+        (&["--device", "cuda:x"], "1, cuda:1 or vulkan:1"),
         (&["--sweep", "--size", "small"], "cannot be used with"),
         (&["--forloop-only", "--coopvec-only"], "cannot be used with"),
         (&["--impl", "coopvec", "--forloop-only"], "cannot be used with"),
-        (&["--device", "vulkan", "--peers", "none"], "expected cpu, cuda, or a GPU"),
+        (&["--device", "vulkan:x"], "1, cuda:1 or vulkan:1"),
         (&["--peaks", "60,790"], "three positive numbers"),
         (&["--peaks", "60,x,790,4.3"], "three positive numbers"),
         (&["--iterations", "0"], "0 is not in 1.."),
@@ -76,6 +76,46 @@ fn without_a_gpu_it_names_the_alternative() {
     assert_eq!(output.code, 3, "{}", output.stderr);
     assert!(output.stderr.contains("flopgap bench --device cpu"), "{}", output.stderr);
     assert!(output.stdout.is_empty());
+}
+
+/// By Mesa's lavapipe, if there is no GPU.
+#[test]
+fn a_network_on_vulkan_is_checked_and_timed() {
+    let device = match flopgap_mlp::vulkan::Device::new(0) {
+        Ok(device) => device,
+        Err(error) => {
+            assert!(error.is_absence(), "{error}");
+            let output = run(&["--device", "vulkan"]);
+            assert_eq!(output.code, 3, "{}", output.stderr);
+            return flopgap_testing::skip("vulkan", error);
+        }
+    };
+    let network = ["--widths", "16,32,8", "--precision", "fp32", "--impl", "forloop,coopmat"];
+    let times = ["--timing", "both", "--iterations", "2", "--warmup", "0", "--atomic", "--json"];
+    let batches = ["--device", "vulkan", "--batch", "8,700", "--pass", "forward,backward,train"];
+    let output = run(&[&network[..], &times, &batches].concat());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("--atomic has no effect on Vulkan"), "{}", output.stderr);
+    assert!(output.stderr.contains("16-32-8 is left out: coopmat in fp32 on"), "{}", output.stderr);
+    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(results["device"], format!("{} (Vulkan)", device.name()));
+    let rows = results["results"].as_array().unwrap();
+    let of = |batch: u64, pass: &str, timing: &str| {
+        let row =
+            rows.iter().find(|row| row["batch"] == batch && row["pass"] == pass && row["timing"] == timing);
+        let row = row.unwrap_or_else(|| panic!("{batch} {pass} {timing}: {}", output.stdout));
+        assert!(row["max_rel_error"].as_f64().unwrap() < 1e-5, "{row}");
+        row["median_us"].as_f64().unwrap()
+    };
+    for batch in [8, 700] {
+        for pass in ["forward", "backward", "train"] {
+            assert!(["gpu-graph", "gpu-launch", "cpu"].iter().all(|timing| of(batch, pass, timing) > 0.0));
+        }
+    }
+    assert_eq!(rows.len(), 2 * 3 * 3);
+    let output = run(&["--device", "vulkan:999"]);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("no Vulkan device 999: this machine has"), "{}", output.stderr);
 }
 
 #[test]
