@@ -193,15 +193,6 @@ pub enum Error {
     /// Reading the pages of the database failed for another reason.
     #[error(transparent)]
     Pages(crate::sqlite::Error),
-    /// `SQLite` could not read a page or a row.
-    #[error("{}: SQLite cannot read it", path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// What `SQLite` says.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
 }
 
 /// How a process is named.
@@ -252,9 +243,7 @@ impl Hint for Error {
                 "wait for the program that writes it, or open it once with `sqlite3` to recover it, then read it \
                  again"
             }
-            Error::NotPlain { .. } | Error::Damaged { .. } | Error::Pages(_) | Error::Sqlite { .. } => {
-                "export the trace again"
-            }
+            Error::NotPlain { .. } | Error::Damaged { .. } | Error::Pages(_) => "export the trace again",
             Error::NoTable { .. } => {
                 "profile with this kind of tracing on, such as `nsys profile -t cuda,nvtx,osrt`"
             }

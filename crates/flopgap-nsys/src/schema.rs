@@ -1,8 +1,8 @@
 //! The tables and columns of an export.
 
-use crate::sqlite::Slot;
-use rusqlite::{Connection, Row};
 use rustc_hash::FxHashMap;
+
+use crate::sqlite::{self, Database, Slot, Value};
 
 /// The tables and columns of one export, looked up once when it is opened.
 ///
@@ -18,22 +18,18 @@ pub struct Schema {
 }
 
 /// A table as it lies in the file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Table {
     /// The first page of its b-tree; `None` when its rows do not lie there plainly.
     root: Option<u32>,
     columns: FxHashMap<String, Slot>,
 }
 
-/// Each column of each table, in the order in which rows store them.
-const COLUMNS: &str = "
-    SELECT m.name, m.rootpage, (SELECT l.wr FROM pragma_table_list(m.name) AS l WHERE l.schema = 'main'),
-           c.name, c.cid, c.type, c.dflt_value IS NOT NULL, c.hidden,
-           c.pk = 1 AND upper(c.type) = 'INTEGER'
-               AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(m.name) WHERE pk > 1)
-               AND NOT EXISTS (SELECT 1 FROM pragma_index_list(m.name) WHERE origin = 'pk')
-    FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS c
-    WHERE m.type = 'table' ORDER BY m.rowid, c.cid";
+impl Table {
+    fn of(table: sqlite::Table) -> Table {
+        Table { root: table.root, columns: table.columns.into_iter().collect() }
+    }
+}
 
 /// The tables of which an export of any age has at least one.
 const KNOWN: [&str; 6] = [
@@ -46,42 +42,23 @@ const KNOWN: [&str; 6] = [
 ];
 
 impl Schema {
-    /// Reads the schema of `connection`.
-    pub(crate) fn probe(connection: &Connection) -> rusqlite::Result<Schema> {
-        let mut tables: FxHashMap<String, Table> = FxHashMap::default();
-        let mut statement = connection.prepare(COLUMNS)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (name, rowid) = (row.get::<_, String>(0)?, row.get(2) == Ok(Some(false)));
-            let table = match tables.get_mut(&name) {
-                Some(table) => table,
-                None => tables.entry(name).or_insert(Table {
-                    // Without row ids the rows lie in an index, in another order.
-                    root: row.get::<_, Option<u32>>(1)?.filter(|root| *root > 1 && rowid),
-                    columns: FxHashMap::default(),
-                }),
-            };
-            if !stored_plainly(row)? {
-                table.root = None;
-            }
-            table.columns.insert(row.get(3)?, slot(row)?);
-        }
-        drop(rows);
-        drop(statement);
-        let mut schema = Schema { tables, version: None, product: None };
+    /// Reads the schema of a database.
+    pub(crate) fn probe(database: &Database) -> Result<Schema, sqlite::Error> {
+        let tables = database.tables()?.into_iter().map(|table| (table.name.clone(), Table::of(table)));
+        let mut schema = Schema { tables: tables.collect(), version: None, product: None };
         for table in ["META_DATA_EXPORT", "EXPORT_META_DATA"] {
-            if !(schema.has(table, "name") && schema.has(table, "value")) {
+            let (Some(root), Some(name), Some(value)) =
+                (schema.root(table), schema.slot(table, "name"), schema.slot(table, "value"))
+            else {
                 continue;
-            }
-            let mut statement = connection.prepare(&format!("SELECT name, value FROM {table}"))?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                let (Ok(name), Ok(value)) = (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_str()) else {
-                    continue;
-                };
+            };
+            let mut rows = database.rows(root, &[name, value])?;
+            while let Some(row) = rows.next_row()? {
+                let (Value::Text(name), Value::Text(value)) = (row.value(0), row.value(1)) else { continue };
+                let Ok(value) = std::str::from_utf8(value) else { continue };
                 match name {
-                    "EXPORT_SCHEMA_VERSION" => schema.version = Some(value.to_owned()),
-                    "EXPORT_PRODUCT_VERSION" => schema.product = Some(value.to_owned()),
+                    b"EXPORT_SCHEMA_VERSION" => schema.version = Some(value.to_owned()),
+                    b"EXPORT_PRODUCT_VERSION" => schema.product = Some(value.to_owned()),
                     _ => {}
                 }
             }
@@ -126,48 +103,5 @@ impl Schema {
     /// The names of all tables.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.tables.keys().map(String::as_str)
-    }
-}
-
-/// Whether a row of [`COLUMNS`] is a column that each row stores: a default stands in for what
-/// older rows lack, and a computed column is not stored, which shifts those that follow it.
-fn stored_plainly(row: &Row<'_>) -> rusqlite::Result<bool> {
-    Ok(!row.get::<_, bool>(6)? && row.get::<_, i64>(7)? == 0)
-}
-
-fn slot(row: &Row<'_>) -> rusqlite::Result<Slot> {
-    if row.get(8)? {
-        return Ok(Slot::Rowid);
-    }
-    let declared = row.get::<_, Option<String>>(5)?.unwrap_or_default();
-    Ok(Slot::stored(row.get::<_, u16>(4)?.into(), &declared))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_are_where_sqlite_keeps_them() {
-        let connection = Connection::open_in_memory().unwrap();
-        connection
-            .execute_batch(
-                "CREATE TABLE plain(a TEXT, id INTEGER PRIMARY KEY, b REAL);
-                 CREATE TABLE pair(a INTEGER, b INTEGER, PRIMARY KEY (a, b));
-                 CREATE TABLE defaulted(a INTEGER DEFAULT 7);
-                 CREATE TABLE computed(a INTEGER, b INTEGER AS (a + 1), c INTEGER);
-                 CREATE TABLE indexed(a INTEGER PRIMARY KEY) WITHOUT ROWID;",
-            )
-            .unwrap();
-        let schema = Schema::probe(&connection).unwrap();
-        let slot = |table, column| schema.slot(table, column).unwrap();
-        assert_eq!(slot("plain", "a"), Slot::Stored { place: 0, real: false });
-        assert_eq!(slot("plain", "id"), Slot::Rowid);
-        assert_eq!(slot("plain", "b"), Slot::Stored { place: 2, real: true });
-        assert_eq!(slot("pair", "a"), Slot::Stored { place: 0, real: false });
-        assert_eq!(schema.slot("plain", "c"), None);
-        let plain = |table| schema.root(table).is_some();
-        assert!(plain("plain") && plain("pair"));
-        assert!(!plain("defaulted") && !plain("computed") && !plain("indexed"));
     }
 }

@@ -1,17 +1,14 @@
 //! Opens an export.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::SystemTime;
 
-use crate::sqlite::{Database, PageCache};
-use rusqlite::{Connection, OpenFlags};
-
 use crate::error::Found;
 use crate::filter::Filter;
+use crate::sqlite::{Database, PageCache};
 use crate::tables::TableSpec;
 use crate::warning::{Oddity, Warning};
 use crate::{Attribution, Error, Launched, NvtxRanges, Schema};
@@ -24,9 +21,9 @@ const COMPRESSED: [(&[u8], &str); 2] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\x1f\x
 
 /// An Nsight Systems export, open for reading.
 ///
-/// The file is opened read-only and as immutable: nothing is written to it or next to it, and no
-/// lock is taken. `SQLite` reads the schema; rows are read from the pages of their table without
-/// it, which costs a fraction. A trace may be read by several threads.
+/// The file is opened read-only: nothing is written to it or next to it, and no lock is taken.
+/// Tables are read from their pages, without `SQLite`, which costs a fraction. A trace may be read
+/// by several threads.
 ///
 /// ```no_run
 /// let trace = flopgap_nsys::Trace::open("step.sqlite")?;
@@ -115,11 +112,12 @@ impl Trace {
         let (file, path) = (file.as_ref(), packed.as_ref());
         let stamp = Stamp::of(file).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         check_file(file)?;
-        let schema = Schema::probe(&connect(file)?).map_err(|error| of_sqlite(path, error))?;
+        let of_schema = |error| Error::of_pages(error, "sqlite_schema");
+        let database = Database::open(file).map_err(of_schema)?;
+        let schema = Schema::probe(&database).map_err(of_schema)?;
         if !schema.is_export() {
             return Err(Error::NotAnExport { path: path.to_owned() });
         }
-        let database = Database::open(file).map_err(|error| Error::of_pages(error, "sqlite_schema"))?;
         let file = Opened {
             file: file.to_owned(),
             path: path.to_owned(),
@@ -258,18 +256,7 @@ impl Tally {
     }
 }
 
-/// Opens a database that is known to be one.
-fn connect(path: &Path) -> Result<Connection, Error> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(uri(path)?, flags).map_err(|error| of_sqlite(path, error))
-}
-
-fn of_sqlite(path: &Path, error: rusqlite::Error) -> Error {
-    Error::Sqlite { path: path.to_owned(), source: error.into() }
-}
-
-/// Rejects files that `SQLite` would explain badly or misread.
+/// Rejects files that are no whole database, or that another program writes.
 fn check_file(path: &Path) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
     let not = |found| Error::NotADatabase { path: path.to_owned(), found };
@@ -352,19 +339,4 @@ fn is_locked(file: &File) -> bool {
 #[cfg(not(unix))]
 fn is_locked(_: &File) -> bool {
     false
-}
-
-/// The URI under which `SQLite` opens a file without locks, side files or writes.
-fn uri(path: &Path) -> Result<String, Error> {
-    let absolute = std::path::absolute(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    let mut uri = String::from("file:");
-    for &byte in absolute.as_os_str().as_encoded_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            let _ = write!(uri, "%{byte:02X}");
-        }
-    }
-    uri.push_str("?mode=ro&immutable=1");
-    Ok(uri)
 }

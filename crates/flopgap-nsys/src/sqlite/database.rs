@@ -11,6 +11,10 @@ use super::error::{Damage, Error, Fault, Unsupported};
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// The least that `SQLite` leaves of a page for content.
 const LEAST_USABLE: usize = 480;
+/// The page that names all tables. The header of the file comes before its own.
+pub(crate) const SCHEMA: u32 = 1;
+/// How many bytes the header of the file has.
+const HEADER: usize = 100;
 /// The header's code of UTF-8.
 const UTF8: u32 = 1;
 
@@ -41,7 +45,7 @@ impl Database {
         let unsupported = |unsupported| Error::Unsupported { path: path.to_owned(), unsupported };
         let file = File::open(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
-        let mut header = [0; 100];
+        let mut header = [0; HEADER];
         match read_exact_at(&file, &mut header, 0) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(Error::NotADatabase { path: path.to_owned() });
@@ -75,10 +79,16 @@ impl Database {
     /// Refuses the number of a page that the file does not have; page 1 is the root of the schema
     /// and of nothing else.
     pub(crate) fn check(&self, page: u32, named_by: u32) -> Result<(), Fault> {
-        if page < 2 || page > self.count {
+        if page <= SCHEMA || page > self.count {
             return Damage::OutsideFile.on(named_by);
         }
         Ok(())
+    }
+
+    /// Where on a page its own header begins.
+    #[inline]
+    pub(crate) fn header_at(page: u32) -> usize {
+        if page == SCHEMA { HEADER } else { 0 }
     }
 
     /// The error of this file that a fault is.

@@ -1,11 +1,13 @@
 #![doc = include_str!("../../docs/sqlite.md")]
 
+mod create;
 mod database;
 mod error;
 mod find;
 mod page;
 mod record;
 mod rows;
+mod schema;
 mod varint;
 mod visited;
 mod walk;
@@ -15,3 +17,4 @@ pub use error::{Damage, Error, Unsupported};
 pub use find::PageCache;
 pub use record::{Record, Slot, Value};
 pub use rows::Rows;
+pub use schema::Table;

@@ -20,12 +20,14 @@ pub(crate) struct Header {
 
 /// Reads the header of a page.
 pub(crate) fn header_of(bytes: &[u8], number: u32) -> Result<Header, Fault> {
-    let cells = usize::from(u16::from_be_bytes([bytes[3], bytes[4]]));
-    let pointers = if bytes[0] == INTERIOR { 12 } else { 8 };
+    let at = Database::header_at(number);
+    let header = &bytes[at..];
+    let cells = usize::from(u16::from_be_bytes([header[3], header[4]]));
+    let pointers = at + if header[0] == INTERIOR { 12 } else { 8 };
     if pointers + 2 * cells > bytes.len() {
         return Damage::TooManyCells.on(number);
     }
-    Ok(Header { cells, right: u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]), pointers })
+    Ok(Header { cells, right: u32::from_be_bytes([header[8], header[9], header[10], header[11]]), pointers })
 }
 
 impl Header {

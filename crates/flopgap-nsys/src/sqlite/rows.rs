@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::database::Database;
+use super::database::{Database, SCHEMA};
 use super::error::{Damage, Error, Fault};
 use super::page::Header;
 use super::record::{Layout, Record, Slot};
@@ -39,17 +39,8 @@ impl Database {
     /// # Errors
     /// [`Error::Damaged`] when the file has no such page.
     pub fn rows(&self, root: u32, columns: &[Slot]) -> Result<Rows, Error> {
-        self.check(root, 1).map_err(|fault| self.error(fault))?;
-        let place = Place {
-            walk: Walk::new(self.clone(), root),
-            visited: Visited::new(self.count),
-            layout: Layout::of(columns.to_vec()),
-            leaf: None,
-            next: 0,
-            before: None,
-            overflowing: Vec::new(),
-        };
-        Ok(Rows { database: self.clone(), place })
+        self.check(root, SCHEMA).map_err(|fault| self.error(fault))?;
+        Ok(Rows::of(self, root, columns))
     }
 }
 
@@ -60,6 +51,20 @@ impl fmt::Debug for Rows {
 }
 
 impl Rows {
+    /// The rows below a page that is in the file.
+    pub(crate) fn of(database: &Database, root: u32, columns: &[Slot]) -> Rows {
+        let place = Place {
+            walk: Walk::new(database.clone(), root),
+            visited: Visited::new(database.count),
+            layout: Layout::of(columns.to_vec()),
+            leaf: None,
+            next: 0,
+            before: None,
+            overflowing: Vec::new(),
+        };
+        Rows { database: database.clone(), place }
+    }
+
     /// The next row; `None` after the last.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ impl Walk {
                 children.next += 1;
             }
             let bytes = &self.block[at..at + self.database.usable];
-            match bytes[0] {
+            match bytes[Database::header_at(page)] {
                 LEAF => {
                     self.leaf = (at, page);
                     return Ok(Some(page));

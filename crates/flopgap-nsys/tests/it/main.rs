@@ -9,6 +9,7 @@ mod golden;
 mod projection;
 mod records;
 mod robust;
+mod schema;
 mod sqlite;
 mod support;
 mod types;
