@@ -4,11 +4,11 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use flopgap_files::unpack::{Compression, Meter};
 
 use crate::error::{Error, Fault, Found};
 use crate::rep;
+use crate::utf16::{Order, Utf16};
 
 /// What the decoded bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,10 +46,10 @@ pub(crate) fn open(input: Input, path: &Path) -> Result<(Content, Input), Error>
             // PowerShell's `>` writes UTF-16 with a byte order mark; some editors leave the mark
             // out.
             [0xff, 0xfe, ..] | [b'!'..=b'~', 0, b'!'..=b'~', 0, ..] => {
-                return Ok((Content::Text, Box::new(Utf16::new(input, UTF_16LE))));
+                return Ok((Content::Text, Box::new(Utf16::new(input, Order::Little))));
             }
             [0xfe, 0xff, ..] | [0, b'!'..=b'~', 0, b'!'..=b'~', ..] => {
-                return Ok((Content::Text, Box::new(Utf16::new(input, UTF_16BE))));
+                return Ok((Content::Text, Box::new(Utf16::new(input, Order::Big))));
             }
             _ => return Ok((Content::Text, input)),
         }
@@ -68,57 +68,4 @@ fn peek(mut input: Input) -> io::Result<(Vec<u8>, Input)> {
 fn skip(input: &mut Input, count: usize) -> io::Result<()> {
     let mut sink = [0; 8];
     input.read_exact(&mut sink[..count])
-}
-
-/// Reads UTF-16 as UTF-8; unpaired surrogates become U+FFFD.
-struct Utf16 {
-    input: Input,
-    decoder: encoding_rs::Decoder,
-    raw: Box<[u8]>,
-    raw_range: std::ops::Range<usize>,
-    text: Box<[u8]>,
-    text_range: std::ops::Range<usize>,
-    ended: bool,
-    flushed: bool,
-}
-
-impl Utf16 {
-    fn new(input: Input, encoding: &'static Encoding) -> Self {
-        const CHUNK: usize = 64 * 1024;
-        Utf16 {
-            input,
-            decoder: encoding.new_decoder_with_bom_removal(),
-            raw: vec![0; CHUNK].into_boxed_slice(),
-            raw_range: 0..0,
-            text: vec![0; 2 * CHUNK].into_boxed_slice(),
-            text_range: 0..0,
-            ended: false,
-            flushed: false,
-        }
-    }
-}
-
-impl Read for Utf16 {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        while self.text_range.is_empty() && !self.flushed {
-            if self.raw_range.is_empty() && !self.ended {
-                let count = self.input.read(&mut self.raw)?;
-                self.raw_range = 0..count;
-                self.ended = count == 0;
-            }
-            let (_, used, written, _) =
-                self.decoder.decode_to_utf8(&self.raw[self.raw_range.clone()], &mut self.text, self.ended);
-            self.raw_range.start += used;
-            self.text_range = 0..written;
-            // The last call consumes nothing but may write the replacement of a half character.
-            self.flushed = self.ended && self.raw_range.is_empty() && written == 0;
-            if self.ended && self.raw_range.is_empty() {
-                self.flushed = true;
-            }
-        }
-        let count = out.len().min(self.text_range.len());
-        out[..count].copy_from_slice(&self.text[self.text_range.start..self.text_range.start + count]);
-        self.text_range.start += count;
-        Ok(count)
-    }
 }

@@ -9,6 +9,7 @@ mod reader;
 mod rep;
 mod source;
 mod units;
+mod utf16;
 mod warning;
 
 pub use csv::number::NumberFormat;
