@@ -48,7 +48,7 @@ fn opened(py: Python<'_>, input: Input<'_>, what: &str) -> PyResult<Opened> {
     match input {
         Input::Source(source) => {
             let source = &source.get().0;
-            Opened::of(source.clone()).ok_or_else(|| no_trace(source, what))
+            Opened::of(source).ok_or_else(|| no_trace(source, what))
         }
         Input::Path(path) => py.detach(|| open::open(&path).map_err(|error| refused(&path, &error, what))),
     }

@@ -61,10 +61,11 @@ const TRIES: &[Try] = &[
     ask("two training steps by torch.profiler: what limits them", "flopgap @/eager.json.gz"),
     ask("the same network without torch.compile and with it", "flopgap @/eager.json.gz @/compiled.json.gz"),
     ask("both ranks of a job: who waits for whom", "flopgap @/rank0.json.gz @/rank1.json.gz"),
-    ask(
-        "training steps by Nsight Systems, as a page",
-        "flopgap gap @/training-step.sqlite.zst -o @/step.html",
-    ),
+    Try {
+        about: "training steps by Nsight Systems, as a page",
+        command: "flopgap gap @/training-step.sqlite.zst -o @/step.html",
+        is_built: cfg!(feature = "pages"),
+    },
     ask("their longest kernels", "flopgap nsys kernels @/training-step.sqlite.zst --top 5"),
     ask("a report by Nsight Compute", "flopgap @/kernels.ncu-rep"),
     ask("FLOPs of a forward pass by counters, as CSV", "flopgap ncu kernels @/forward.csv --format csv"),

@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(not(feature = "completions"))]
+mod absent;
 mod answer;
+#[cfg(feature = "completions")]
 mod completions;
 mod content;
 mod doctor;
 mod elsewhere;
 mod example;
 mod gate;
+#[cfg(feature = "completions")]
 mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -21,6 +25,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use flopgap_cli::{Exit, Failure, Restart};
 
+#[cfg(not(feature = "completions"))]
+use absent as completions;
+#[cfg(not(feature = "completions"))]
+use absent as man;
 use elsewhere::Then;
 
 /// The name that errors and warnings begin with.

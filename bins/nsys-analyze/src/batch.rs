@@ -80,7 +80,8 @@ struct Found {
     unreadable: Vec<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
+    let console = opener.console();
     let folder = arguments.folder.display();
     match fs::metadata(&arguments.folder) {
         Err(error) => return Err(Failure::new(format!("{folder}: {error}"))),

@@ -15,6 +15,7 @@ const INSTALLED: [&str; 7] = [
 ];
 
 /// The folders that the importer of a target folder may lie in, beside it.
+#[cfg(feature = "pages")]
 const HOSTS: [&str; 2] = ["host-linux-x64", "linux-desktop-glibc_*"];
 
 /// The first `nsys` of `path` (a list of folders, as in the variable `PATH`), or of the places
@@ -48,7 +49,8 @@ pub fn program(
 }
 
 /// The program that turns a raw recording into a report, which nsys itself calls.
-pub(super) fn importer(nsys: &Path) -> Option<PathBuf> {
+#[cfg(feature = "pages")]
+pub(crate) fn importer(nsys: &Path) -> Option<PathBuf> {
     // A link in `bin` leads to the folder beside which the importer lies.
     let program = nsys.canonicalize().ok()?;
     let installation = program.parent()?.parent()?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use clap::builder::styling::{AnsiColor, Style};
+#[cfg(feature = "pages")]
 use flopgap_answers::page::{PageOptions, Sections, page};
 use flopgap_answers::screen::{self, Ink, Screen};
 use flopgap_answers::{Opened, Part, ask};
@@ -114,6 +115,10 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
+    #[cfg(not(feature = "pages"))]
+    if arguments.is_page() {
+        return Err(flopgap_cli::built_without("pages", "pages"));
+    }
     let jobs = opener.open_jobs(&arguments.traces, arguments.read_as)?;
     let peaks = arguments.peaks(&jobs)?;
     let capture = arguments.capture.as_deref().map(|path| opener.open(path)).transpose()?.map(Arc::new);
@@ -122,6 +127,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
     }
     let part = Part { ranges: arguments.range.clone(), peaks, capture, ..Part::default() };
     let output = arguments.output();
+    #[cfg(feature = "pages")]
     if arguments.is_page() {
         let options = PageOptions { part, sections: Sections::First, ..PageOptions::default() };
         let page = page(&jobs, &options);

@@ -1,9 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(not(feature = "pages"))]
+mod absent;
 mod answer;
 mod attention;
 mod attribution;
+#[cfg(feature = "pages")]
 mod batch;
+#[cfg(feature = "pages")]
 mod capture;
 #[cfg(feature = "ceilings")]
 mod ceilings;
@@ -11,6 +15,7 @@ mod compare;
 mod diff;
 mod export;
 mod filter;
+pub mod find;
 mod gap;
 mod kernels;
 mod opening;
@@ -19,6 +24,7 @@ mod passes;
 mod rules;
 mod scope;
 mod stats;
+#[cfg(feature = "pages")]
 mod summary;
 
 use std::ffi::OsString;
@@ -29,7 +35,12 @@ use flopgap_answers::Error;
 use flopgap_cli::{Exit, Failure};
 use flopgap_nsys::{Error as NsysError, Found};
 
-pub use capture::find;
+#[cfg(not(feature = "pages"))]
+use absent as batch;
+#[cfg(not(feature = "pages"))]
+use absent as capture;
+#[cfg(not(feature = "pages"))]
+use absent as summary;
 use opening::{ExportTo, Opener};
 
 /// The prefix of errors and warnings.
@@ -106,7 +117,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Command::Diff(arguments) => diff::run(&arguments, &opener),
             Command::Gap(arguments) => gap::run(&arguments, &opener),
             Command::Summary(arguments) => summary::run(&arguments, &opener),
-            Command::Batch(arguments) => batch::run(&arguments, console),
+            Command::Batch(arguments) => batch::run(&arguments, &opener),
             Command::Capture(arguments) => capture::run(&arguments, &opener),
             Command::Export(arguments) => export::run(&arguments, &opener),
         })

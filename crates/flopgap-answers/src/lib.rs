@@ -3,6 +3,7 @@
 pub mod ask;
 mod error;
 pub mod open;
+#[cfg(feature = "pages")]
 pub mod page;
 mod part;
 pub mod screen;

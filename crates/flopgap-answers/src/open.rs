@@ -26,7 +26,9 @@ use flopgap_files::each_on_all_cores;
 use flopgap_kernels::Classifier;
 use flopgap_kineto::Job;
 use flopgap_nsys::{Job as ExportsJob, Problem};
-use flopgap_table::{Kind, Source, Trace};
+#[cfg(feature = "tables")]
+use flopgap_table::Source;
+use flopgap_table::{Export, Kind, Trace};
 use flopgap_timings::clocks;
 use flopgap_trace::{ClockCorrection, Recording};
 
@@ -37,8 +39,8 @@ use crate::error::{Error, present};
 pub struct Opened {
     path: PathBuf,
     trace: Trace,
-    /// The file as tables, or the files of several exports; they also keep what was unpacked.
-    sources: Vec<Source>,
+    /// The exports that it consists of: they keep what was unpacked.
+    exports: Vec<Export>,
 }
 
 /// Whether several traces of one profiler are the ranks of one job.
@@ -97,14 +99,14 @@ impl File {
             let trace = flopgap_kineto::Trace::options().without_shapes(true).open(path)?;
             return Ok(File::Rank(path.to_owned(), Box::new(trace)));
         }
-        if kind == Some(Kind::Nsys)
-            && let Some(opened) = Opened::of(Source::open(path)?)
-        {
-            return Ok(File::Trace(opened));
+        if kind == Some(Kind::Nsys) {
+            let export = Export::open(path)?;
+            let trace = Trace::Nsys(export.trace().clone());
+            return Ok(File::Trace(Opened { path: path.to_owned(), trace, exports: vec![export] }));
         }
         // Its reader says what it is instead.
         let trace = Trace::Nsys(Arc::new(flopgap_nsys::Trace::open(path)?));
-        Ok(File::Trace(Opened { path: path.to_owned(), trace, sources: Vec::new() }))
+        Ok(File::Trace(Opened { path: path.to_owned(), trace, exports: Vec::new() }))
     }
 
     /// The trace of this file alone.
@@ -197,17 +199,19 @@ fn corrections(job: &dyn Recording) -> Result<Option<Vec<ClockCorrection>>, Erro
 
 impl Opened {
     /// The trace of a source; nothing where it is none.
-    pub fn of(source: Source) -> Option<Opened> {
-        Some(Opened { path: source.path().to_owned(), trace: source.trace()?, sources: vec![source] })
+    #[cfg(feature = "tables")]
+    pub fn of(source: &Source) -> Option<Opened> {
+        let exports = source.export().cloned().into_iter().collect();
+        Some(Opened { path: source.path().to_owned(), trace: source.trace()?, exports })
     }
 
     fn of_exports(mut job: ExportsJob, exports: impl Iterator<Item = Opened>) -> Result<Opened, Error> {
         let path = job.path().to_owned();
-        let sources = exports.flat_map(|export| export.sources).collect();
+        let exports = exports.flat_map(|export| export.exports).collect();
         if let Some(corrections) = corrections(&job)? {
             job.correct(corrections);
         }
-        Ok(Opened { path, trace: Trace::Exports(Arc::new(job)), sources })
+        Ok(Opened { path, trace: Trace::Exports(Arc::new(job)), exports })
     }
 
     fn of_ranks(path: PathBuf, traces: Vec<flopgap_kineto::Trace>) -> Result<Opened, Error> {
@@ -220,7 +224,7 @@ impl Opened {
         {
             job.correct(corrections);
         }
-        Ok(Opened { path, trace: Trace::Kineto(Arc::new(job)), sources: Vec::new() })
+        Ok(Opened { path, trace: Trace::Kineto(Arc::new(job)), exports: Vec::new() })
     }
 
     /// The same trace under the name of the file that it was made from.
@@ -278,9 +282,10 @@ impl Opened {
         if let Trace::Nsys(trace) = &self.trace { Some(trace.clone()) } else { None }
     }
 
-    /// The file as tables, where it was opened as such: an export of Nsight Systems alone.
-    pub fn source(&self) -> Option<&Source> {
-        if let [source] = self.sources.as_slice() { Some(source) } else { None }
+    /// The file as tables, where it is an export of Nsight Systems alone; it is not unpacked again.
+    #[cfg(feature = "tables")]
+    pub fn source(&self) -> Option<Source> {
+        if let [export] = self.exports.as_slice() { Some(export.clone().into()) } else { None }
     }
 
     /// The problems that nsys itself reported about the recording.

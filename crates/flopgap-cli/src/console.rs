@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+#[cfg(feature = "runs")]
 use flopgap_report::progress::Progress;
 
 use crate::output::{note, warn, warn_all};
@@ -107,6 +108,7 @@ impl Console {
     }
 
     /// A bar over `total` steps of `what`, which a quiet program does not draw.
+    #[cfg(feature = "runs")]
     pub fn progress(&self, total: u64, what: &str) -> Progress {
         if self.verbosity == Verbosity::Quiet { Progress::hidden(total) } else { Progress::new(total, what) }
     }

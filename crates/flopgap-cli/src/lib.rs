@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod absent;
 mod answer;
 mod color;
 mod console;
@@ -8,10 +9,13 @@ mod exit;
 mod failure;
 mod output;
 mod restart;
+#[cfg(feature = "runs")]
 mod shard;
+#[cfg(feature = "runs")]
 mod termination;
 mod value;
 
+pub use absent::{Absent, built_without};
 pub use answer::{FormatArg, OutputArgs, check_ending, file_for, json_document, write_answer};
 pub use console::{Console, Verbosity, subcommand};
 pub use device::{Device, gpu};
@@ -19,6 +23,10 @@ pub use exit::Exit;
 pub use failure::{Failure, command, outcome, program, start};
 pub use output::{Printed, captured, is_colored, note, print, print_styled, warn, warn_all};
 pub use restart::Restart;
+#[cfg(feature = "runs")]
 pub use shard::shard;
+#[cfg(feature = "runs")]
 pub use termination::Termination;
-pub use value::{percentage, time_stamp};
+pub use value::percentage;
+#[cfg(feature = "runs")]
+pub use value::time_stamp;

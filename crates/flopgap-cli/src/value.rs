@@ -1,7 +1,5 @@
 //! Values of options, and their defaults.
 
-use std::time::SystemTime;
-
 /// Reads a percentage, as a `value_parser` of clap: a number of at least 0, with or without `%`
 /// after it.
 ///
@@ -19,8 +17,9 @@ pub fn percentage(text: &str) -> Result<f64, String> {
 }
 
 /// The current time in UTC, in the format of run directories: `20261121-034222`.
+#[cfg(feature = "runs")]
 pub fn time_stamp() -> String {
-    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let time = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
     let (date, clock) = time.split_once('T').unwrap_or((&time, ""));
     format!("{}-{}", digits(date), digits(clock))

@@ -71,6 +71,7 @@ pub enum ReportError {
 }
 
 impl ReportError {
+    #[cfg(feature = "pages")]
     pub(crate) fn template(error: minijinja::Error) -> ReportError {
         ReportError::Template(error.into())
     }

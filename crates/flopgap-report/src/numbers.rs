@@ -47,6 +47,7 @@ pub fn float(value: f64, decimals: usize) -> String {
 
 /// A place along an axis in full: integers with grouped digits, other numbers with every digit they
 /// need.
+#[cfg(feature = "pages")]
 pub(crate) fn exact(value: f64) -> String {
     if value.abs() >= 1e9 || (value != 0.0 && value.abs() < 1e-4) {
         return format!("{value:e}");
@@ -58,6 +59,7 @@ pub(crate) fn exact(value: f64) -> String {
 
 /// A measured value in a few digits: four significant ones, of large numbers six or an SI prefix,
 /// of percentages two after the point.
+#[cfg(feature = "pages")]
 pub(crate) fn significant(value: f64, format: ValueFormat) -> String {
     let size = value.abs();
     let digits = match size {
@@ -188,6 +190,7 @@ fn si_parts(value: f64) -> (String, &'static str) {
 /// for 2.5e9.
 ///
 /// For axes, where all ticks share one prefix. `None` beyond the prefixes; `("", 1.0)` for zero.
+#[cfg(feature = "pages")]
 pub(crate) fn si_prefix(magnitude: f64) -> Option<(&'static str, f64)> {
     if magnitude == 0.0 {
         return Some(("", 1.0));

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+#[cfg(feature = "tables")]
 use arrow_schema::ArrowError;
 use flopgap_files::{ErrorKind, Hint, InFile, Text};
 use flopgap_phases::sweep::{RecordError, RunError, RunFault};
@@ -153,6 +154,7 @@ pub enum Error {
     },
     /// The columns do not form a table, for example because their text exceeds what Arrow's arrays
     /// hold.
+    #[cfg(feature = "tables")]
     #[error("{}: the table `{table}` cannot be made", path.display())]
     Arrow {
         /// The file.
@@ -200,7 +202,9 @@ impl Hint for Error {
                 Some("read it with Polars, DuckDB or pyarrow, or pass the report, trace or run itself".into())
             }
             Error::NewerParquet { .. } => Some("update flopgap, or write the file again from its source".into()),
-            Error::Arrow { .. } | Error::NotWritten { .. } | Error::Output { .. } => None,
+            #[cfg(feature = "tables")]
+            Error::Arrow { .. } => None,
+            Error::NotWritten { .. } | Error::Output { .. } => None,
         }
     }
 
@@ -231,6 +235,7 @@ impl Error {
 }
 
 /// Readers of Arrow have Arrow's errors, so they get the message with its hint.
+#[cfg(feature = "tables")]
 impl From<Error> for ArrowError {
     fn from(error: Error) -> ArrowError {
         ArrowError::ExternalError(Box::new(error))

@@ -82,8 +82,8 @@ impl Kind {
                 }
             }
             Some(kind) => Ok(kind),
-            None => match crate::ncu::open(path) {
-                Ok(_) => Ok(Kind::Ncu),
+            None => match require_report(path) {
+                Ok(()) => Ok(Kind::Ncu),
                 Err(Error::Nsys(flopgap_nsys::Error::NotExported { .. })) => Ok(Kind::Recording),
                 // It is one; why nothing is in it is for its reader to say.
                 Err(Error::Ncu(error)) if !matches!(error.what, flopgap_ncu::Fault::Io { .. }) => {
@@ -189,7 +189,26 @@ fn is_json(text: &[u8]) -> bool {
 /// Whether what begins as JSON is the output of a program, before the report of ncu that it ran
 /// under.
 fn is_mixed_report(path: &Path) -> bool {
-    flopgap_kineto::is_trace(path).is_ok_and(|is_trace| !is_trace) && crate::ncu::open(path).is_ok()
+    flopgap_kineto::is_trace(path).is_ok_and(|is_trace| !is_trace) && require_report(path).is_ok()
+}
+
+/// Checks that what is nothing else is a report of Nsight Compute; the error says what it looks
+/// like.
+pub(crate) fn require_report(path: &Path) -> Result<(), Error> {
+    let Err(error) = flopgap_ncu::Reader::open(path) else { return Ok(()) };
+    Err(match error {
+        flopgap_ncu::Error { path, what: flopgap_ncu::Fault::NotAReport { found }, .. } => {
+            // The extension identifies a recording of nsys; the reader's error says how to export
+            // it.
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if ["nsys-rep", "qdrep", "qdstrm"].contains(&ending) {
+                Error::Nsys(flopgap_nsys::Error::NotExported { path })
+            } else {
+                Error::Unrecognized { path, what: found.to_string() }
+            }
+        }
+        error => Error::Ncu(error),
+    })
 }
 
 /// The name of the first entry of a JSON object.
@@ -217,6 +236,14 @@ fn head(path: &Path) -> io::Result<(Vec<u8>, Option<Compression>)> {
         let _ = reader(path, compression)?.take(HEAD as u64).read_to_end(&mut head);
     }
     Ok((head, compression))
+}
+
+/// How a file is compressed.
+pub(crate) fn compression_of(path: &Path) -> Result<Option<Compression>, Error> {
+    let mut begin = [0; 4];
+    let read = File::open(path).and_then(|file| io::copy(&mut file.take(4), &mut begin.as_mut_slice()));
+    read.map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    Ok(Compression::of(&begin))
 }
 
 /// Text without a byte order mark and the space before it.

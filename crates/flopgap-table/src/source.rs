@@ -4,16 +4,14 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_trace::Recording;
-
 use crate::bench::Bench;
-use crate::decompressed::Unpacked;
 use crate::info::TableInfo;
-use crate::kind::{Kind, examine};
+use crate::kind::{Kind, examine, require_report};
 use crate::kineto::Kineto;
 use crate::ncu::Ncu;
 use crate::nsys::Nsys;
 use crate::run::Run;
+use crate::trace::{Export, Trace};
 use crate::{Error, Table};
 
 /// A warning, and whether rows or values are lost with it.
@@ -57,36 +55,6 @@ enum Content {
     Parquet(Arc<crate::parquet::Stored>),
 }
 
-/// A trace, by whichever profiler.
-#[derive(Clone, Debug)]
-pub enum Trace {
-    /// An export of Nsight Systems.
-    Nsys(Arc<flopgap_nsys::Trace>),
-    /// Exports of the ranks of a job.
-    Exports(Arc<flopgap_nsys::Job>),
-    /// A trace of `torch.profiler`, or those of all ranks of a job.
-    Kineto(Arc<flopgap_kineto::Job>),
-}
-
-impl Trace {
-    /// What `flopgap-timings` answers questions of.
-    pub fn recording(&self) -> &dyn Recording {
-        match self {
-            Trace::Nsys(trace) => &**trace,
-            Trace::Exports(job) => &**job,
-            Trace::Kineto(job) => &**job,
-        }
-    }
-
-    /// The export of Nsight Systems, if it is one alone.
-    pub fn nsys(&self) -> Option<&flopgap_nsys::Trace> {
-        match self {
-            Trace::Nsys(trace) => Some(trace),
-            Trace::Exports(_) | Trace::Kineto(_) => None,
-        }
-    }
-}
-
 impl Source {
     /// Opens a file or directory of any name. The content decides what it is, also if it is
     /// compressed with gzip or Zstandard.
@@ -102,10 +70,7 @@ impl Source {
         let (kind, compression) = examine(&path)?;
         let content = match kind {
             Some(Kind::Run) => Content::Run(Arc::new(Run::open(&path)?)),
-            Some(Kind::Nsys) => {
-                let unpacked = compression.map(|compression| Unpacked::new(&path, compression));
-                Content::Nsys(Arc::new(Nsys::open(&path, unpacked.transpose()?)?))
-            }
+            Some(Kind::Nsys) => Content::Nsys(Arc::new(Nsys::of(Export::packed(&path, compression)?))),
             Some(Kind::Parquet) => stored(&path)?,
             Some(Kind::Calibration) if path.is_file() => calibration(&path)?,
             Some(Kind::Bench) => Content::Bench(Arc::new(Bench::open(&path, compression)?)),
@@ -114,14 +79,21 @@ impl Source {
                 let what = format!("{}, which holds several files", kind.in_words());
                 return Err(Error::Unrecognized { path: path.to_path_buf(), what });
             }
-            None => Content::Ncu(Arc::new(crate::ncu::open(&path)?)),
+            None => {
+                require_report(&path)?;
+                Content::Ncu(Arc::default())
+            }
         };
-        Ok(Source {
+        Ok(Source::new(path, content))
+    }
+
+    fn new(path: Arc<Path>, content: Content) -> Source {
+        Source {
             path,
             content,
             #[cfg(feature = "parquet")]
             digest: Arc::default(),
-        })
+        }
     }
 
     /// The same source whose SHA-256 is known already ([`digest`](crate::parquet::digest)), so that
@@ -214,7 +186,7 @@ impl Source {
         match &self.content {
             Content::Ncu(ncu) => ncu.findings(&self.path),
             Content::Nsys(nsys) => {
-                let warnings = nsys.trace.warnings();
+                let warnings = nsys.export.trace().warnings();
                 warnings.iter().map(|warning| of_file(warning, warning.what.is_loss())).collect()
             }
             Content::Kineto(kineto) => {
@@ -270,10 +242,22 @@ impl Source {
     /// The trace, if it is one.
     pub fn trace(&self) -> Option<Trace> {
         match &self.content {
-            Content::Nsys(nsys) => Some(Trace::Nsys(nsys.trace.clone())),
+            Content::Nsys(nsys) => Some(Trace::Nsys(nsys.export.trace().clone())),
             Content::Kineto(kineto) => kineto.job().cloned().map(Trace::Kineto),
             _ => None,
         }
+    }
+
+    /// The export of Nsight Systems, if it is one.
+    pub fn export(&self) -> Option<&Export> {
+        if let Content::Nsys(nsys) = &self.content { Some(&nsys.export) } else { None }
+    }
+}
+
+/// An export that is open already.
+impl From<Export> for Source {
+    fn from(export: Export) -> Source {
+        Source::new(export.path().into(), Content::Nsys(Arc::new(Nsys::of(export))))
     }
 }
 

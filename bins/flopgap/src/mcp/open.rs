@@ -23,8 +23,7 @@ pub(super) fn open(path: &Path) -> Result<Value, Failure> {
     }
     // An export that is open is not unpacked again.
     let own = opened.as_ref().and_then(Opened::source);
-    let read = if own.is_none() { Source::open(path).ok() } else { None };
-    if let Some(source) = own.or(read.as_ref()) {
+    if let Some(source) = own.or_else(|| Source::open(path).ok()) {
         let tables = source.tables();
         let tables = tables.iter().map(|table| (table.name.to_string(), Value::from(&*table.about)));
         answer.insert("tables".to_owned(), Value::Object(tables.collect()));

@@ -11,6 +11,8 @@ mod gate;
 mod heads;
 #[cfg(all(feature = "bench", feature = "calibrate", feature = "profile", feature = "validate"))]
 mod json;
+#[cfg(not(any(feature = "completions", feature = "pages", feature = "tables")))]
+mod left_out;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod programs;

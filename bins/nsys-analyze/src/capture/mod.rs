@@ -1,7 +1,6 @@
 //! `flopgap nsys capture -- CMD…`: records a program with nsys, exports the trace and summarizes
 //! it.
 
-pub mod find;
 mod record;
 
 use std::ffi::OsString;
@@ -12,9 +11,9 @@ use flopgap_cli::{Exit, Failure};
 
 use record::Program;
 
-use crate::PROGRAM;
 use crate::opening::Opener;
 use crate::summary::{self, View};
+use crate::{PROGRAM, find};
 
 #[derive(clap::Args)]
 #[command(after_help = "\

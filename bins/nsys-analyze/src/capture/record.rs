@@ -9,7 +9,8 @@ use std::time::SystemTime;
 
 use flopgap_cli::{Console, Exit, Failure};
 
-use super::{Arguments, GraphTrace, find};
+use super::{Arguments, GraphTrace};
+use crate::find;
 
 /// What came of a recording.
 pub(super) struct Recorded {

@@ -1,12 +1,13 @@
 //! `flopgap nsys export`: the trace for other tools.
 
+#[cfg(feature = "tables")]
 mod tables;
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Console, Exit, Failure};
+use flopgap_cli::{Exit, Failure};
 use flopgap_files::{WriteError, write_atomic_with};
 use flopgap_nsys::Error;
 use flopgap_nsys::export::{left_out, perfetto};
@@ -74,6 +75,7 @@ impl From<Either> for Failure {
     }
 }
 
+#[cfg(feature = "tables")]
 impl To {
     /// How the names of files end.
     fn ending(self) -> &'static str {
@@ -87,6 +89,10 @@ impl To {
 }
 
 pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
+    #[cfg(not(feature = "tables"))]
+    if arguments.format != To::Perfetto {
+        return Err(flopgap_cli::built_without("tables", "tables"));
+    }
     let usage = |message: &str| Err(Failure::new(message).exit(Exit::Usage));
     if let (To::Perfetto, Some(path)) = (arguments.format, &arguments.output) {
         flopgap_cli::check_ending(path, &["json"])
@@ -102,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         _ => {}
     }
     if is_kineto(&arguments.trace) || arguments.trace.is_dir() {
-        return kineto(arguments, opener.console());
+        return kineto(arguments, opener);
     }
     let (trace, file) = opener.open_nsys(&arguments.trace, "these tables")?;
     match (arguments.format, &arguments.output) {
@@ -119,8 +125,11 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
             Err(Error::Output { source }) => Err(Failure::output(source)),
             other => other.map(drop).map_err(|error| of_nsys(&error)),
         })?,
+        #[cfg(not(feature = "tables"))]
+        _ => {}
+        #[cfg(feature = "tables")]
         _ => {
-            let source = file.source().cloned().map_or_else(|| tables::open(trace.path()), Ok)?;
+            let source = file.source().map_or_else(|| tables::open(trace.path()), Ok)?;
             tables::export(&source, arguments, opener.console())?;
         }
     }
@@ -140,12 +149,14 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
 }
 
 /// What of a trace of `torch.profiler` is exported.
-fn kineto(arguments: &Arguments, console: Console) -> Result<(), Failure> {
+#[cfg_attr(not(feature = "tables"), expect(unused_variables, reason = "without tables, nothing is written"))]
+fn kineto(arguments: &Arguments, opener: &Opener) -> Result<(), Failure> {
     let path = arguments.trace.display();
     let (message, hint) = match arguments.format {
         To::Perfetto => ("is a timeline for Perfetto as it is", "open the file at ui.perfetto.dev"),
+        #[cfg(feature = "tables")]
         _ if arguments.trace.is_file() => {
-            return tables::export(&tables::open(&arguments.trace)?, arguments, console);
+            return tables::export(&tables::open(&arguments.trace)?, arguments, opener.console());
         }
         _ => ("is a directory", "export each trace in it, into a directory of its own"),
     };

@@ -23,6 +23,7 @@ pub(crate) mod floor;
 pub(crate) mod gap;
 mod joined;
 mod kernels;
+#[cfg(feature = "pages")]
 pub(crate) mod page;
 mod passes;
 mod rules;
@@ -34,14 +35,17 @@ use flopgap_timings::shares::Shares;
 use flopgap_timings::{MeanOf, Spread, Unlaunched};
 
 pub use attention::attention;
+#[cfg(feature = "pages")]
 pub(crate) use attention::of_times as attention_times;
 pub use communication::communication;
+#[cfg(feature = "pages")]
 pub(crate) use compare::of_times as compare_times;
 pub use compare::{compare, of_scope};
 pub use diff::{diff, open, other_gpus, scope as diff_scope, slower, undecided, verdict};
 pub use difference::difference;
 pub use gap::gap;
 pub use kernels::{kernels, kernels_of_both, other_kernels};
+#[cfg(feature = "pages")]
 pub(crate) use kernels::{same_top, spread as spread_of_kernels, top};
 pub use passes::passes;
 pub use rules::advice;

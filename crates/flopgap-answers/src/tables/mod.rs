@@ -32,6 +32,7 @@ pub use difference::difference;
 pub use gap::gap;
 pub use kernels::{KernelNames, kernel_pairs, kernels};
 pub use passes::passes;
+#[cfg(feature = "pages")]
 pub(crate) use passes::process_cell;
 pub use report::report;
 

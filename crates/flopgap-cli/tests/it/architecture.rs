@@ -56,7 +56,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// What the binary of the README's first command must not pull in, because a newcomer would wait
 /// for it. That command turns optional dependencies off.
-const HEAVY: [&str; 5] = ["polars", "parquet", "arrow-select", "cudarc", "nvtx"];
+const HEAVY: [&str; 12] = [
+    "polars",
+    "parquet",
+    "arrow-array",
+    "cudarc",
+    "nvtx",
+    "libsqlite3-sys",
+    "resvg",
+    "minijinja",
+    "rayon",
+    "clap_complete",
+    "signal-hook",
+    "encoding_rs",
+];
 
 /// What cargo knows of the workspace. Without `--no-deps`, it would fetch the packages of every
 /// platform.

@@ -110,6 +110,7 @@ impl RunFault {
     }
 
     /// The error of a run or file that cannot be accessed.
+    #[cfg(feature = "workers")]
     pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> RunError + '_ {
         move |source| RunFault::Io { source }.at(path)
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flopgap_files::{
     WriteError,
-    run::{Format, FormatError, now},
+    run::{Format, FormatError},
     write_atomic,
 };
 use serde::{Deserialize, Serialize};
@@ -141,8 +141,15 @@ impl Origin {
 
 impl Manifest {
     /// The manifest of a new run.
+    #[cfg(feature = "workers")]
     pub(crate) fn new(grid: Grid, backend: &str, origin: Origin) -> Manifest {
-        Manifest { created: now(), grid, extended: Vec::new(), backend: Some(backend.to_owned()), origin }
+        Manifest {
+            created: flopgap_files::run::now(),
+            grid,
+            extended: Vec::new(),
+            backend: Some(backend.to_owned()),
+            origin,
+        }
     }
 
     /// Every requested configuration.
@@ -177,6 +184,7 @@ impl Manifest {
     ///
     /// # Errors
     /// When the file cannot be written.
+    #[cfg(feature = "workers")]
     pub(crate) fn write_new(&self, run: &Path) -> Result<bool, WriteError> {
         flopgap_files::write_new(&Self::path(run), FORMAT.pretty(self).as_bytes())
     }

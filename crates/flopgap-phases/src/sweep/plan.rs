@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+#[cfg(feature = "workers")]
 use flopgap_files::run::Shard;
 use flopgap_files::{ErrorKind, Hint};
 use flopgap_flops::Pass;
@@ -207,6 +208,7 @@ impl Grid {
 ///
 /// Configurations are distributed in order of falling cost, so that workers have about equal loads;
 /// every worker computes the same distribution from the plan alone.
+#[cfg(feature = "workers")]
 pub(crate) fn part(shard: Shard, plan: &BTreeSet<Config>) -> Vec<Config> {
     let cost = |config: &Config| {
         u128::from(config.n) * u128::from(config.d) * u128::from(config.d) * u128::from(config.m)

@@ -169,6 +169,7 @@ impl Heatmaps {
     ///
     /// # Errors
     /// As for [`to_svg`](Self::to_svg).
+    #[cfg(feature = "png")]
     pub fn to_png(&self) -> Result<Vec<u8>, ReportError> {
         let (scale, layout) = (self.color_scale()?, self.layout());
         self.picture(&layout).to_png(|svg| self.draw(svg, &scale, &layout))

@@ -1,7 +1,8 @@
 //! A metric over a grid of two quantities, as a picture.
 //!
 //! [`Surface::from_points`] takes what was measured, in any order and with gaps;
-//! [`Surface::to_svg`] and [`Surface::to_png`] draw it with the same code and a bundled font.
+//! [`Surface::to_svg`] draws it, and with the feature `png`, `Surface::to_png` does, with the same
+//! code and a bundled font.
 
 mod axis;
 mod mesh;
@@ -119,6 +120,7 @@ impl Surface {
     ///
     /// # Errors
     /// [`ReportError::InvalidPlot`] when no axis can hold the values.
+    #[cfg(feature = "png")]
     pub fn to_png(&self) -> Result<Vec<u8>, ReportError> {
         let scale = self.value_scale()?;
         self.picture(&scale).to_png(|svg| self.draw(svg, &scale))

@@ -1,12 +1,15 @@
 //! Pictures: drawings of a certain size, as SVG and as PNG.
 
+#[cfg(feature = "png")]
 use resvg::{tiny_skia, usvg};
 
 use super::font::fit;
 use super::style::picture_style;
 use super::{Across, Anchor, Number, Svg};
 use crate::ReportError;
-use crate::text::{escape, on_one_line};
+use crate::text::escape;
+#[cfg(feature = "png")]
+use crate::text::on_one_line;
 
 /// Space between the contents and the border of the picture, in pixels.
 pub(crate) const MARGIN: f64 = 28.0;
@@ -42,6 +45,7 @@ impl Picture<'_> {
     /// # Errors
     /// As for [`to_svg`](Self::to_svg); [`ReportError::Drawing`] when the picture cannot be
     /// rendered.
+    #[cfg(feature = "png")]
     pub(crate) fn to_png(&self, draw: impl FnOnce(&mut Svg)) -> Result<Vec<u8>, ReportError> {
         let svg = self.draw(true, draw)?;
         let failed = |reason: String| ReportError::Drawing { title: self.title.to_owned(), reason };
@@ -77,6 +81,7 @@ impl Picture<'_> {
         Ok(svg.element(&attributes, &head))
     }
 
+    #[cfg(feature = "png")]
     fn encode(&self, rgb: &[u8], width: u32, height: u32) -> Result<Vec<u8>, png::EncodingError> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, width, height);

@@ -15,6 +15,7 @@ impl Table {
 
     /// [`Table::to_markdown`] without the title and with its columns lined up, for readers of the
     /// source.
+    #[cfg(feature = "pages")]
     pub(crate) fn to_aligned_markdown(&self) -> String {
         self.markdown(true)
     }

@@ -14,6 +14,7 @@ mod text;
 pub use cell::Cell;
 pub use format::{Format, ParseFormatError};
 pub use formulas::WithoutFormulas;
+#[cfg(feature = "pages")]
 pub(crate) use markdown::escape as escape_markdown;
 pub use text::{TextOptions, terminal_width};
 
@@ -81,6 +82,7 @@ impl Column {
     }
 
     /// The side on which values are lined up.
+    #[cfg(feature = "pages")]
     pub(crate) fn align(&self) -> Align {
         self.align
     }

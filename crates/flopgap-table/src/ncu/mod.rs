@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use flopgap_kernels::Classifier;
-use flopgap_ncu::Reader;
 
 use self::columns::Metrics;
 use self::views::Views;
@@ -24,7 +23,7 @@ pub(crate) const TABLES: [Named; 2] = [
 ];
 
 /// A report.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ncu {
     classifier: Arc<Classifier>,
     /// Its metrics, known once all of it has been read.
@@ -33,13 +32,6 @@ pub(crate) struct Ncu {
 }
 
 impl Ncu {
-    /// Opens a report to check its format.
-    pub(crate) fn open(path: &Path) -> Result<Ncu, flopgap_ncu::Error> {
-        Reader::open(path)?;
-        let classifier = Arc::new(Classifier::new());
-        Ok(Ncu { classifier, metrics: OnceLock::new(), warnings: Arc::default() })
-    }
-
     pub(crate) fn findings(&self, path: &Path) -> Vec<Finding> {
         let warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let finding = |warning: &flopgap_ncu::Warning| Finding {
@@ -78,21 +70,4 @@ impl Ncu {
             Ok(Box::new(launches) as Rows<launches::Row>)
         })))
     }
-}
-
-/// Opens what nothing else is: a report, or an error that says what it looks like.
-pub(crate) fn open(path: &Path) -> Result<Ncu, Error> {
-    Ncu::open(path).map_err(|error| match error {
-        flopgap_ncu::Error { path, what: flopgap_ncu::Fault::NotAReport { found }, .. } => {
-            // The extension identifies a recording of nsys; the reader's error says how to export
-            // it.
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            if ["nsys-rep", "qdrep", "qdstrm"].contains(&ending) {
-                Error::Nsys(flopgap_nsys::Error::NotExported { path })
-            } else {
-                Error::Unrecognized { path, what: found.to_string() }
-            }
-        }
-        error => Error::Ncu(error),
-    })
 }

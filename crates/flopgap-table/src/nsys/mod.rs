@@ -12,18 +12,16 @@ use flopgap_kernels::Classifier;
 use flopgap_nsys::{Error as NsysError, Placement, ProcessId, StringId, Trace};
 
 use crate::column::{Column, int, looked_up, maybe_int};
-use crate::decompressed::Unpacked;
 use crate::info::Named;
 use crate::table::Rows;
+use crate::trace::Export;
 use crate::{Error, Table};
 
 /// An open export.
 #[derive(Debug)]
 pub(crate) struct Nsys {
-    pub(crate) trace: Arc<Trace>,
+    pub(crate) export: Export,
     classifier: Arc<Classifier>,
-    /// The unpacked file, if the given one is compressed.
-    unpacked: Option<Arc<Unpacked>>,
 }
 
 /// A table, and the table of the export that it is read from.
@@ -62,16 +60,13 @@ pub(crate) fn all() -> impl Iterator<Item = Named> {
 }
 
 impl Nsys {
-    /// Opens an export, which may have been unpacked.
-    pub(crate) fn open(path: &Path, unpacked: Option<Unpacked>) -> Result<Nsys, Error> {
-        let trace = Trace::open_unpacked(unpacked.as_ref().map_or(path, |unpacked| &unpacked.path), path)?;
-        let unpacked = unpacked.map(Arc::new);
-        Ok(Nsys { trace: Arc::new(trace), classifier: Arc::new(Classifier::new()), unpacked })
+    pub(crate) fn of(export: Export) -> Nsys {
+        Nsys { export, classifier: Arc::new(Classifier::new()) }
     }
 
     pub(crate) fn tables(&self) -> Vec<Named> {
         let is_there =
-            |known: &&Known| known.of.iter().any(|table| self.trace.schema().table(table).is_some());
+            |known: &&Known| known.of.iter().any(|table| self.export.trace().schema().table(table).is_some());
         KNOWN.iter().filter(is_there).map(|known| known.info).collect()
     }
 
@@ -79,17 +74,17 @@ impl Nsys {
     #[cfg(feature = "parquet")]
     pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
         use flopgap_files::Hint as _;
-        let entries = self.trace.export_metadata()?;
+        let entries = self.export.trace().export_metadata()?;
         let entry = |name: &str| {
             let found = entries.iter().find(|entry| &*entry.name == name);
             found.and_then(|entry| entry.value.as_deref()).map(str::to_owned)
         };
-        let gpus = match self.trace.gpus() {
+        let gpus = match self.export.trace().gpus() {
             Ok(gpus) => gpus,
             Err(error) if error.is_absence() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let session = self.trace.session()?;
+        let session = self.export.trace().session()?;
         let recorded = session.utc_ns.and_then(crate::parquet::since_1970);
         Ok(crate::parquet::Provenance {
             recorded: recorded.or_else(|| crate::parquet::spelled(session.utc.as_deref()?)),
@@ -132,8 +127,8 @@ impl Nsys {
         open: fn(&Trace) -> Result<I, NsysError>,
     ) -> Result<Table, Error> {
         // A table that was not recorded is an error when it is requested, not when it is read.
-        open(&self.trace)?;
-        let (trace, unpacked) = (self.trace.clone(), self.unpacked.clone());
+        open(self.export.trace())?;
+        let (trace, unpacked) = (self.export.trace().clone(), self.export.unpacked.clone());
         let rows = move || -> Result<Rows<R>, Error> {
             let (rows, unpacked) = (open(&trace)?, unpacked.clone());
             Ok(Box::new(rows.map(move |row| {
@@ -152,7 +147,7 @@ impl Nsys {
         id: impl Fn(&R) -> I + Clone + Send + Sync + 'static,
         of: impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static,
     ) -> Column<R> {
-        let trace = self.trace.clone();
+        let trace = self.export.trace().clone();
         looked_up(
             name,
             about,

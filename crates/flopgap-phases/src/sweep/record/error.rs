@@ -32,11 +32,13 @@ impl RecordError {
     }
 
     /// Whether there is no file.
+    #[cfg(feature = "workers")]
     pub(crate) fn is_missing(&self) -> bool {
         self.format().is_some_and(Hint::is_absence)
     }
 
     /// Whether another version of the program wrote the file.
+    #[cfg(feature = "workers")]
     pub(crate) fn is_of_another_version(&self) -> bool {
         matches!(self.format(), Some(FormatFault::Version { .. }))
     }

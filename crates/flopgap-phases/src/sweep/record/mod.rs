@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 
 pub use difference::RecordComparison;
 pub use error::{RecordError, RecordFault};
+#[cfg(feature = "workers")]
 pub(crate) use file::file_name;
 pub(crate) use format::RECORD_ENDING;
 pub use quantity::Quantity;
