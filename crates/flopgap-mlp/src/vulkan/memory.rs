@@ -77,6 +77,7 @@ impl Buffer {
         self.device.submit(|logical, commands| unsafe {
             let pattern = u32::from_ne_bytes([byte; 4]);
             logical.cmd_fill_buffer(commands, self.handle, 0, vk::WHOLE_SIZE, pattern);
+            settle(logical, commands);
         })
     }
 
@@ -122,15 +123,7 @@ impl Buffer {
         // SAFETY: both live until the device is done, and have room for the region.
         self.device.submit(|logical, commands| unsafe {
             logical.cmd_copy_buffer(commands, from.handle, to.handle, &[region]);
-            // For the host, which reads once the fence is signaled.
-            let barrier = vk::MemoryBarrier2::default()
-                .src_stage_mask(vk::PipelineStageFlags2::ALL_TRANSFER)
-                .src_access_mask(vk::AccessFlags2::TRANSFER_WRITE)
-                .dst_stage_mask(vk::PipelineStageFlags2::HOST | vk::PipelineStageFlags2::ALL_COMMANDS)
-                .dst_access_mask(vk::AccessFlags2::HOST_READ | vk::AccessFlags2::MEMORY_READ);
-            let barriers = [barrier];
-            let dependency = vk::DependencyInfo::default().memory_barriers(&barriers);
-            logical.cmd_pipeline_barrier2(commands, &dependency);
+            settle(logical, commands);
         })
     }
 
@@ -157,6 +150,23 @@ impl Drop for Buffer {
             self.device.0.logical.free_memory(self.memory, None);
         }
     }
+}
+
+/// The host and all later commands see what was copied or filled.
+///
+/// # Safety
+/// The commands are being recorded.
+unsafe fn settle(logical: &ash::Device, commands: vk::CommandBuffer) {
+    let barriers = [vk::MemoryBarrier2::default()
+        .src_stage_mask(vk::PipelineStageFlags2::ALL_TRANSFER)
+        .src_access_mask(vk::AccessFlags2::TRANSFER_WRITE)
+        .dst_stage_mask(vk::PipelineStageFlags2::HOST | vk::PipelineStageFlags2::ALL_COMMANDS)
+        .dst_access_mask(
+            vk::AccessFlags2::HOST_READ | vk::AccessFlags2::MEMORY_READ | vk::AccessFlags2::MEMORY_WRITE,
+        )];
+    let dependency = vk::DependencyInfo::default().memory_barriers(&barriers);
+    // SAFETY: the caller's.
+    unsafe { logical.cmd_pipeline_barrier2(commands, &dependency) };
 }
 
 /// The type of memory for a place, among those that a buffer can have: on the device, if there is

@@ -11,8 +11,8 @@
 //! | `Coopvec` | a thread has a vector of its own, the driver multiplies those of a subgroup by one matrix | `VK_NV_cooperative_vector`, fp16 |
 //! | `Coopmat` | a workgroup takes a tile of samples through all layers in shared memory | `VK_KHR_cooperative_matrix` of fp16 with sums in fp32 |
 //!
-//! Sums of products are in 32 bits, except in `Coopvec`: its results are 16 bits wide, and in what
-//! the driver sums is its own. Gradients by the parameters are summed in a fixed order. Widths are
+//! Sums of products are in 32 bits, except in `Coopvec`: its results have 16 bits, and how the
+//! driver sums is its own. Gradients by the parameters are summed in a fixed order. Widths are
 //! padded to multiples of 16 inside, and for `Coopvec` all hidden layers to the widest.
 //!
 //! ```no_run

@@ -66,8 +66,8 @@ impl<T: Element> Model<T> {
     /// Makes the pipelines. The parameters are zero until [`Model::upload`].
     ///
     /// # Errors
-    /// [`MlpError::Unsupported`] where the device has no such numbers, vectors or matrices, with
-    /// the alternative; the driver's.
+    /// [`MlpError::Unsupported`] where the device has no such numbers, vectors or matrices, or its
+    /// driver does not compile vectors that long, with the alternative; the driver's.
     pub fn new(device: &Device, network: &Network, implementation: Implementation) -> Result<Self, MlpError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let plan = Plan::new(device, network, T::PRECISION, implementation)?;
@@ -76,7 +76,8 @@ impl<T: Element> Model<T> {
             matches!(shader, Shader::CoopmatForward | Shader::CoopmatBackward | Shader::GradientsCoopmat)
         };
         let pipeline = |shader: Shader, constants: &[u32]| {
-            Pipeline::new(&interface, shader, T::PRECISION, constants, cooperative(shader))
+            let made = Pipeline::new(&interface, shader, T::PRECISION, constants, cooperative(shader));
+            made.map_err(|error| plan.refused_by_driver(device, T::PRECISION, error))
         };
         let chain = |chain: &Chain| pipeline(chain.shader, &chain.constants);
         let (forward, backward) = (chain(&plan.forward)?, chain(&plan.backward)?);

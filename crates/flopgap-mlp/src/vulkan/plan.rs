@@ -5,6 +5,7 @@ use crate::{MlpError, Network, Precision};
 
 use super::abilities::Abilities;
 use super::device::Device;
+use super::error::VulkanError;
 use super::pipeline::Shader;
 use super::shape::{BLOCK, Shape};
 
@@ -67,12 +68,7 @@ impl Plan {
     ) -> Result<Self, MlpError> {
         network.check_for_gpu()?;
         let abilities = &device.0.abilities;
-        let refuse = |implementation: Implementation, reason: String| MlpError::Unsupported {
-            implementation: implementation.to_string(),
-            precision: precision.to_string(),
-            architecture: format!("{} (Vulkan)", device.name()),
-            reason,
-        };
+        let refuse = |implementation, reason| unsupported(device, implementation, precision, reason);
         if precision == Precision::Bf16 {
             return Err(refuse(implementation, "there are shaders for fp32 and fp16".to_owned()));
         }
@@ -89,6 +85,28 @@ impl Plan {
                 .find_map(|faster| attempt(faster).ok())
                 .map_or_else(|| attempt(Implementation::Forloop), Ok),
             asked => attempt(asked),
+        }
+    }
+
+    /// What a pipeline that the driver does not make means: NVIDIA's fails on vectors that are
+    /// shorter than the longest that it names (512 with driver 580).
+    pub(super) fn refused_by_driver(
+        &self,
+        device: &Device,
+        precision: Precision,
+        error: VulkanError,
+    ) -> MlpError {
+        match error {
+            VulkanError::Call { call: "vkCreateComputePipelines", result }
+                if self.implementation == Implementation::Coopvec =>
+            {
+                let widest = self.shape.widest();
+                let reason = format!(
+                    "the driver does not compile cooperative vectors of {widest} numbers ({result}); use coopmat or forloop"
+                );
+                unsupported(device, self.implementation, precision, reason)
+            }
+            error => error.into(),
         }
     }
 
@@ -187,6 +205,20 @@ impl Plan {
         let blocks = (0..self.shape.layers()).map(|layer| self.blocks(layer)).max().unwrap_or(1);
         let most = (PARTIALS / 4 / self.shape.parameters()).max(1);
         (PARALLEL / blocks).clamp(1, (rows / ROWS_OF_A_PART).max(1)).min(most)
+    }
+}
+
+fn unsupported(
+    device: &Device,
+    implementation: Implementation,
+    precision: Precision,
+    reason: String,
+) -> MlpError {
+    MlpError::Unsupported {
+        implementation: implementation.to_string(),
+        precision: precision.to_string(),
+        architecture: format!("{} (Vulkan)", device.name()),
+        reason,
     }
 }
 
