@@ -77,7 +77,7 @@ impl Buffer {
         self.device.submit(|logical, commands| unsafe {
             let pattern = u32::from_ne_bytes([byte; 4]);
             logical.cmd_fill_buffer(commands, self.handle, 0, vk::WHOLE_SIZE, pattern);
-            settle(logical, commands);
+            make_visible(logical, commands);
         })
     }
 
@@ -123,7 +123,7 @@ impl Buffer {
         // SAFETY: both live until the device is done, and have room for the region.
         self.device.submit(|logical, commands| unsafe {
             logical.cmd_copy_buffer(commands, from.handle, to.handle, &[region]);
-            settle(logical, commands);
+            make_visible(logical, commands);
         })
     }
 
@@ -156,7 +156,7 @@ impl Drop for Buffer {
 ///
 /// # Safety
 /// The commands are being recorded.
-unsafe fn settle(logical: &ash::Device, commands: vk::CommandBuffer) {
+unsafe fn make_visible(logical: &ash::Device, commands: vk::CommandBuffer) {
     let barriers = [vk::MemoryBarrier2::default()
         .src_stage_mask(vk::PipelineStageFlags2::ALL_TRANSFER)
         .src_access_mask(vk::AccessFlags2::TRANSFER_WRITE)

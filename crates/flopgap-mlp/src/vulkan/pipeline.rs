@@ -231,7 +231,7 @@ mod tests {
 
     use sha2::{Digest as _, Sha256};
 
-    /// Whoever changes a shader compiles it: `shaders/compile`.
+    /// A shader that changed must be compiled: `shaders/compile`.
     #[test]
     fn the_shaders_are_those_that_were_compiled() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/vulkan/shaders");

@@ -17,8 +17,8 @@ fn device() -> Option<(Device, MutexGuard<'static, ()>)> {
     flopgap_testing::turn("vulkan", || Device::new(0))
 }
 
-/// Narrow ones, which a processor compiles in seconds: one and several hidden layers, padded, without
-/// biases, with each way of keeping what a slope needs.
+/// Narrow ones, which a processor compiles in seconds: one and several hidden layers, padded,
+/// without biases, with each way of keeping what a slope needs.
 const FEW: [&[usize]; 3] = [&[16, 60, 33, 24], &[5, 20, 1], &[3, 64, 64, 3]];
 /// Around the edges of workgroups.
 const BATCHES: [usize; 4] = [1, 31, 129, 1000];
