@@ -87,6 +87,13 @@ pub trait CounterSource {
     fn per_launch(&mut self, expected: usize, work: &mut Work<'_>)
     -> Result<Vec<LaunchCounts>, CounterError>;
 
+    /// Runs `work` and returns its launches in order, with empty counts: it runs as it would
+    /// without this source. By them, a caller finds what it has counted before.
+    ///
+    /// # Errors
+    /// As [`CounterSource::per_launch`].
+    fn uncounted(&mut self, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError>;
+
     /// Runs `work` and returns the counts of every region that it enters, in order. Within a
     /// region, kernels may overlap. Graphs may be launched where hardware events are counted
     /// (bytes, time), not where instructions are ([`CounterError::Graphs`]). What is launched
@@ -141,7 +148,7 @@ impl dyn Regions + '_ {
 }
 
 /// A kernel as it was launched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Launch {
     /// The name of the kernel as the compiler wrote it, mangled if it is C++.
     pub symbol: Arc<str>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::launches::Watch;
 use super::range::Mode;
 use super::tally::Tally;
-use super::{CounterError, Launch, RegionCounts};
+use super::{CounterError, Launch, LaunchCounts, RegionCounts};
 
 /// Follows the regions of the work through one pass.
 ///
@@ -114,9 +114,9 @@ impl Pass {
 /// The launches and regions of a pass.
 #[derive(Debug)]
 pub(super) struct Done {
-    pub(super) launches: Vec<Launch>,
+    launches: Vec<Launch>,
     /// From which launch on which region is open.
-    pub(super) marks: Vec<(usize, Option<Arc<str>>)>,
+    marks: Vec<(usize, Option<Arc<str>>)>,
     regions: Vec<Arc<str>>,
     ranges: Vec<Range>,
 }
@@ -128,6 +128,19 @@ impl Done {
             Mode::Launch => self.launches.len(),
             Mode::Region => self.ranges.len(),
         }
+    }
+
+    /// The launches in their order, with the region of each and these counts.
+    pub(super) fn launches(self, counts: Vec<Vec<u64>>) -> Vec<LaunchCounts> {
+        let mut marks = self.marks.into_iter().peekable();
+        let mut region = None;
+        let rows = self.launches.into_iter().zip(counts).enumerate().map(|(index, (launch, counts))| {
+            while let Some((_, label)) = marks.next_if(|(first, _)| *first <= index) {
+                region = label;
+            }
+            LaunchCounts { launch, region: region.clone(), counts }
+        });
+        rows.collect()
     }
 
     /// The regions in the order in which they were entered, with the counts of their ranges.

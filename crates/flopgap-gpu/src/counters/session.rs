@@ -9,7 +9,9 @@ use super::launches::{Recording, Watch};
 use super::pass::{Done, Pass};
 use super::range::{Mode, RangeProfiler};
 use super::tally::Tally;
-use super::{Chip, CounterError, CounterSource, LaunchCounts, MetricPlan, RegionCounts, Regions, Rows, Work};
+use super::{
+    Chip, CounterError, CounterSource, LaunchCounts, MetricPlan, RegionCounts, Regions, Rows, Work, WorkError,
+};
 use crate::context::Context;
 use crate::error::During as _;
 
@@ -228,6 +230,38 @@ impl CounterSession {
         self.launches()
     }
 
+    /// Runs the work without counting it and returns its launches: see
+    /// [`CounterSource::uncounted`]. A measurement that is under way is given up.
+    ///
+    /// # Errors
+    /// As described there.
+    pub fn uncounted(&mut self, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError> {
+        self.abandon();
+        bind(&self.context)?;
+        self.watch()?.take();
+        let pass = Some(Pass::new(Mode::Launch));
+        self.measurement =
+            Some(Measurement { mode: Mode::Launch, passes: 0, first: None, pass, complete: false });
+        let running = Running(self);
+        let worked = work(&mut *running.0).map_err(of_work);
+        let session = &mut *running.0;
+        let Some(mut pass) = session.measurement.take().and_then(|measurement| measurement.pass) else {
+            return Err(CounterError::NoRegion { what: "the work ended its own pass".to_owned() });
+        };
+        let watch = watching(session.watch.as_ref())?;
+        let open = pass.close(&mut locked(&session.tally), watch);
+        let synchronized = session.context.synchronize();
+        let Recording { launches, graphs } = watch.take();
+        worked?;
+        refuse_open(open?)?;
+        synchronized?;
+        if graphs > 0 {
+            return Err(CounterError::Graphs { graphs });
+        }
+        let none = vec![Vec::new(); launches.len()];
+        Ok(pass.done(launches).launches(none))
+    }
+
     /// Runs the work and returns the counts of every region: see [`CounterSource::per_region`].
     ///
     /// # Errors
@@ -274,13 +308,19 @@ impl CounterSession {
     pub fn begin(&mut self, rows: Rows, expected: usize) -> Result<(), CounterError> {
         self.abandon();
         bind(&self.context)?;
-        if self.watch.is_none() {
-            self.watch = Some(Watch::new(Cupti::get()?, self.context.cuda().cu_ctx(), false)?);
-        }
+        self.watch()?;
         let mode = rows.into();
         locked(&self.tally).begin(mode, expected)?;
         self.measurement = Some(Measurement { mode, passes: 0, first: None, pass: None, complete: false });
         Ok(())
+    }
+
+    /// Watches launches again, where the session was parked.
+    fn watch(&mut self) -> Result<&Watch, CounterError> {
+        if self.watch.is_none() {
+            self.watch = Some(Watch::new(Cupti::get()?, self.context.cuda().cu_ctx(), false)?);
+        }
+        watching(self.watch.as_ref())
     }
 
     /// Begins the next pass. All passes must do the same.
@@ -350,9 +390,7 @@ impl CounterSession {
         let stopped = tally.stop();
         watch.take();
         worked?;
-        if let Some(name) = open? {
-            return Err(CounterError::NoRegion { what: format!("region {name:?} was never left") });
-        }
+        refuse_open(open?)?;
         synchronized?;
         calibrated?;
         // The instructions of a graph's kernels are not counted (the rows say 0), hardware events
@@ -397,15 +435,7 @@ impl CounterSession {
     /// ([`CounterError::Traced`]).
     pub fn launches(&mut self) -> Result<Vec<LaunchCounts>, CounterError> {
         let (done, counts) = self.rows(Mode::Launch)?;
-        let mut marks = done.marks.into_iter().peekable();
-        let mut region = None;
-        let rows = done.launches.into_iter().zip(counts).enumerate().map(|(index, (launch, counts))| {
-            while let Some((_, label)) = marks.next_if(|(first, _)| *first <= index) {
-                region = label;
-            }
-            LaunchCounts { launch, region: region.clone(), counts }
-        });
-        Ok(rows.collect())
+        Ok(done.launches(counts))
     }
 
     /// The counts of every region of the measurement that was just completed, in the order in which
@@ -458,10 +488,7 @@ impl CounterSession {
         loop {
             self.start_pass()?;
             let running = Running(self);
-            let worked = work(&mut *running.0).map_err(|error| match error.downcast::<CounterError>() {
-                Ok(ours) => *ours,
-                Err(theirs) => CounterError::Work(theirs),
-            });
+            let worked = work(&mut *running.0).map_err(of_work);
             let ended = running.0.ended(worked);
             // Gives the measurement up, which after a pass that went well is not wanted.
             if ended.is_ok() {
@@ -489,6 +516,10 @@ impl CounterSource for CounterSession {
         work: &mut Work<'_>,
     ) -> Result<Vec<LaunchCounts>, CounterError> {
         self.per_launch(expected, work)
+    }
+
+    fn uncounted(&mut self, work: &mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError> {
+        self.uncounted(work)
     }
 
     fn per_region(
@@ -531,6 +562,22 @@ fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
 /// Makes the GPU that of the calling thread.
 fn bind(context: &Context) -> Result<(), CounterError> {
     Ok(context.cuda().bind_to_thread().during("use the GPU")?)
+}
+
+/// The error of work: one of counting, or any other.
+fn of_work(error: WorkError) -> CounterError {
+    match error.downcast::<CounterError>() {
+        Ok(ours) => *ours,
+        Err(theirs) => CounterError::Work(theirs),
+    }
+}
+
+/// Refuses a pass that left a region open.
+fn refuse_open(innermost: Option<String>) -> Result<(), CounterError> {
+    match innermost {
+        Some(name) => Err(CounterError::NoRegion { what: format!("region {name:?} was never left") }),
+        None => Ok(()),
+    }
 }
 
 fn begun(measurement: Option<&mut Measurement>) -> Result<&mut Measurement, CounterError> {

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use flopgap_gpu::counters::{Chip, CounterError, CounterSession, Preset, Regions as _, Rows};
+use flopgap_gpu::counters::{Chip, CounterError, CounterSession, LaunchCounts, Preset, Regions, Rows};
 use flopgap_gpu::{Context, GpuError, Stream};
 
 use crate::gpu;
@@ -315,6 +315,42 @@ fn work_without_kernels_has_no_rows_and_copies_are_no_launches() {
         .unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].counts[2], 96);
+}
+
+/// The same launches, with their regions and without counts, and the kernels have run.
+#[test]
+fn launches_are_seen_without_being_counted() {
+    let Some((context, _guard)) = gpu() else { return };
+    let Some(mut session) = session(&context, &[Preset::Flops]) else { return };
+    let stream = context.stream().unwrap();
+    let ffma = kernel(&context, "count_ffma").unwrap();
+    let mut x = stream.zeros::<f32>(64).unwrap();
+    let graph = stream.capture(|| launch(&stream, &ffma, &mut x, (1, 32, 1))).unwrap();
+    let mut work = |regions: &mut dyn Regions| {
+        regions.within("outer", |regions| {
+            launch(&stream, &ffma, &mut x, (1, 32, 5))?;
+            regions.within("inner", |_| Ok::<_, CounterError>(launch(&stream, &ffma, &mut x, (2, 32, 7))?))
+        })?;
+        Ok(())
+    };
+    for _ in 0..2 {
+        let uncounted = session.uncounted(&mut work).unwrap();
+        let counted = session.per_launch(2, &mut work).unwrap();
+        let place = |row: &LaunchCounts| (row.launch.clone(), row.region.clone());
+        assert_eq!(
+            uncounted.iter().map(place).collect::<Vec<_>>(),
+            counted.iter().map(place).collect::<Vec<_>>()
+        );
+        assert!(uncounted.iter().all(|row| row.counts.is_empty()));
+        assert_eq!(uncounted[1].region.as_deref(), Some("outer/inner"));
+    }
+    let error = session.uncounted(&mut |_| Err("stopped".into())).unwrap_err();
+    assert_eq!(error.to_string(), "stopped");
+    let error = session.uncounted(&mut |regions| Ok(regions.enter("never left")?)).unwrap_err();
+    assert!(error.to_string().contains("never left"), "{error}");
+    let error = session.uncounted(&mut |_| Ok(graph.launch()?)).unwrap_err();
+    assert!(matches!(error, CounterError::Graphs { graphs: 1 }), "{error}");
+    still_counts(&mut session, &context, &stream);
 }
 
 #[test]
