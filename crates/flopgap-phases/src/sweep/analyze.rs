@@ -29,6 +29,17 @@ pub struct RunAnalysis {
     pub problems: Vec<Problem>,
     /// What is questionable about configurations that were analyzed anyway.
     pub warnings: Vec<Problem>,
+    /// The launches in records of the analyzed configurations.
+    pub launches: Launches,
+}
+
+/// Launches in records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Launches {
+    /// All of them.
+    pub all: u64,
+    /// Those with the counts of an equal launch: see [`Record::taken_over`].
+    pub taken_over: u64,
 }
 
 impl RunAnalysis {
@@ -108,12 +119,19 @@ pub fn analyze(
 
     // What this program records has no raw files by hand.
     let recorded_here = manifest.as_ref().is_some_and(|manifest| manifest.backend.is_some());
-    let mut analysis =
-        RunAnalysis { manifest, configs: BTreeMap::new(), problems: Vec::new(), warnings: Vec::new() };
+    let mut analysis = RunAnalysis {
+        manifest,
+        configs: BTreeMap::new(),
+        problems: Vec::new(),
+        warnings: Vec::new(),
+        launches: Launches::default(),
+    };
     for ((config, stages), result) in work.iter().zip(results) {
         let problem = |kind| Problem::from((*config, kind));
         match result {
-            Ok((one, of_reports)) => {
+            Ok(Analyzed { analysis: one, warnings: of_reports, launches }) => {
+                analysis.launches.all += launches.all;
+                analysis.launches.taken_over += launches.taken_over;
                 let forced = one.contradictions.iter().cloned().map(ProblemKind::Forced);
                 let own = one.warnings.iter().cloned().map(ProblemKind::Questionable);
                 let of_reports = of_reports.into_iter().map(ProblemKind::Questionable);
@@ -143,8 +161,16 @@ fn is_directory(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The analysis with the warnings of its reports, or the reason for its absence.
-type Outcome = Result<(Analysis, Vec<Warning>), ProblemKind>;
+/// A configuration that was analyzed.
+struct Analyzed {
+    analysis: Analysis,
+    /// The warnings of its reports.
+    warnings: Vec<Warning>,
+    launches: Launches,
+}
+
+/// The analysis, or the reason for its absence.
+type Outcome = Result<Analyzed, ProblemKind>;
 
 /// Refuses a configuration of which two files differ: which of them is right cannot be known.
 fn rivals(
@@ -164,11 +190,11 @@ fn rivals(
     // Reports of the stages stand next to a file of all: both must say the same.
     let apart: BTreeMap<Stage, PathBuf> =
         stages.iter().filter(|(stage, _)| **stage != Stage::Whole).map(|(a, b)| (*a, b.clone())).collect();
-    let (whole, _) = analyze_config(classifier, config, stages, Strictness::Forced)?;
+    let whole = analyze_config(classifier, config, stages, Strictness::Forced)?.analysis;
     let parts = match analyze_config(classifier, config, &apart, Strictness::Forced) {
         // Without all stages there is nothing to compare.
         Err(ProblemKind::Incomplete { .. }) => return Ok(()),
-        parts => parts?.0,
+        parts => parts?.analysis,
     };
     for (one, other) in [(&whole.forward, &parts.forward), (&whole.backward, &parts.backward)] {
         let counts = |part: &PassAnalysis| {
@@ -210,12 +236,15 @@ fn analyze_config(
 ) -> Outcome {
     let network = config.network().map_err(PhaseError::from)?;
     if let Some(path) = stages.get(&Stage::Whole).filter(|path| is_record(path)) {
-        return Ok((Record::read(path)?.analyze(path, classifier, strictness)?, Vec::new()));
+        let record = Record::read(path)?;
+        let launches = Launches { all: record.launches().len() as u64, taken_over: record.taken_over() };
+        let analysis = record.analyze(path, classifier, strictness)?;
+        return Ok(Analyzed { analysis, warnings: Vec::new(), launches });
     }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
         let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?, strictness)?;
-        return Ok((analysis, recording.warnings));
+        return Ok(Analyzed { analysis, warnings: recording.warnings, launches: Launches::default() });
     }
     let needed = [Stage::Setup, Stage::Forward, Stage::ForwardBackward];
     let missing: Vec<Stage> = needed.into_iter().filter(|stage| !stages.contains_key(stage)).collect();
@@ -228,7 +257,7 @@ fn analyze_config(
     let phases = Phases::by_sequence(&setup, &forward, &forward_backward)?;
     let analysis = Analysis::of(network, &phases, strictness)?;
     let warnings = [setup, forward, forward_backward].into_iter().flat_map(|recording| recording.warnings);
-    Ok((analysis, warnings.collect()))
+    Ok(Analyzed { analysis, warnings: warnings.collect(), launches: Launches::default() })
 }
 
 #[cfg(test)]

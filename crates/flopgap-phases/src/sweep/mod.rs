@@ -18,7 +18,7 @@ mod record;
 mod session;
 
 #[cfg(feature = "workers")]
-pub use analyze::{RunAnalysis, analyze};
+pub use analyze::{Launches, RunAnalysis, analyze};
 pub use config::Config;
 pub use error::{RunError, RunFault};
 #[cfg(feature = "workers")]

@@ -22,6 +22,8 @@ const MAX_BYTES: u64 = 64 << 20;
 #[derive(Serialize, Deserialize)]
 struct Contents {
     config: Config,
+    #[serde(default)]
+    taken_over: u64,
     columns: Vec<String>,
     kernels: Vec<String>,
     launches: BTreeMap<String, Vec<Vec<u64>>>,
@@ -72,12 +74,15 @@ impl Record {
         let columns: Vec<&str> =
             FIXED.into_iter().chain(self.quantities.iter().map(|quantity| quantity.name())).collect();
         let mut text = format!(
-            "{{\"format\":{},\"version\":{},\n\"config\":{},\n\"columns\":{},\n\"kernels\":[",
+            "{{\"format\":{},\"version\":{},\n\"config\":{},\n",
             json(FORMAT.name),
             FORMAT.version,
-            json(&self.config),
-            json(&columns)
+            json(&self.config)
         );
+        if self.taken_over > 0 {
+            let _ = writeln!(text, "\"taken_over\":{},", self.taken_over);
+        }
+        let _ = write!(text, "\"columns\":{},\n\"kernels\":[", json(&columns));
         for (index, kernel) in self.kernels.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             let _ = write!(text, "{comma}\n{}", json(kernel));
@@ -115,7 +120,7 @@ impl Record {
     fn parse(json: &[u8]) -> Result<Record, RecordFault> {
         let contents: Contents = FORMAT.parse(json)?;
         let quantities = quantities(&contents.columns)?;
-        let mut record = Record::new(contents.config, &quantities);
+        let mut record = Record::new(contents.config, &quantities).with_taken_over(contents.taken_over);
         for name in contents.launches.keys() {
             if !Phase::ALL.iter().any(|phase| phase.as_str() == name) {
                 return Err(RecordFault::UnknownPhase { name: name.clone() });
@@ -356,10 +361,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(mut launches in launches(), n in 1u64.., d in 1u64.., m in 1u64..) {
+        fn round_trip(mut launches in launches(), n in 1u64.., d in 1u64.., m in 1u64.., taken in 0..3u64) {
             launches.sort_by_key(|launch| launch.0);
             let quantities = [Quantity::DurationNs, Quantity::Ffma, Quantity::Fadd, Quantity::Fmul];
-            let mut record = Record::new(Config { n, d, m }, &quantities);
+            let mut record = Record::new(Config { n, d, m }, &quantities).with_taken_over(taken);
             for (phase, name, grid, block, values) in &launches {
                 record.push(Phase::ALL[*phase], name, *grid, *block, values);
             }

@@ -51,6 +51,7 @@ pub struct Record {
     launches: Vec<Entry>,
     /// The values of all launches, one for each quantity of each.
     values: Vec<u64>,
+    taken_over: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +110,21 @@ impl Record {
             ids: FxHashMap::default(),
             launches: Vec::new(),
             values: Vec::new(),
+            taken_over: 0,
         }
+    }
+
+    /// Says how many launches were not counted themselves: their values are those of an equal
+    /// launch of another network, of the same kernel, grid, width and columns.
+    #[must_use]
+    pub fn with_taken_over(mut self, launches: u64) -> Record {
+        self.taken_over = launches;
+        self
+    }
+
+    /// How many launches have the values of an equal launch: see [`Record::with_taken_over`].
+    pub fn taken_over(&self) -> u64 {
+        self.taken_over
     }
 
     /// Appends a launch of the kernel `name`, mangled or demangled. Phases come in their order.
@@ -203,7 +218,7 @@ impl Record {
 impl PartialEq for Record {
     fn eq(&self, other: &Record) -> bool {
         // The ids of launches follow from the kernels.
-        let fields = |record: &Record| (record.config, record.launches.len());
+        let fields = |record: &Record| (record.config, record.launches.len(), record.taken_over);
         fields(self) == fields(other)
             && self.quantities == other.quantities
             && self.kernels == other.kernels
