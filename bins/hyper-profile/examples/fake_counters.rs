@@ -26,7 +26,7 @@ use std::time::Duration;
 use flopgap_cli::Restart;
 use flopgap_phases::Phase;
 use flopgap_phases::sweep::{Config, Meter, MeterError, Quantity, Record};
-use hyper_profile::hardware::{Device, Hardware};
+use hyper_profile::hardware::{Counted, Device, Hardware};
 
 fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = env::args_os().collect();
@@ -60,7 +60,7 @@ impl Hardware for Fake {
         })
     }
 
-    fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
+    fn meter(&self, index: u32, _: Counted) -> Result<Box<dyn Meter + '_>, MeterError> {
         self.device(index)?;
         if variable("FAKE_BUSY").is_some_and(|text| text == "all") {
             return Err(busy());

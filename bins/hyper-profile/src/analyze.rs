@@ -79,6 +79,9 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     for problem in problems.iter().chain(&analysis.warnings) {
         console.warn(failure::of_problem(problem));
     }
+    if let Some(note) = page::taken_over(&analysis) {
+        console.note(note);
+    }
     let refused = analysis.refused();
     analysis.require_complete(&arguments.run).map_err(|error| match refused {
         0 => failure::of_run(&error),

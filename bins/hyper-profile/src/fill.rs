@@ -12,7 +12,7 @@ use flopgap_phases::sweep::{
 };
 use flopgap_report::numbers;
 
-use crate::hardware::{Hardware, InProcess};
+use crate::hardware::{Counted, Hardware, InProcess};
 use crate::ncu::Ncu;
 use crate::processes::Processes;
 use crate::{analyze, configurations, failure};
@@ -44,13 +44,16 @@ impl BackendArg {
     fn open<'a>(
         self,
         machine: Machine<'a>,
-        devices: &[u32],
+        worker: &WorkerArguments,
         console: Console,
     ) -> Result<Box<dyn Backend + 'a>, Failure> {
         let Machine { hardware, restart } = machine;
+        let counted = Counted::all_if(worker.count_all);
         match self {
-            BackendArg::Cupti if devices.len() > 1 => Ok(Box::new(Processes { hardware, restart })),
-            BackendArg::Cupti => Ok(Box::new(InProcess(hardware))),
+            BackendArg::Cupti if worker.devices()?.len() > 1 => {
+                Ok(Box::new(Processes { hardware, counted, restart }))
+            }
+            BackendArg::Cupti => Ok(Box::new(InProcess { hardware, counted })),
             BackendArg::Ncu => {
                 let ncu = Ncu::find(hardware, restart).map_err(|error| failure::of_meter(&error))?;
                 console.detail(ncu.found());
@@ -107,6 +110,10 @@ struct WorkerArguments {
     /// `slurm` takes I and K from the task of a job array
     #[arg(long, value_name = "I/K")]
     shard: Option<String>,
+    /// Count every launch, also of deeper networks whose launches are equal to counted ones. With
+    /// the backend ncu, all are counted in any case
+    #[arg(long)]
+    count_all: bool,
     /// Measure only, and leave the analysis to another process
     #[arg(long)]
     no_analysis: bool,
@@ -182,7 +189,7 @@ pub(crate) fn new(arguments: &NewArguments, machine: Machine<'_>, console: Conso
         return Err(Failure::new(message).exit(Exit::Usage));
     }
     // The backend is opened first: if it fails, no directory is created.
-    let backend = arguments.backend.open(machine, &arguments.worker.devices()?, console)?;
+    let backend = arguments.backend.open(machine, &arguments.worker, console)?;
     let worker = arguments.worker.worker(&*backend, arguments.backend.name())?;
     let run = arguments.output.clone().unwrap_or_else(|| directory_name(&grid));
     let session = Session::create(&run, &grid, worker).map_err(|error| failure::of_run(&error))?;
@@ -210,7 +217,7 @@ pub(crate) fn resume(
     })?;
     let grid = if arguments.sizes.are_given() { Some(arguments.sizes.grid(&manifest.grid)?) } else { None };
     let name = backend.name();
-    let backend = backend.open(machine, &arguments.worker.devices()?, console)?;
+    let backend = backend.open(machine, &arguments.worker, console)?;
     let worker = arguments.worker.worker(&*backend, name)?;
     let session = Session::resume(run, grid.as_ref(), worker, arguments.accept_driver);
     let session = session.map_err(|error| failure::of_run(&error))?;

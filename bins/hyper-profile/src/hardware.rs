@@ -15,7 +15,7 @@ pub trait Hardware: Sync {
     ///
     /// # Errors
     /// [`MeterError::Unavailable`] also when the privilege to count is missing.
-    fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError>;
+    fn meter(&self, index: u32, counted: Counted) -> Result<Box<dyn Meter + '_>, MeterError>;
 
     /// Runs setup, forward and backward pass of a network once. Each begins with a launch of an
     /// empty kernel with the name of its [`mark`], by which a profiler of this process
@@ -24,6 +24,21 @@ pub trait Hardware: Sync {
     /// # Errors
     /// As [`Meter::measure`].
     fn run(&self, index: u32, config: Config) -> Result<(), MeterError>;
+}
+
+/// Which launches are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Every launch of every network.
+    All,
+    /// Launches of networks with one width and number of columns that are alike: once.
+    AlikeOnce,
+}
+
+impl Counted {
+    pub(crate) fn all_if(all: bool) -> Self {
+        if all { Counted::All } else { Counted::AlikeOnce }
+    }
 }
 
 /// A device, with the libraries that decide which kernels a network launches.
@@ -65,16 +80,21 @@ pub fn mark(phase: flopgap_phases::Phase) -> String {
 
 /// The counters of the hardware in this process, as the backend of a run.
 #[derive(Clone, Copy)]
-pub struct InProcess<'a>(pub &'a dyn Hardware);
+pub struct InProcess<'a> {
+    /// The hardware.
+    pub hardware: &'a dyn Hardware,
+    /// Which launches are counted.
+    pub counted: Counted,
+}
 
 impl Backend for InProcess<'_> {
     fn origin(&self, device: u32) -> Result<Origin, MeterError> {
-        let device = self.0.device(device)?;
+        let device = self.hardware.device(device)?;
         let counters = device.counters.clone();
         Ok(device.origin(counters, "hyper-profile new --backend cupti"))
     }
 
     fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
-        self.0.meter(device)
+        self.hardware.meter(device, self.counted)
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flopgap_cli::Failure;
 use flopgap_flops::{FlopError, Pass};
-use flopgap_phases::sweep::{MetricsRow, RunAnalysis};
+use flopgap_phases::sweep::{Launches, MetricsRow, RunAnalysis};
 use flopgap_phases::{Cause, PassAnalysis};
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point, Step};
 use flopgap_report::numbers;
@@ -20,6 +20,16 @@ pub(crate) fn origin_line(analysis: &RunAnalysis) -> String {
     let origin = &manifest.origin;
     let parts = [&origin.device, &origin.framework, &origin.profiler];
     parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" · ")
+}
+
+/// How many launches were not counted themselves, if there are any.
+pub(crate) fn taken_over(analysis: &RunAnalysis) -> Option<String> {
+    let Launches { all, taken_over } = analysis.launches;
+    let [taken, all] = [taken_over, all].map(numbers::group_thousands);
+    let text = format!(
+        "{taken} of {all} launches have the counts of an equal launch (kernel, grid, d, m) of another network; --count-all counts all"
+    );
+    (taken_over > 0).then_some(text)
 }
 
 /// A point for each pass of each requested configuration, measured or not.
@@ -131,6 +141,7 @@ fn facts(analysis: &RunAnalysis) -> Vec<(String, String)> {
         fact("framework", origin.framework.as_deref());
         fact("profiler", origin.profiler.as_deref());
     }
+    fact("counts", taken_over(analysis).as_deref());
     let incomplete = analysis.problems.iter().filter(|problem| problem.config.is_some()).count();
     let refused = analysis.refused();
     let [complete, incomplete, refused] = [analysis.configs.len(), incomplete - refused, refused]

@@ -10,7 +10,7 @@ use flopgap_cli::{Failure, Restart, Termination};
 use flopgap_phases::sweep::{Backend, Config, Meter, MeterError, Origin, Record};
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::{Hardware, InProcess};
+use crate::hardware::{Counted, Hardware, InProcess};
 
 /// A message of a process that counts.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// The parent process. This one is killed when the parent ends.
     #[arg(long)]
     parent: Option<u32>,
+    /// Count every launch.
+    #[arg(long)]
+    count_all: bool,
 }
 
 /// Counts the configurations whose names arrive on standard input, until it ends.
@@ -42,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments, hardware: &dyn Hardware) -> Result<(), 
         end_with(parent)?;
         termination = Termination::catch().ok();
     }
-    let mut meter = match hardware.meter(arguments.device) {
+    let mut meter = match hardware.meter(arguments.device, Counted::all_if(arguments.count_all)) {
         Ok(meter) => meter,
         Err(error) => return say(&Reply::Error(error)),
     };
@@ -88,16 +91,18 @@ fn say(reply: &Reply) -> Result<(), Failure> {
 /// The counters of the hardware, each device's in a process of its own.
 pub(crate) struct Processes<'a> {
     pub(crate) hardware: &'a dyn Hardware,
+    pub(crate) counted: Counted,
     pub(crate) restart: &'a Restart,
 }
 
 impl Backend for Processes<'_> {
     fn origin(&self, device: u32) -> Result<Origin, MeterError> {
-        InProcess(self.hardware).origin(device)
+        let Processes { hardware, counted, .. } = *self;
+        InProcess { hardware, counted }.origin(device)
     }
 
     fn open(&self, device: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
-        Ok(Box::new(Counter::start(self.restart, device)?))
+        Ok(Box::new(Counter::start(self.restart, device, self.counted)?))
     }
 }
 
@@ -111,24 +116,25 @@ struct Counter {
 }
 
 impl Counter {
-    fn start(restart: &Restart, device: u32) -> Result<Counter, MeterError> {
+    fn start(restart: &Restart, device: u32, counted: Counted) -> Result<Counter, MeterError> {
         let program = restart.program().map_err(|failure| MeterError::Lost { message: failure.message() })?;
         let failed = |error| MeterError::Lost { message: format!("{}: {error}", program.display()) };
         let (device, parent) = (device.to_string(), std::process::id().to_string());
-        let own = ["count-on", "--device", &device, "--parent", &parent].map(str::to_owned);
+        let all = (counted == Counted::All).then_some("--count-all");
+        let own = ["count-on", "--device", &device, "--parent", &parent].into_iter().chain(all);
         let mut child = Command::new(&program)
-            .args(restart.arguments(own))
+            .args(restart.arguments(own.map(str::to_owned)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let output = BufReader::new(output.unwrap_or_else(|| unreachable!("it is piped")));
-        let mut counter = Counter { child, input, output };
-        match counter.reply()? {
-            Reply::Ready => Ok(counter),
+        let mut process = Counter { child, input, output };
+        match process.reply()? {
+            Reply::Ready => Ok(process),
             Reply::Error(error) => Err(error),
-            Reply::Record(_) => Err(counter.lost("it sent a record without being asked")),
+            Reply::Record(_) => Err(process.lost("it sent a record without being asked")),
         }
     }
 

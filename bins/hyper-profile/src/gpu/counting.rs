@@ -1,10 +1,10 @@
-//! Runs a network once under counters and returns a record.
+//! Counts the launches of a network and makes a record of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::square::SquareError;
-use flopgap_gpu::counters::{CounterError, CounterSource, LaunchCounts};
+use flopgap_gpu::counters::{CounterError, CounterSource, LaunchCounts, Work};
 use flopgap_kernels::demangle;
 use flopgap_phases::Phase;
 use flopgap_phases::sweep::{Config, MeterError, Quantity, Record};
@@ -15,44 +15,60 @@ use super::fault;
 /// has a reduction), an activation or its gradient for each layer, the sum of the loss, and two
 /// that make weights and input.
 ///
-/// It depends on n alone, because CUPTI takes 0.15 s for a change, and a sweep changes n least
-/// often.
+/// It depends on n alone, because CUPTI takes 0.15 s for a change, and where all networks are
+/// counted, a sweep changes n least often.
 pub(super) fn expected_launches(config: Config) -> usize {
     let launches = config.n.saturating_mul(2 * 3 + 2).saturating_add(1);
     usize::try_from(launches).unwrap_or(usize::MAX)
 }
 
-/// Runs all phases under counters.
+/// The launches of all phases, counted.
 ///
 /// # Errors
 /// As [`Meter::measure`](flopgap_phases::sweep::Meter::measure).
 pub(super) fn count(
     source: &mut dyn CounterSource,
-    config: Config,
-    quantities: &[Quantity],
     expected: usize,
     run: &mut dyn FnMut(Phase) -> Result<(), SquareError>,
-) -> Result<Record, MeterError> {
-    let rows = source.per_launch(expected, &mut |regions| {
-        Phase::ALL.into_iter().try_for_each(|phase| {
+) -> Result<Vec<LaunchCounts>, MeterError> {
+    within(&Phase::ALL, run, |work| source.per_launch(expected, work))
+}
+
+/// Runs phases of a network, each in its region, by a method of the source.
+pub(super) fn within(
+    phases: &[Phase],
+    run: &mut dyn FnMut(Phase) -> Result<(), SquareError>,
+    by: impl FnOnce(&mut Work<'_>) -> Result<Vec<LaunchCounts>, CounterError>,
+) -> Result<Vec<LaunchCounts>, MeterError> {
+    let rows = by(&mut |regions| {
+        phases.iter().try_for_each(|&phase| {
             regions
                 .within(phase.as_str(), |_| run(phase).map_err(|error| CounterError::Work(Box::new(error))))
         })?;
         Ok(())
     });
-    record(config, quantities, &rows.map_err(fault::of_counters)?)
+    rows.map_err(fault::of_counters)
+}
+
+/// The phase in whose region a launch is.
+pub(super) fn region(row: &LaunchCounts) -> Option<Phase> {
+    Phase::ALL.into_iter().find(|phase| row.region.as_deref() == Some(phase.as_str()))
 }
 
 /// Converts the rows to a record, split by the regions of the phases.
-fn record(config: Config, quantities: &[Quantity], rows: &[LaunchCounts]) -> Result<Record, MeterError> {
+pub(super) fn record(
+    config: Config,
+    quantities: &[Quantity],
+    rows: &[LaunchCounts],
+) -> Result<Record, MeterError> {
     let failed = |message| Err(MeterError::Failed { message });
     let mut record = Record::new(config, quantities);
     let mut names: HashMap<&Arc<str>, String> = HashMap::new();
     let mut last = Phase::Setup;
-    for LaunchCounts { launch, region, counts } in rows {
-        let of_region = |phase: &Phase| region.as_deref() == Some(phase.as_str());
-        let Some(phase) = Phase::ALL.into_iter().find(of_region).filter(|&phase| phase >= last) else {
-            let region = region.as_deref().unwrap_or("no phase");
+    for row in rows {
+        let LaunchCounts { launch, counts, .. } = row;
+        let Some(phase) = region(row).filter(|&phase| phase >= last) else {
+            let region = row.region.as_deref().unwrap_or("no phase");
             return failed(format!("`{}` was launched in {region}, after {last}", launch.symbol));
         };
         if counts.len() != quantities.len() {
@@ -71,7 +87,9 @@ fn record(config: Config, quantities: &[Quantity], rows: &[LaunchCounts]) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flopgap_gpu::counters::{Launch, RegionCounts, Regions, Work};
+    use flopgap_gpu::counters::Launch;
+
+    use crate::gpu::fake::Fake;
 
     const CONFIG: Config = Config { n: 1, d: 8, m: 4 };
 
@@ -83,79 +101,29 @@ mod tests {
         }
     }
 
-    /// FAKE counters: the same launches for every region.
-    struct Fake {
-        launches: usize,
-        expected: Vec<usize>,
-    }
-
-    struct Names(Vec<String>);
-
-    impl Regions for Names {
-        fn enter(&mut self, name: &str) -> Result<(), CounterError> {
-            self.0.push(name.to_owned());
-            Ok(())
-        }
-
-        fn leave(&mut self) -> Result<(), CounterError> {
-            Ok(())
-        }
-    }
-
-    impl CounterSource for Fake {
-        fn metrics(&self) -> &[String] {
-            &[]
-        }
-
-        fn passes(&self) -> usize {
-            1
-        }
-
-        fn per_launch(
-            &mut self,
-            expected: usize,
-            work: &mut Work<'_>,
-        ) -> Result<Vec<LaunchCounts>, CounterError> {
-            self.expected.push(expected);
-            let mut names = Names(Vec::new());
-            work(&mut names).map_err(|error| match error.downcast::<CounterError>() {
-                Ok(error) => *error,
-                Err(error) => CounterError::Work(error),
-            })?;
-            let rows = names.0.iter().flat_map(|name| {
-                (1..=self.launches as u64).map(move |count| row(name, "_ZN3lib4gemmEPf", count))
-            });
-            Ok(rows.collect())
-        }
-
-        fn per_region(&mut self, _: usize, _: &mut Work<'_>) -> Result<Vec<RegionCounts>, CounterError> {
-            unreachable!("launches are counted")
-        }
-    }
-
     #[test]
     fn every_launch_is_recorded_in_its_phase() {
-        let mut source = Fake { launches: 2, expected: Vec::new() };
-        let mut ran = Vec::new();
-        let record = count(&mut source, CONFIG, &Quantity::FP32, expected_launches(CONFIG), &mut |phase| {
-            ran.push(phase);
+        let mut source = Fake::default();
+        let mut network = source.network();
+        let rows = count(&mut source, expected_launches(CONFIG), &mut |phase| {
+            network.launch("_ZN3lib4gemmEPf", [0, 0, 1]);
+            network.launch("_ZN3lib4gemmEPf", [0, 0, 2 + phase as u64]);
             Ok(())
         });
         let mut expected = Record::new(CONFIG, &Quantity::FP32);
         for phase in Phase::ALL {
-            for ffma in [1, 2] {
+            for ffma in [1, 2 + phase as u64] {
                 expected.push(phase, "lib::gemm(float *)", [2, 1, 1], [32, 1, 1], &[0, 0, ffma]);
             }
         }
-        assert_eq!(record.unwrap(), expected);
-        assert_eq!((ran, source.expected), (Phase::ALL.to_vec(), vec![9]));
+        assert_eq!(record(CONFIG, &Quantity::FP32, &rows.unwrap()).unwrap(), expected);
+        assert_eq!(source.expected, [9]);
     }
 
     #[test]
     fn errors_of_the_network_come_through() {
-        let mut source = Fake { launches: 1, expected: Vec::new() };
         let error = flopgap_gpu::GpuError::OutOfMemory { wanted: 9, free: 8, total: 10 };
-        let result = count(&mut source, CONFIG, &Quantity::FP32, 9, &mut |phase| match phase {
+        let result = count(&mut Fake::default(), 9, &mut |phase| match phase {
             Phase::Forward => Err(SquareError::Gpu(error.clone())),
             _ => Ok(()),
         });

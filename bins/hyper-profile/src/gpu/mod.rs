@@ -1,7 +1,10 @@
 //! The GPUs of this machine: networks of `square` under the counters of `flopgap-gpu`.
 
 mod counting;
+#[cfg(test)]
+mod fake;
 mod fault;
+mod repeats;
 
 use crate::square::Shape;
 use crate::square::cuda::{Engine, Network, bytes_needed};
@@ -11,8 +14,9 @@ use flopgap_gpu::{Context, Marks, blas, driver_version};
 use flopgap_phases::Phase;
 use flopgap_phases::sweep::{Config, Meter, MeterError, Quantity, Record};
 
-use crate::hardware::{Device, Hardware, mark};
-use counting::{count, expected_launches};
+use crate::hardware::{Counted, Device, Hardware, mark};
+use counting::{count, expected_launches, record};
+use repeats::Repeats;
 
 /// The seed of weights and input. Counts of instructions do not depend on it.
 const SEED: u64 = 0;
@@ -48,13 +52,14 @@ impl Hardware for Gpu {
         })
     }
 
-    fn meter(&self, index: u32) -> Result<Box<dyn Meter + '_>, MeterError> {
+    fn meter(&self, index: u32, counted: Counted) -> Result<Box<dyn Meter + '_>, MeterError> {
         let engine = open(index)?;
         let capability = engine.context().device().compute_capability;
         let quantities = Quantity::fp32((capability.major, capability.minor));
         let metrics: Vec<&str> = quantities.iter().map(|quantity| quantity.metric()).collect();
         let session = CounterSession::new(engine.context(), &metrics).map_err(fault::of_counters)?;
-        Ok(Box::new(Counters { session, engine, quantities }))
+        let repeats = (counted == Counted::AlikeOnce).then(Repeats::default);
+        Ok(Box::new(Counters { session, engine, quantities, repeats }))
     }
 
     fn run(&self, index: u32, config: Config) -> Result<(), MeterError> {
@@ -106,13 +111,23 @@ struct Counters {
     session: CounterSession,
     engine: Engine,
     quantities: &'static [Quantity],
+    /// What was counted, where launches that are alike are counted once.
+    repeats: Option<Repeats>,
 }
 
 impl Meter for Counters {
     fn measure(&mut self, config: Config) -> Result<Record, MeterError> {
-        let result = network(&self.engine, config).and_then(|mut network| {
-            let mut phase = |phase| run(&mut network, phase);
-            count(&mut self.session, config, self.quantities, expected_launches(config), &mut phase)
+        let Counters { session, engine, quantities, repeats } = self;
+        let mut open =
+            |config| network(engine, config).map(|mut network| move |phase| run(&mut network, phase));
+        let rows = match repeats {
+            Some(repeats) => repeats.measure(session, config, &mut open),
+            None => {
+                open(config).and_then(|mut run| Ok((count(session, expected_launches(config), &mut run)?, 0)))
+            }
+        };
+        let result = rows.and_then(|(rows, taken_over)| {
+            Ok(record(config, quantities, &rows)?.with_taken_over(taken_over))
         });
         result.map_err(|error| match error {
             // An error of a kernel is sticky: everything after it in this context fails, too.

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::gpu::Gpu;
-use crate::hardware::{Hardware, InProcess};
+use crate::hardware::{Counted, Hardware, InProcess};
 use crate::ncu::Ncu;
 use crate::run_one;
 use clap::{Parser, Subcommand};
@@ -66,12 +66,13 @@ pub fn run_on(
     restart: &Restart,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Exit {
+    let counters = InProcess { hardware, counted: Counted::All };
     flopgap_cli::program(PROGRAM, arguments, |Arguments { command }, console| match command {
         Command::Single(arguments) => {
             let ncu = || Ncu::find(hardware, restart).map(|ncu| Box::new(ncu) as Box<dyn Backend>);
-            single::run(&arguments, &InProcess(hardware), &ncu, console)
+            single::run(&arguments, &counters, &ncu, console)
         }
-        Command::Sweep(arguments) => sweep::run(&arguments, &InProcess(hardware), console),
+        Command::Sweep(arguments) => sweep::run(&arguments, &counters, console),
         Command::RunOne(arguments) => run_one::run(&arguments, hardware),
     })
 }

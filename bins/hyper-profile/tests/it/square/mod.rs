@@ -2,6 +2,7 @@
 //! `FLOPGAP_REQUIRE=nvrtc,gpu` turns those skips into failures.
 
 mod agreement;
+mod counted;
 mod reference;
 mod rules;
 
