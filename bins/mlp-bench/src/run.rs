@@ -320,10 +320,17 @@ fn on_gpu(
     tally.device.clone_from(&context.device().name);
     let console = tally.console;
     console.detail(format_args!("GPU {index}: {}", tally.device));
+    let mut target = Target::of(context.device());
     if let Some(plan) = bench.arch_plan {
         // Before anything is compiled: a plan that this GPU cannot run.
-        Target::of(context.device()).planned_for(plan.capability)?;
+        target = target.planned_for(plan.capability)?;
         let _ = write!(tally.device, ", kernels planned for {plan}");
+    }
+    if bench.accumulate_fp16 && !target.has_16_bit_sums() {
+        flopgap_cli::warn(
+            PROGRAM,
+            "--accumulate-fp16 has no effect on Hopper: its kernels sum in 32 bits, which is as fast",
+        );
     }
     tally.peaks = given_peaks(bench).or_else(|| Peaks::of(context.device()));
     let stream = context.stream().map_err(gpu_failure)?;

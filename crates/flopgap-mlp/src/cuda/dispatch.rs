@@ -39,12 +39,17 @@ pub fn sources(
     Ok(sources)
 }
 
-/// The request with the implementation that [`Implementation::Auto`] stands for.
+/// The request with the implementation that [`Implementation::Auto`] stands for, and the sums that
+/// its kernels have.
 ///
 /// # Errors
 /// [`MlpError::Unsupported`] when there is none.
 pub(super) fn resolve(request: Request<'_>) -> Result<Request<'_>, MlpError> {
-    let Request { options, precision, .. } = request;
+    check(&request)?;
+    let Request { mut options, precision, target, .. } = request;
+    if !target.has_16_bit_sums() {
+        options.accumulate = Accumulate::F32;
+    }
     let supports = |options| sources_of(&Request { options, ..request }).map(drop);
     let options = choice::resolve(options, precision, supports, |reason| request.unsupported(reason))?;
     Ok(Request { options, ..request })

@@ -82,6 +82,12 @@ impl Target {
         })
     }
 
+    /// Whether there are kernels with [`Accumulate::F16`](super::Accumulate::F16). Not for Hopper
+    /// (9.0): its tensor cores add 32-bit sums as fast, and these have the faster kernels.
+    pub fn has_16_bit_sums(&self) -> bool {
+        self.capability.major != 9
+    }
+
     /// The machine language without the instructions of exactly this architecture.
     pub fn architecture(&self) -> Architecture {
         self.language.into()

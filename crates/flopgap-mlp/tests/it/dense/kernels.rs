@@ -147,7 +147,9 @@ fn jobs_of_every_run() -> Vec<Job> {
             push(&sizes[0], Precision::Bf16, options, capability);
             push(&sizes[0], Precision::F32, atomic, capability);
             push(&sizes[0], Precision::F16, atomic, capability);
-            if matches!(implementation, Implementation::Coopvec | Implementation::Coopmat) {
+            let has_tensor_cores =
+                matches!(implementation, Implementation::Coopvec | Implementation::Coopmat);
+            if has_tensor_cores && capability == "sm_80" {
                 let half = Options { accumulate: Accumulate::F16, ..options };
                 push(&sizes[0], Precision::F16, half, capability);
             }
