@@ -124,6 +124,35 @@ fn coopmat_has_the_next_inputs_come_with_the_last_weights() {
     every_batch::<f16>(&context, Options::new(Implementation::Coopmat), &network);
 }
 
+/// Wide networks whose weights are streamed on Hopper: layers that are no multiple of 16 wide, of
+/// one part and of several with a narrow last one; inputs too wide to stay in shared memory, of
+/// more and of fewer chunks than its ring has places; three layers; tiles that other blocks have.
+#[test]
+fn coopmat_streams_wide_layers() {
+    let Some((context, _guard)) = gpu() else { return };
+    let networks: Vec<Network> = [
+        &[264, 264, 8][..],
+        &[512, 200, 24],
+        &[520, 520, 128],
+        &[784, 128, 16],
+        &[1024, 1024, 128],
+        &[776, 392, 104, 8],
+        &[1000, 8, 8],
+    ]
+    .iter()
+    .map(|widths| Network::new(widths).unwrap())
+    .collect();
+    for network in &networks {
+        wide::<f16>(&context, network);
+        wide::<bf16>(&context, network);
+    }
+}
+
+/// Samples of one tile, of several clusters, and more than a wave of blocks takes.
+fn wide<T: Element>(context: &Context, network: &Network) {
+    batches_of::<T>(context, Options::new(Implementation::Coopmat), network, &[1, 1_100, 20_000]);
+}
+
 #[test]
 fn naive_is_the_reference_within_its_precision() {
     every_precision(Implementation::Naive);

@@ -10,7 +10,7 @@ use super::super::super::launch::{Arguments, Launch};
 use super::super::super::options::Reduction;
 use super::super::super::reduce::{Reducer, SumKernel};
 use super::super::super::request::Request;
-use super::super::super::source::{Source, table_of};
+use super::super::super::source::{Program, Source, table_of};
 use super::super::plan::Plan;
 use super::{MOST_SUMS, THREADS, Tiling, WARPS, check, pitch};
 
@@ -30,28 +30,79 @@ const LEAST_RANGE: u32 = 128;
 
 /// For every network whose layers fit.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
-    check(request)?;
-    let chain = Tiling::choose(request, true)?;
+    let (chain_source, chain) = ChainPlan::new(request)?;
     let gradients = Gradients::choose(request)?;
-    let sources = vec![chain.source(request, "coopmat/mma/chain.cu", true), gradients.source(request)];
+    let sources = vec![chain_source, gradients.source(request)];
     let network = request.network.clone();
-    let multiprocessors = request.target.multiprocessors;
     let sums_kept = !slope_from_output(network.activation(0));
     Ok(Plan {
         sources,
         load: Box::new(move |programs| {
             Ok(Box::new(ChainAndGradients {
-                chain_kernel: programs[0].kernel(CHAIN, chain.shared)?,
+                chain: chain.load(&programs[0])?,
                 gradients_kernel: programs[1].kernel(GRADIENTS, gradients.shared)?,
                 reducer: Reducer::load(&programs[1], SUM, network.parameters(), gradients.atomic)?,
-                chain,
                 gradients,
                 network,
-                multiprocessors,
                 sums_kept,
             }))
         }),
     })
+}
+
+/// The kernel that goes down the layers, before it is compiled.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct ChainPlan {
+    tiling: Tiling,
+    multiprocessors: u32,
+}
+
+impl ChainPlan {
+    /// Its source, too.
+    pub(in super::super) fn new(request: &Request<'_>) -> Result<(Source, Self), MlpError> {
+        check(request)?;
+        let tiling = Tiling::choose(request, true)?;
+        let source = tiling.source(request, "coopmat/mma/chain.cu", true);
+        Ok((source, ChainPlan { tiling, multiprocessors: request.target.multiprocessors }))
+    }
+
+    pub(in super::super) fn load(self, program: &Program) -> Result<Chain, MlpError> {
+        Ok(Chain { kernel: program.kernel(CHAIN, self.tiling.shared)?, plan: self })
+    }
+}
+
+/// The kernel that goes down the layers.
+#[derive(Debug)]
+pub(in super::super) struct Chain {
+    kernel: Kernel,
+    plan: ChainPlan,
+}
+
+impl Chain {
+    /// Writes `deltas`, the gradients before the activations, layer after layer, and, where the
+    /// tape has sums, the outputs of hidden layers to `activations`.
+    pub(in super::super) fn queue(
+        &self,
+        call: &BackwardCall<'_>,
+        deltas: u64,
+        activations: u64,
+    ) -> Result<(), GpuError> {
+        let ChainPlan { tiling, multiprocessors } = self.plan;
+        let blocks = multiprocessors * u32::try_from(tiling.blocks).unwrap_or(1);
+        let mut launch = Launch::new(tiling.tiles(call.batch).min(blocks), THREADS);
+        launch.shared = tiling.shared;
+        let arguments = Arguments::default()
+            .addresses([call.parameters, call.y, call.dy, call.tape])
+            .addresses([call.dx.unwrap_or(0), deltas, activations])
+            .u32(call.batch);
+        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out
+        // inputs at address 0.
+        unsafe { launch.queue(call.stream, &self.kernel, arguments) }
+    }
+
+    pub(in super::super) fn facts(&self) -> Result<KernelFacts, GpuError> {
+        KernelFacts::of(CHAIN, &self.kernel, self.plan.tiling.shared)
+    }
 }
 
 /// How the weights of a layer are shared among blocks and warps; as `Shape` in `gradients.cu`.
@@ -195,13 +246,11 @@ impl Gradients {
 
 #[derive(Debug)]
 struct ChainAndGradients {
-    chain_kernel: Kernel,
+    chain: Chain,
     gradients_kernel: Kernel,
     reducer: Reducer,
-    chain: Tiling,
     gradients: Gradients,
     network: Network,
-    multiprocessors: u32,
     /// Whether the tape has the sums of the hidden layers, and not their outputs.
     sums_kept: bool,
 }
@@ -239,24 +288,7 @@ impl Backward for ChainAndGradients {
         let deltas = call.workspace + parts.deltas as u64;
         let activations = if self.sums_kept { call.workspace + parts.activations as u64 } else { call.tape };
 
-        let blocks = self.multiprocessors * u32::try_from(self.chain.blocks).unwrap_or(1);
-        let mut launch = Launch::new(self.chain.tiles(call.batch).min(blocks), THREADS);
-        launch.shared = self.chain.shared;
-        let arguments = Arguments::default()
-            .addresses([
-                call.parameters,
-                call.y,
-                call.dy,
-                call.tape,
-                call.dx.unwrap_or(0),
-                deltas,
-                activations,
-            ])
-            .u32(call.batch);
-        // SAFETY: these are the kernel's arguments, of the lengths that it expects; it leaves out
-        // inputs at address 0.
-        unsafe { launch.queue(call.stream, &self.chain_kernel, arguments) }?;
-
+        self.chain.queue(call, deltas, activations)?;
         let found = self.reducer.prepare(call)?;
         let most_ranges = call.batch.div_ceil(LEAST_RANGE);
         let mut launch = Launch::new(self.gradients.blocks(), THREADS);
@@ -274,7 +306,7 @@ impl Backward for ChainAndGradients {
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let mut facts = vec![
-            KernelFacts::of(CHAIN, &self.chain_kernel, self.chain.shared)?,
+            self.chain.facts()?,
             KernelFacts::of(GRADIENTS, &self.gradients_kernel, self.gradients.shared)?,
         ];
         facts.extend(self.reducer.facts()?);

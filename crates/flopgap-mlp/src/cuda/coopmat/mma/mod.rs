@@ -11,7 +11,7 @@ use super::super::budget;
 use super::super::request::Request;
 use super::super::source::Source;
 
-pub(super) use backward::backward;
+pub(super) use backward::{Chain, ChainPlan, backward};
 pub(super) use forward::forward;
 pub(super) use fused::fused;
 pub(super) use latency::latency;

@@ -9,6 +9,7 @@ use crate::cuda::request::Request;
 use crate::cuda::source::{Program, Source};
 use crate::{Activation, MlpError, Network, Precision, slope_from_output};
 
+use super::super::mma;
 use super::super::plan::Plan;
 use super::gradients::{self, Gradients};
 use super::stream::ChainStream;
@@ -21,15 +22,13 @@ const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 const MOST_OF_THREE_GROUPS: usize = 96;
 
 /// The backward pass: narrow networks with their weights in shared memory, others with everything
-/// through it; either way where that one way is not there.
+/// through it; either way where that one way is not there; down layers that are too wide for both,
+/// by `mma.sync`.
 pub(in super::super) fn backward(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     check(request)?;
     let narrow = registers(request.network) <= MOST_OF_THREE_GROUPS;
     let [first, second] = if narrow { [resident, streamed] } else { [streamed, resident] };
-    match first(request) {
-        Err(MlpError::Unsupported { .. }) => second(request),
-        plan => plan,
-    }
+    first(request).or_else(|_| second(request)).or_else(|_| wide(request))
 }
 
 fn resident(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
@@ -74,6 +73,13 @@ fn streamed(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
     Ok(plan(request, sources, gradients, move |program| Ok(Chain::Streamed(stream.load(program)?))))
 }
 
+fn wide(request: &Request<'_>) -> Result<Plan<dyn Backward>, MlpError> {
+    let (chain, wide) = mma::ChainPlan::new(request)?;
+    let gradients = gradients::Plan::new(request)?;
+    let sources = vec![chain, gradients.source(request)];
+    Ok(plan(request, sources, gradients, move |program| Ok(Chain::Wide(wide.load(program)?))))
+}
+
 fn plan(
     request: &Request<'_>,
     sources: Vec<Source>,
@@ -110,6 +116,8 @@ enum Chain {
     Resident { kernel: Kernel, shared: usize, threads: u32 },
     /// Weights and samples through shared memory.
     Streamed(ChainStream),
+    /// The same by `mma.sync`, with a tile's numbers in shared memory, not in registers.
+    Wide(mma::Chain),
 }
 
 /// Registers of a thread for the numbers of the chain: the gradients above a layer, and the sums
@@ -184,6 +192,7 @@ impl Backward for ChainAndGradients {
             Chain::Streamed(chain) => {
                 chain.queue(call, &self.network, self.precision, deltas, self.blocks)?;
             }
+            Chain::Wide(chain) => chain.queue(call, deltas, activations)?,
         }
         self.gradients.queue(call, &self.network, self.precision, deltas, activations)
     }
@@ -192,6 +201,7 @@ impl Backward for ChainAndGradients {
         let mut facts = vec![match &self.chain {
             Chain::Resident { kernel, shared, .. } => KernelFacts::of(CHAIN, kernel, *shared)?,
             Chain::Streamed(chain) => chain.facts()?,
+            Chain::Wide(chain) => chain.facts()?,
         }];
         facts.extend(self.gradients.facts()?);
         Ok(facts)

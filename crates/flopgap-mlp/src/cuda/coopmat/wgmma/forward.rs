@@ -106,9 +106,6 @@ fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     let widths = network.widths();
     let no = |reason: &str| Err(request.unsupported(format!("{reason}; mma.sync is there instead")));
     let boxes: Vec<usize> = widths[1..].iter().map(|&width| box_rows(width)).collect();
-    if boxes.iter().any(|rows| !rows.is_multiple_of(8)) {
-        return no("half of a layer's weights are no multiple of 8 rows");
-    }
     if widths[2] > PART || registers_streaming(widths) > MOST_STREAMING {
         return no("a layer is too wide for registers");
     }
@@ -117,19 +114,20 @@ fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     }
     let widest = widths[1..].iter().copied().max().unwrap_or_default();
     let biases = 2 * widths[1..].iter().sum::<usize>();
-    let inputs = network.inputs().div_ceil(CHUNK) * (STREAM_TILE * ROW_BYTES + BARRIERS);
-    let slab = widest.min(PART) * ROW_BYTES + BARRIERS;
-    let slabs = (request.target.shared_bytes.saturating_sub(inputs + biases) / slab).min(MOST_SLABS);
-    if slabs < 2 {
-        return no("a tile of inputs leaves no room for weights in shared memory");
-    }
-    let shared = inputs + slabs * slab + biases;
+    let chunks = network.inputs().div_ceil(CHUNK);
+    let rows = widest.min(PART).next_multiple_of(16);
+    let Some((places, slabs)) = rings(chunks, rows, request.target.shared_bytes.saturating_sub(biases))
+    else {
+        return no("biases leave no room for weights in shared memory");
+    };
+    let shared = places * INPUT_PLACE + slabs * slab_bytes(rows) + biases;
     let [compute, copy] = registers_of_groups(2);
     let columns = widths[1..].iter().flat_map(|&width| parts(width));
     let body = instructions::functions(request.precision, columns) + include_str!("forward_stream.cu");
     let constants = [
+        ("INPUT_PLACES", places),
         ("SLABS", slabs),
-        ("WIDEST_ABOVE", widest),
+        ("SLAB_ROWS", rows),
         ("SHARED_BYTES", shared),
         ("REGISTERS_TO_COMPUTE", compute),
         ("REGISTERS_TO_COPY", copy),
@@ -153,6 +151,27 @@ fn divisions(network: &Network) -> usize {
     (0..network.layers()).filter(divides).map(|layer| network.widths()[layer + 1] / 2).sum()
 }
 
+/// Bytes of a chunk of a tile's inputs, and of its barriers.
+const INPUT_PLACE: usize = STREAM_TILE * ROW_BYTES + BARRIERS;
+
+/// Bytes of so many rows of weights, and of their barriers.
+fn slab_bytes(rows: usize) -> usize {
+    rows * ROW_BYTES + BARRIERS
+}
+
+/// Places for chunks of inputs and for slabs of weights: all of a tile's inputs, or, where these
+/// leave no room, as many as slabs, with which they then come.
+fn rings(chunks: usize, rows: usize, room: usize) -> Option<(usize, usize)> {
+    let slabs = |room: usize, place: usize| (room / place).min(MOST_SLABS);
+    let beside_all = slabs(room.saturating_sub(chunks * INPUT_PLACE), slab_bytes(rows));
+    let with_each = slabs(room, slab_bytes(rows) + INPUT_PLACE);
+    match (beside_all, with_each) {
+        (2.., _) => Some((chunks, beside_all)),
+        (_, 2..) => Some((with_each.min(chunks), with_each)),
+        _ => None,
+    }
+}
+
 /// Rows of a layer's weights that are copied at once: half of those of a part, or what divides the
 /// halves of all parts; as in `forward_stream.cu`.
 fn box_rows(width: usize) -> usize {
@@ -162,7 +181,11 @@ fn box_rows(width: usize) -> usize {
         }
         a
     };
-    if width <= PART { width / 2 } else { divisor(PART / 2, width % PART / 2) }
+    if width <= PART {
+        width.next_multiple_of(16) / 2
+    } else {
+        divisor(PART / 2, (width % PART).next_multiple_of(64) / 2)
+    }
 }
 
 /// As [`registers`], where the second layer is computed from every part of the first as it comes.
@@ -265,7 +288,18 @@ mod tests {
 
     #[test]
     fn boxes_divide_the_halves_of_all_parts() {
-        assert_eq!([128, 256, 512, 328, 272].map(box_rows), [64, 128, 128, 4, 8]);
+        assert_eq!([8, 128, 200, 256].map(box_rows), [8, 64, 104, 128]);
+        assert_eq!([512, 328, 272, 264, 384, 448].map(box_rows), [128, 64, 32, 32, 64, 32]);
+    }
+
+    #[test]
+    fn inputs_stay_where_they_leave_room() {
+        let room = 227 * 1024 - 2048;
+        assert_eq!(rings(8, 256, room), Some((8, 3)));
+        assert_eq!(rings(10, 256, room), Some((10, 2)));
+        assert_eq!(rings(16, 256, room), Some((4, 4)));
+        assert_eq!(rings(13, 128, room), Some((7, 7)));
+        assert_eq!(rings(2, 256, 90 * 1024), None);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 // of 128 samples, 64 for each of two warpgroups, and go through the weights together: slabs of 64
 // columns of up to 256 rows come through a ring, of which each block brings one half for both, so
 // that weights leave the L2 cache once for 256 samples. The tile's inputs stay in shared memory
-// until the first layer is done; hidden layers are in registers. Of a first layer in several parts,
-// each part is multiplied by its columns of the second layer's weights at once, so that only one
-// part is ever there.
+// until the first layer is done, or, where they are too wide for that, come through a ring of their
+// own for every part of it; hidden layers are in registers. Of a first layer in several parts, each
+// part is multiplied by its columns of the second layer's weights at once, so that only one part is
+// ever there.
 #include "coopmat/wgmma/layers.cuh"
 #include "tile/ptx/cluster.cuh"
 #include "tile/ptx/ldmatrix.cuh"
@@ -14,9 +15,17 @@ constexpr int TILE = 64 * GROUPS;  // samples of a block
 constexpr int CLUSTER = 2;
 static_assert(parts_of(width(2)) == 1, "the second layer's sums are all there at once");
 constexpr int THREADS = (GROUPS + 1) * 128;
-constexpr int CHUNKS = chunks_of(INPUTS);
-typedef Ring<CHUNKS, TILE * ROW_BYTES> Inputs;  // a turn is a tile
-typedef Ring<SLABS, (WIDEST_ABOVE < 256 ? WIDEST_ABOVE : 256) * ROW_BYTES> Slabs;
+constexpr int CHUNKS = chunks_of(INPUTS), PARTS = parts_of(width(1));
+constexpr bool INPUTS_STAY = INPUT_PLACES == CHUNKS;
+typedef Ring<INPUT_PLACES, TILE * ROW_BYTES> Inputs;
+typedef Ring<SLABS, SLAB_ROWS * ROW_BYTES> Slabs;
+
+// Where a chunk of the inputs is for a part of the first layer: where they stay, a turn is a tile.
+template <int PART>
+__device__ __forceinline__ Inputs::Use inputs_for(int chunk, u32 tile) {
+    if constexpr (INPUTS_STAY) return Inputs::Use(chunk, tile);
+    else return Inputs::Use((tile * PARTS + PART) * CHUNKS + chunk);
+}
 
 // Shared memory: inputs, slabs, the barriers of both, biases.
 constexpr int SLABS_AT = Inputs::PLACES_BYTES;
@@ -28,10 +37,15 @@ struct Maps {
     TensorMap x, weights[LAYERS];
 };
 
-// Rows of weights that are copied at once: half of a slab, or what divides the halves of all slabs
-// of a layer.
+// Rows of weights that a block brings of a part of a layer, whole groups of 8: what lies beyond the
+// layer are zeros. Those of the last of several parts are 32 at least, so that few copies bring the
+// others.
+__device__ constexpr int half_of(int all, int columns) {
+    return all <= 256 ? (columns + 15) / 16 * 8 : (columns + 63) / 64 * 32;
+}
+// Rows that are copied at once: all of these, or what divides the halves of all parts.
 __device__ constexpr int box_of(int columns) {
-    return columns <= 256 ? columns / CLUSTER : common_divisor(256 / CLUSTER, columns % 256 / CLUSTER);
+    return columns <= 256 ? half_of(columns, columns) : common_divisor(256 / CLUSTER, half_of(columns, columns % 256));
 }
 
 struct Block {
@@ -48,26 +62,27 @@ __device__ constexpr int slabs_of_tile(int layer = 0) {
 // From this slab of a tile on, a chunk of the next tile's inputs is brought after each: when the
 // warpgroups have left the chunk's place, which they do when they have the slab after the chunk's
 // own in the last part of the first layer.
-constexpr int LAST_PART = (parts_of(width(1)) - 1) * (CHUNKS + 4), LEFT = LAST_PART + SLABS;
+constexpr int LAST_PART = (PARTS - 1) * (CHUNKS + 4), LEFT = LAST_PART + SLABS;
 constexpr int INPUTS_FROM = LEFT + CHUNKS <= slabs_of_tile() ? LEFT : slabs_of_tile() - CHUNKS;
-static_assert(INPUTS_FROM > LAST_PART, "what the warpgroups wait for is under way before they are waited for");
+static_assert(!INPUTS_STAY || INPUTS_FROM > LAST_PART, "what the warpgroups wait for is under way before they are waited for");
 
 struct Copies {
     const Maps &maps;
     const Block &block;
-    u32 rank, slab, turn, next;  // slabs and tiles so far, and the tile after this one
+    u32 rank, slab, turn, tile, next;  // slabs and tiles so far, this tile and the one after it
 
-    __device__ __forceinline__ void inputs(int chunk, u32 turn, u32 tile) const {
-        const u32 to = block.inputs.fill({(u32)chunk, turn});
-        tma_load(to, maps.x, chunk * CHUNK, tile * TILE, block.inputs.full({(u32)chunk, turn}));
+    __device__ __forceinline__ void inputs(Inputs::Use use, int chunk, u32 tile) const {
+        const u32 to = block.inputs.fill(use);
+        tma_load(to, maps.x, chunk * CHUNK, tile * TILE, block.inputs.full(use));
     }
     // These chunks of the weights of a part of a layer, the first of which is slab FIRST of the
     // tile.
     template <int LAYER, int PART, int FROM, int TO, int FIRST>
     __device__ __forceinline__ void chunks() {
-        constexpr int COLUMNS = columns_of(width(LAYER + 1), PART), HALF = COLUMNS / CLUSTER, BOX = box_of(width(LAYER + 1));
+        constexpr int ALL = width(LAYER + 1), HALF = half_of(ALL, columns_of(ALL, PART)), BOX = box_of(ALL);
         for (int chunk = FROM; chunk < TO; ++chunk, ++slab) {
-            const u32 to = block.slabs.fill(slab, COLUMNS * ROW_BYTES);
+            if (LAYER == 0 && !INPUTS_STAY) inputs(inputs_for<PART>(chunk, turn), chunk, tile);
+            const u32 to = block.slabs.fill(slab, CLUSTER * HALF * ROW_BYTES);
 #pragma unroll
             for (int row = 0; row < HALF; row += BOX) {
                 const int from = rank * HALF + row;
@@ -75,7 +90,7 @@ struct Copies {
                               (1 << CLUSTER) - 1);
             }
             const int early = FIRST + chunk - FROM - INPUTS_FROM;
-            if (next != ~0u && early >= 0 && early < CHUNKS) inputs(early, turn + 1, next);
+            if (INPUTS_STAY && next != ~0u && early >= 0 && early < CHUNKS) inputs(inputs_for<0>(early, turn + 1), early, next);
         }
     }
     // All weights, in the order in which they are used.
@@ -130,13 +145,14 @@ struct Group {
             float d[COLUMNS / 2];
             queue_all<CHUNKS, true>(
                 [&](int chunk) {
-                    if (PART == 0) block.inputs.wait_full({(u32)chunk, turn});
+                    const Inputs::Use use = inputs_for<PART>(chunk, turn);
+                    if (PART == 0 || !INPUTS_STAY) block.inputs.wait_full(use);
                     const Along<> weights = wait_weights(slab + chunk);
-                    multiply_chunk<INPUTS>(d, Along<>(block.inputs.place({(u32)chunk, turn}) + group * 64 * ROW_BYTES), weights, chunk);
+                    multiply_chunk<INPUTS>(d, Along<>(block.inputs.place(use) + group * 64 * ROW_BYTES), weights, chunk);
                 },
                 [&](int chunk) {
                     leave(slab + chunk);
-                    if (LAST && leads) block.inputs.leave({(u32)chunk, turn});
+                    if ((LAST || !INPUTS_STAY) && leads) block.inputs.leave(inputs_for<PART>(chunk, turn));
                 });
             slab += CHUNKS;
             wgmma_complete(d);
@@ -188,9 +204,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
     if (warp >= GROUPS * 4) {
         give_registers<REGISTERS_TO_COPY>();
         if (threadIdx.x == GROUPS * 128) {
-            Copies copies{maps, block, blockIdx.x % CLUSTER, 0, 0, 0};
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) copies.inputs(chunk, 0, blockIdx.x);
+            Copies copies{maps, block, blockIdx.x % CLUSTER, 0, 0, 0, 0};
+            if (INPUTS_STAY)
+                for (int chunk = 0; chunk < CHUNKS; ++chunk) copies.inputs(inputs_for<0>(chunk, 0), chunk, blockIdx.x);
             for (u32 tile = blockIdx.x; tile / CLUSTER < rounds; tile += gridDim.x, ++copies.turn) {
+                copies.tile = tile;
                 copies.next = (tile + gridDim.x) / CLUSTER < rounds ? tile + gridDim.x : ~0u;
                 copies.weights();
             }
