@@ -166,7 +166,7 @@ fn rings(chunks: usize, rows: usize, room: usize) -> Option<(usize, usize)> {
     let beside_all = slabs(room.saturating_sub(chunks * INPUT_PLACE), slab_bytes(rows));
     let with_each = slabs(room, slab_bytes(rows) + INPUT_PLACE);
     match (beside_all, with_each) {
-        (2.., _) => Some((chunks, beside_all)),
+        (4.., _) => Some((chunks, beside_all)),
         (_, 2..) => Some((with_each.min(chunks), with_each)),
         _ => None,
     }
