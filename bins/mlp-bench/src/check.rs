@@ -134,15 +134,10 @@ impl Expected {
 
     /// What the precision may cost with sums of this type.
     fn allowed(&self, accumulate: Accumulate) -> Errors {
-        let mut allowed = self.allowed;
-        if accumulate == Accumulate::F16 {
-            // A sum of n terms in half precision may lose n times its rounding; what is checked is
-            // that nothing is wrong.
-            for error in [&mut allowed.outputs, &mut allowed.input_gradients, &mut allowed.gradients] {
-                *error = error.max(0.05);
-            }
+        match accumulate {
+            Accumulate::F32 => self.allowed,
+            Accumulate::F16 => self.allowed.of_16_bit_sums(),
         }
-        allowed
     }
 
     /// The largest relative error of outputs, gradients by inputs and gradients by parameters.

@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use flopgap_cli::device_number;
+
 /// A device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
@@ -17,20 +19,18 @@ impl FromStr for Device {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "vulkan" {
-            return Ok(Device::Vulkan(0));
-        }
-        // The number of a GPU without a prefix is one of CUDA's.
-        let shared = text.strip_prefix("vulkan:").map(|number| format!("cuda:{number}"));
-        match (shared.as_deref().unwrap_or(text).parse(), &shared) {
-            (Ok(flopgap_cli::Device::Cpu), _) => Ok(Device::Cpu),
-            (Ok(flopgap_cli::Device::Cuda(number)), None) => Ok(Device::Cuda(number)),
-            (Ok(flopgap_cli::Device::Cuda(number)), Some(_)) => Ok(Device::Vulkan(number)),
-            (Err(_), _) => {
-                Err("expected cpu, cuda, vulkan, or one of several by its number: 1, cuda:1 or vulkan:1"
-                    .to_owned())
-            }
-        }
+        let device = match text.strip_prefix("vulkan") {
+            Some("") => Some(Device::Vulkan(0)),
+            Some(number) => number.strip_prefix(':').and_then(device_number).map(Device::Vulkan),
+            // The number of a GPU without a prefix is one of CUDA's.
+            None => text.parse().ok().map(|device| match device {
+                flopgap_cli::Device::Cpu => Device::Cpu,
+                flopgap_cli::Device::Cuda(number) => Device::Cuda(number),
+            }),
+        };
+        device.ok_or_else(|| {
+            "expected cpu, cuda, vulkan, or one of several by its number: 1, cuda:1 or vulkan:1".to_owned()
+        })
     }
 }
 

@@ -23,13 +23,20 @@ impl FromStr for Device {
             "cuda" => "0",
             _ => text.strip_prefix("cuda:").unwrap_or(text),
         };
-        // `+1` is a number for the standard library.
-        let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-        match number.parse() {
-            Ok(number) if digits => Ok(Device::Cuda(number)),
-            _ => Err("expected cpu, cuda, or a GPU by its number: 1 or cuda:1".to_owned()),
-        }
+        let number = device_number(number).map(Device::Cuda);
+        number.ok_or_else(|| "expected cpu, cuda, or a GPU by its number: 1 or cuda:1".to_owned())
     }
+}
+
+/// The number of a device, in digits alone.
+///
+/// ```
+/// assert_eq!(flopgap_cli::device_number("12"), Some(12));
+/// assert_eq!(flopgap_cli::device_number("+1"), None);
+/// ```
+pub fn device_number(text: &str) -> Option<usize> {
+    // `+1` is a number for the standard library.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 impl fmt::Display for Device {

@@ -18,7 +18,7 @@ mod value;
 pub use absent::{Absent, built_without};
 pub use answer::{FormatArg, OutputArgs, check_ending, file_for, json_document, write_answer};
 pub use console::{Console, Verbosity, subcommand};
-pub use device::{Device, gpu};
+pub use device::{Device, device_number, gpu};
 pub use exit::Exit;
 pub use failure::{Failure, command, outcome, program, start};
 pub use output::{Printed, captured, is_colored, note, print, print_styled, warn, warn_all};

@@ -225,6 +225,16 @@ pub struct Errors {
 }
 
 impl Errors {
+    /// The same where sums have 16 bits, too: at least 5 %. A sum of n terms in half precision may
+    /// lose n times its rounding; what can be checked is that nothing is wrong.
+    #[must_use]
+    pub fn of_16_bit_sums(self) -> Self {
+        let Errors { outputs, input_gradients, gradients } = self;
+        let [outputs, input_gradients, gradients] =
+            [outputs, input_gradients, gradients].map(|error| error.max(0.05));
+        Errors { outputs, input_gradients, gradients }
+    }
+
     /// What this precision may cost.
     ///
     /// In 32 bits: 1e-6 forward and 1e-5 for gradients of two layers of up to 512 terms, and as

@@ -63,7 +63,7 @@ impl Export {
     /// file.
     ///
     /// # Errors
-    /// When the file is no export, cannot be read, or cannot be unpacked.
+    /// When the file is not an export, cannot be read, or cannot be unpacked.
     pub fn open(path: impl AsRef<Path>) -> Result<Export, Error> {
         let path: Arc<Path> = path.as_ref().into();
         let compression = compression_of(&path)?;

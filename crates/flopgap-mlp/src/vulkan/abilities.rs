@@ -31,7 +31,7 @@ pub(super) struct Abilities {
     pub(super) memory_model: bool,
     /// The side of the square matrices of 16-bit numbers that it multiplies with sums in 32 bits.
     pub(super) matrix: Option<u32>,
-    /// The longest cooperative vector of 16-bit numbers, 0 if there are none.
+    /// The longest cooperative vector of 16-bit numbers; 0 without cooperative vectors.
     pub(super) vectors: usize,
     /// Nanoseconds of a tick of its clock; none if the queue has no clock.
     pub(super) tick: Option<f64>,

@@ -7,7 +7,7 @@ use flopgap_files::{ErrorKind, Hint, Text};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VulkanError {
-    /// There is no loader.
+    /// The Vulkan loader was not found.
     #[error("the Vulkan loader cannot be opened: {0}")]
     Loader(String),
     /// No driver reports a device of Vulkan 1.3.

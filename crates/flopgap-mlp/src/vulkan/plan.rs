@@ -11,7 +11,7 @@ use super::shape::{BLOCK, Shape};
 
 /// Threads of a workgroup in which each has a sample.
 const THREADS: u32 = 64;
-/// The widest layer of which a thread has all numbers.
+/// The widest layer whose numbers one thread holds.
 const WIDEST_OF_A_THREAD: usize = 2048;
 /// Threads of [`Shader::GradientsTile`] and [`Shader::Reduce`].
 pub(super) const SUMMING: u32 = 256;
@@ -180,7 +180,7 @@ impl Plan {
                 let rows = side as usize * row_matrices * row_groups;
                 chains([Shader::CoopmatForward, Shader::CoopmatBackward], constants, rows)
             }
-            _ => return Err("there is no such shader for Vulkan; use forloop".to_owned()),
+            _ => return Err("it has no shader for Vulkan; use forloop".to_owned()),
         };
         let matrix = abilities.matrix.filter(|_| half && implementation != Implementation::Forloop);
         let gradients = match matrix {
