@@ -23,8 +23,8 @@ const MOST_STAGES: usize = 16;
 const MOST_SLABS: usize = 8;
 /// Warpgroups that compute: one alone would wait for every product.
 const LEAST_GROUPS: usize = 2;
-/// Registers for numbers, of 232, with which a stream of weights spills nothing, or next to nothing:
-/// up to 212 bytes a thread at some widths from 520 on.
+/// Registers for numbers, of 232, with which a stream of weights spills nothing, or next to
+/// nothing: up to 212 bytes a thread at some widths from 520 on.
 const MOST_STREAMING: usize = 192;
 /// Divisions of a thread at most where weights are streamed. Each is a branch of its own, and
 /// beside nearly all registers NVRTC 13.0 takes 15 s for 256 of them, 43 s for 384 and five minutes
@@ -161,8 +161,8 @@ fn slab_bytes(rows: usize) -> usize {
 }
 
 /// Places for chunks of inputs and for slabs of weights: all of a tile's inputs, or, where these
-/// leave no room for three slabs, as many as slabs, with which they then come. With two slabs beside
-/// its inputs, a network of 576 columns takes 1.14 to 1.22 times as long.
+/// leave no room for three slabs, as many as slabs, with which they then come. With two slabs
+/// beside its inputs, a network of 576 columns takes 1.14 to 1.22 times as long.
 fn rings(chunks: usize, rows: usize, room: usize) -> Option<(usize, usize)> {
     let slabs = |room: usize, place: usize| (room / place).min(MOST_SLABS);
     let beside_all = slabs(room.saturating_sub(chunks * INPUT_PLACE), slab_bytes(rows));
