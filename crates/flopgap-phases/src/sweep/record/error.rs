@@ -112,6 +112,14 @@ pub enum RecordFault {
         /// The kernel's number.
         kernel: u64,
     },
+    /// More launches have counts of other networks than there are.
+    #[error("`taken_over` is {found}, of {launches} launches")]
+    TakenOver {
+        /// How many are said to.
+        found: u64,
+        /// How many launches the record has.
+        launches: usize,
+    },
     /// The columns do not begin with those that every record has.
     #[error("its columns do not begin with {}", FIXED.join(", "))]
     Columns,

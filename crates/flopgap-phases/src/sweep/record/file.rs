@@ -142,6 +142,10 @@ impl Record {
                 record.push(phase, name, [gx, gy, gz], [bx, by, bz], values);
             }
         }
+        let (found, launches) = (record.taken_over, record.launches.len());
+        if found > launches as u64 {
+            return Err(RecordFault::TakenOver { found, launches });
+        }
         Ok(record)
     }
 }
@@ -270,6 +274,7 @@ mod tests {
             ),
             ("[1,4,", "[2,4,", "raw/x: forward launch 0 is of kernel 2, which is not listed"),
             ("\"setup\"", "\"warmup\"", "raw/x: unknown phase `warmup`: expected setup, forward or backward"),
+            ("\"columns\"", "\"taken_over\":4,\"columns\"", "raw/x: `taken_over` is 4, of 3 launches"),
             ("\"ffma\"", "\"hfma\"", "raw/x: unknown column `hfma`"),
             ("\"ffma\"", "\"fmul\"", "raw/x: two columns `fmul`"),
             ("\"ffma\"", "\"duration_ns\"", "raw/x: no column `ffma`, which FLOPs need"),
@@ -364,7 +369,7 @@ mod tests {
         fn round_trip(mut launches in launches(), n in 1u64.., d in 1u64.., m in 1u64.., taken in 0..3u64) {
             launches.sort_by_key(|launch| launch.0);
             let quantities = [Quantity::DurationNs, Quantity::Ffma, Quantity::Fadd, Quantity::Fmul];
-            let mut record = Record::new(Config { n, d, m }, &quantities).with_taken_over(taken);
+            let mut record = Record::new(Config { n, d, m }, &quantities).with_taken_over(taken.min(launches.len() as u64));
             for (phase, name, grid, block, values) in &launches {
                 record.push(Phase::ALL[*phase], name, *grid, *block, values);
             }
