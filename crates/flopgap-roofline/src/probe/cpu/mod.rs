@@ -13,9 +13,9 @@
 mod arithmetic;
 mod bandwidth;
 mod lockstep;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod looped;
 mod machine;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod tiles;
 mod vectors;
 mod walks;

@@ -1,8 +1,11 @@
 //! Loops of multiply-adds on vector registers. The unsafe part of the probe of a CPU: calling
 //! functions that need instructions which were requested before.
-#![expect(
-    unsafe_code,
-    reason = "a function that uses instructions beyond the baseline may only be called where the CPU has them"
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "a function that uses instructions beyond the baseline may only be called where the CPU has them"
+    )
 )]
 
 use flopgap_flops::Precision;

@@ -1,7 +1,10 @@
 //! Walks through memory, compiled for the widest vectors that this CPU has.
-#![expect(
-    unsafe_code,
-    reason = "a function that uses instructions beyond the baseline may only be called where the CPU has them"
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "a function that uses instructions beyond the baseline may only be called where the CPU has them"
+    )
 )]
 
 use std::hint::black_box;
