@@ -32,7 +32,7 @@ type Known = HashMap<(Phase, Launch), Option<Vec<u64>>>;
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     known: HashMap<(u64, u64), Known>,
-    /// The depths of which a network was counted to compare it.
+    /// Depths for which one network was counted whole, for comparison.
     compared: BTreeSet<u64>,
     /// Whether any network has counts of another one.
     are_taken: bool,

@@ -78,7 +78,7 @@ fn without_a_gpu_it_names_the_alternative() {
     assert!(output.stdout.is_empty());
 }
 
-/// On Mesa's lavapipe where there is no GPU.
+/// Runs on Mesa's lavapipe if no GPU is present.
 #[test]
 fn a_network_on_vulkan_is_checked_and_timed() {
     let device = match flopgap_mlp::vulkan::Device::new(0) {

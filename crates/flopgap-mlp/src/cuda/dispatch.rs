@@ -56,7 +56,6 @@ pub(super) fn resolve(request: Request<'_>) -> Result<Request<'_>, MlpError> {
 }
 
 fn sources_of(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
-    check(request)?;
     match request.options.implementation {
         Implementation::Naive => naive::sources(request),
         Implementation::Forloop => forloop::sources(request),
