@@ -178,6 +178,11 @@ fn a_faster_memory_makes_nothing_slower_and_arithmetic_no_faster() {
         let [there, here] = [h100, h200].map(|gpu| gpu.estimate(&model, HALF, Way::Graph).unwrap());
         assert!(here.nanoseconds <= there.nanoseconds && here.nanoseconds > 0.69 * there.nanoseconds);
         assert!(here.high / here.low > there.high / there.low, "what was not measured is less certain");
+        // Launched, these wait for a host: on the H100 for the one that was measured.
+        let [there, here] = [h100, h200].map(|gpu| gpu.estimate(&model, HALF, Way::Eager).unwrap());
+        assert!(here.host_ns > here.gpu_ns && (here.nanoseconds - there.nanoseconds).abs() < 1.0);
+        assert!(here.low < here.nanoseconds / 1.5 && here.high > 1.5 * here.nanoseconds);
+        assert!(here.low < there.low && here.high > there.high, "hosts differ");
     }
 }
 
