@@ -3,7 +3,8 @@
 Writes train.jsonl: for each model and precision the time of a whole step (forward, backward, AdamW with fused=True) in eager mode and as a
 CUDA graph, and the kernels of each node of the exported graph (fixtures/pytorch/models.tar.zst) forward and backward. A backward kernel
 belongs to the node during which its autograd node was made, by sequence number. Steps begin with given gradients of the outputs: no loss.
-Several GPUs share the models. With TIMES=1 it only times eager steps (times.jsonl), as one process that nothing disturbs.
+Several GPUs share the models. With TIMES=1 it only times eager steps (times.jsonl), as one process that nothing disturbs. With SEED=n and
+GRAPHS=FOLDER the models are those that `measure.py FOLDER SECONDS n` drew.
 """
 
 import bisect
@@ -34,7 +35,7 @@ from measure import DEVICE, placed, queued, replays, synchronize
 
 warnings.filterwarnings("ignore")
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "pytorch"
-SEED = 1
+SEED = int(os.environ.get("SEED", "1"))
 TIMES = "TIMES" in os.environ
 # Whether products of 32 bits are in TF32; convolutions are, by default.
 SETTINGS = {"float32": (False, True), "half": (False,)}
@@ -44,6 +45,8 @@ TRAINING = {"aten.batch_norm.default": 5, "aten.dropout.default": 2, "aten.dropo
 
 def archives():
     """The graphs by label."""
+    if "GRAPHS" in os.environ:
+        return {path.stem: path.read_bytes() for path in pathlib.Path(os.environ["GRAPHS"]).glob("*.pt2")}
     packed = (FIXTURES / "models.tar.zst").read_bytes()
     try:
         import zstandard
