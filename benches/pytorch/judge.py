@@ -22,7 +22,13 @@ def estimated(folder, machine, program, row, way):
     return json.loads(found.stdout)
 
 
+def arithmetic(row):
+    return "tf32" if row["tf32"] else "fp32" if row["kind"] == "float32" else "16 bits"
+
+
 def line(name, judged):
+    if not judged:
+        return
     errors = sorted(abs(1000 * answer["time_ms"] / measured - 1) for _, measured, answer in judged)
     inside = sum(answer["time_low_ms"] <= measured / 1000 <= answer["time_high_ms"] for _, measured, answer in judged)
     numbers = [statistics.mean(errors), statistics.median(errors), errors[int(0.9 * len(errors))], inside / len(judged)]
@@ -43,17 +49,16 @@ def main():
         judged = [(row, row[time], answer) for row, answer in zip(timed, answers) if answer["time_ms"]]
         if len(judged) < len(timed):
             print(f"{way}: {len(timed) - len(judged)} runs are not estimated", file=sys.stderr)
-        kind = lambda row: "tf32" if row["tf32"] else "fp32" if row["kind"] == "float32" else "16 bits"
         line(way, judged)
         for name in ("fp32", "tf32", "16 bits"):
-            line(f"{way}, {name}", [run for run in judged if kind(run[0]) == name])
+            line(f"{way}, {name}", [run for run in judged if arithmetic(run[0]) == name])
         if way == "eager":
             line("eager, where the GPU decides", [run for run in judged if run[2]["gpu_ms"] >= run[2]["host_ms"]])
         else:
             worst = sorted(judged, key=lambda run: -abs(1000 * run[2]["time_ms"] / run[1] - 1))[:12]
     print("\n| worst as a graph | measured, µs | estimated |\n|---|---:|---:|")
     for row, measured, answer in worst:
-        print(f"| {row['label']}, {kind(row)} | {measured:.0f} | {1000 * answer['time_ms']:.0f} |")
+        print(f"| {row['label']}, {arithmetic(row)} | {measured:.0f} | {1000 * answer['time_ms']:.0f} |")
 
 
 if __name__ == "__main__":
