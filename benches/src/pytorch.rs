@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flopgap_calibration::accuracy;
 use flopgap_graph::{Graph, Layer, Op};
+use flopgap_roofline::machines;
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, CallEstimate, Costs, Errors, Estimate, Kind, Peaks, Phase, Reach, Row, UNJUDGED,
-    to_text,
+    About, Arithmetic, Call, CallEstimate, Costs, Errors, Estimate, Kind, NAMES, Peaks, Phase, Reach, Row,
+    UNJUDGED, to_text,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -119,6 +120,16 @@ pub fn graph_costs(graphs: impl Iterator<Item = (f64, [f64; 2])>) -> [f64; 2] {
     })
 }
 
+/// What each of several counts costs a host, of steps that wait for it: their times and counts.
+pub fn host_costs<const N: usize>(hosts: &[(f64, [f64; N])], start: [f64; N]) -> [f64; N] {
+    least(start, |costs| {
+        let host =
+            |counts: &[f64; N]| costs.iter().zip(counts).map(|(cost, count)| cost * count).sum::<f64>();
+        let errors = hosts.iter().map(|(time, counts)| (time / host(counts)).ln().abs());
+        mean(&errors.collect::<Vec<_>>())
+    })
+}
+
 /// The values of a few numbers that make a function least, by steps along each.
 pub fn least<const N: usize>(mut at: [f64; N], of: impl Fn([f64; N]) -> f64) -> [f64; N] {
     let mut best = of(at);
@@ -145,28 +156,26 @@ pub fn least<const N: usize>(mut at: [f64; N], of: impl Fn([f64; N]) -> f64) -> 
 /// A whole model: architecture, what was measured, what was estimated.
 pub struct Judged<'a, R> {
     /// What it was left out with.
-    pub architecture: String,
+    pub architecture: &'a str,
     /// The run.
     pub run: &'a R,
     /// What was measured.
     pub nanoseconds: f64,
     /// What was estimated.
     pub estimate: Estimate,
+    /// Whether the interval covers it whose tails come from other architectures.
+    pub is_covered: bool,
 }
 
 impl<R> Judged<'_, R> {
-    /// Tails of 1 stood in for those that are wanted.
-    fn score(&self) -> f64 {
-        self.off() / self.deviation()
+    /// Whether its step waited for the host, by the estimate.
+    pub fn is_launched(&self) -> bool {
+        self.estimate.host_ns > self.estimate.gpu_ns
     }
 
     /// The logarithm of measured over estimated.
     fn off(&self) -> f64 {
         (self.nanoseconds / self.estimate.nanoseconds).ln()
-    }
-
-    fn deviation(&self) -> f64 {
-        (self.estimate.high / self.estimate.nanoseconds).ln()
     }
 
     /// The error, as large for half as for twice the time.
@@ -185,31 +194,59 @@ pub fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
     accuracy::quantile(&values, at).unwrap_or(f64::NAN)
 }
 
-fn tails(scores: Vec<f64>) -> [f64; 2] {
-    [quantile(scores.clone(), 0.05), quantile(scores, 0.95)]
+/// The 5th and 95th percentile; 0 of nothing.
+fn tails(scores: impl Iterator<Item = f64>) -> [f64; 2] {
+    let scores: Vec<f64> = scores.collect();
+    if scores.is_empty() { [0.0; 2] } else { [0.05, 0.95].map(|at| quantile(scores.clone(), at)) }
 }
 
-/// Errors of runs, with the tails that their intervals need.
-pub fn errors<R>(judged: &[&Judged<'_, R>]) -> Errors {
+/// What the intervals of a way are made of: tails of runs whose time the GPU decides, and of those
+/// that wait for their host ([`Errors`]).
+pub type Tails = [[f64; 2]; 2];
+
+/// Which runs of a way, on all GPUs, are covered by intervals that other architectures give; the
+/// tails that all of them give.
+pub fn cover<'r, 'a: 'r, R: 'a>(runs: impl Iterator<Item = &'r mut Judged<'a, R>>) -> Tails {
+    let mut runs: Vec<_> = runs.collect();
+    let scores: Vec<(&str, bool, f64)> = runs
+        .iter()
+        .map(|one| {
+            let unit = if one.is_launched() { 1.0 } else { one.estimate.deviation };
+            (one.architecture, one.is_launched(), one.off() / unit)
+        })
+        .collect();
+    let without = |name: &str| {
+        [false, true].map(|launched| {
+            let others = scores.iter().filter(|score| score.0 != name && score.1 == launched);
+            tails(others.map(|score| score.2))
+        })
+    };
+    let mut known: BTreeMap<&str, Tails> = BTreeMap::new();
+    for one in &mut runs {
+        let [tails, waits] = *known.entry(one.architecture).or_insert_with(|| without(one.architecture));
+        let [low, high] = one.estimate.interval(tails, waits);
+        one.is_covered = (low..=high).contains(&one.nanoseconds);
+    }
+    without("")
+}
+
+/// Errors of runs, beside the tails of all.
+pub fn errors<R>(judged: &[&Judged<'_, R>], [tails, waits]: Tails) -> Errors {
     let all: Vec<f64> = judged.iter().map(|one| one.error()).collect();
-    let inside = judged.iter().filter(|one| {
-        let others = judged.iter().filter(|other| other.architecture != one.architecture);
-        let [low, high] = tails(others.map(|other| other.score()).collect());
-        (low..=high).contains(&one.score())
-    });
     Errors {
         runs: judged.len(),
         mape: mean(&all),
         median: quantile(all.clone(), 0.5),
         p90: quantile(all, 0.9),
-        coverage: inside.count() as f64 / judged.len().max(1) as f64,
-        tails: tails(judged.iter().map(|one| one.score()).collect()),
+        coverage: judged.iter().filter(|one| one.is_covered).count() as f64 / judged.len().max(1) as f64,
+        tails,
+        waits,
     }
 }
 
 /// Those of a table that nobody judged yet.
 pub const UNKNOWN: Errors =
-    Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [-1.0, 1.0] };
+    Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [0.0; 2], waits: [0.0; 2] };
 
 /// A share in percent.
 pub fn percent(fraction: f64) -> String {
@@ -218,7 +255,10 @@ pub fn percent(fraction: f64) -> String {
 
 /// A line about runs.
 pub fn print_whole<R>(name: &str, judged: &[&Judged<'_, R>]) {
-    let found = errors(judged);
+    if judged.is_empty() {
+        return;
+    }
+    let found = errors(judged, Tails::default());
     println!(
         "| {name} | {} | {} | {} | {} | {} |",
         found.runs,
@@ -288,23 +328,43 @@ pub fn print_calls(by_kind: &ByKind) {
     }
 }
 
-/// What was measured, before it is judged.
-pub fn about(head: &Head, host: &str, costs: Costs, models: usize) -> About {
+/// What was measured on a GPU, before it is judged.
+pub fn about(gpu: &str, head: &Head, host: &str, models: usize) -> Result<About> {
     let torch = head.torch.split('+').next().unwrap_or_default();
-    About {
+    let known = &machines::named(gpu).ok_or_else(|| format!("{gpu}: no such machine"))?.peaks;
+    Ok(About {
         device: head.device.clone(),
         software: format!("PyTorch {torch}, cuDNN {}.{}", head.cudnn / 10_000, head.cudnn / 100 % 100),
         host: host.to_owned(),
-        memory_bytes: 85_520_809_984,
-        // NVIDIA's data sheet of H100 SXM.
-        peaks: Peaks { bytes_per_second: 3.35e12, fp32: 66.9e12, tf32: 494.5e12, half: 989e12, units: 132.0 },
-        costs,
+        memory_bytes: known.memory_bytes,
+        // NVIDIA's data sheets of H100 SXM and H200 SXM differ in the memory alone.
+        peaks: Peaks {
+            bytes_per_second: known.bytes_per_second,
+            fp32: 66.9e12,
+            tf32: 494.5e12,
+            half: 989e12,
+            units: 132.0,
+        },
+        costs: Costs {
+            node: 0.0,
+            replay: 0.0,
+            operator: 0.0,
+            module: 0.0,
+            launch: 0.0,
+            gradient: 0.0,
+            tensor: 0.0,
+        },
         models,
         eager: UNKNOWN,
         graph: UNKNOWN,
         compiled: None,
         reaches: Vec::new(),
-    }
+    })
+}
+
+/// The folder of a GPU's recordings, of each GPU.
+pub fn folders(folder: &Path) -> impl Iterator<Item = (&'static str, PathBuf)> + '_ {
+    NAMES.iter().map(move |name| (*name, folder.join(name)))
 }
 
 /// Writes the file of calls.

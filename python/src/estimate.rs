@@ -130,7 +130,7 @@ fn estimated(
     let calls: Vec<Call<'_>> = calls.collect();
     let estimate = Estimate {
         model: &graph.name,
-        device: &known.target.device,
+        device: &known.about.device,
         software: &known.about.software,
         run_as,
         precision: precision.name(),

@@ -1,25 +1,24 @@
-//! Makes the file of calls of training steps, and their tables of errors in
-//! `docs/measurements/calibration.md`, from what `benches/pytorch/train.py` wrote and the graphs
-//! beside it.
+//! Makes the files of calls of training steps, and their tables of errors in
+//! `docs/measurements/calibration.md`, from what `benches/pytorch/train.py` wrote on each GPU and
+//! the graphs beside it.
 //!
 //! ```sh
-//! cargo run --release -p flopgap-benches --bin training-tables FOLDER \
-//!     crates/flopgap-roofline/machines/h100.training.zst
+//! cargo run --release -p flopgap-benches --bin training-tables FOLDER crates/flopgap-roofline/machines
 //! ```
 //!
-//! Every model is estimated by the models of other architectures. Without a file, nothing is
-//! written.
+//! The folder has one for each GPU, `h100` and `h200`. Every model is estimated by the models of
+//! other architectures on all of them. Without a second folder, nothing is written.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    ByKind, Head, Judged, Result, Steps, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
-    judge_call, least, mean, node, print_calls, print_errors, print_sums, print_whole, reaches, recorded,
-    recurrent_layers, write,
+    ByKind, Head, Judged, Result, Steps, about, architecture, arithmetic, cover, errors, folders,
+    graph_costs, host_costs, is_recurrent, judge_call, least, mean, node, print_calls, print_errors,
+    print_sums, print_whole, reaches, recorded, recurrent_layers, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
 use flopgap_roofline::pytorch::{
@@ -28,7 +27,7 @@ use flopgap_roofline::pytorch::{
 };
 use serde::Deserialize;
 
-const HOST: &str = "64 threads of a virtual machine that trained on four GPUs at a time";
+const HOST: &str = "16 and 64 threads of virtual machines";
 
 /// Kernels: number of the name, nanoseconds.
 type Kernels = Vec<(usize, f64)>;
@@ -121,15 +120,12 @@ impl Measured {
         let absent: Node = (String::new(), (0.0, 0.0), Vec::new(), Vec::new());
         let mut calls = Vec::new();
         for (place, layer) in graph.layers.iter().enumerate() {
-            let is_recurrent = is_recurrent(layer);
-            let parts = if is_recurrent { shared[node(layer)] } else { 1.0 };
+            let parts = if is_recurrent(layer) { shared[node(layer)] } else { 1.0 };
             let (_, (kernels, nanoseconds), backward, sums) =
                 nodes.get(node(layer)).copied().unwrap_or(&absent);
-            // Kernels of a recurrent layer run beside each other.
-            let count = |kernels: f64| if is_recurrent { kernels.min(1.0) } else { kernels };
             if *kernels > 0.0 {
                 if let Some(call) = Call::of(&graph, layer, computed) {
-                    let (kernels, nanoseconds) = (count(*kernels), nanoseconds / parts);
+                    let (kernels, nanoseconds) = (kernels / parts, nanoseconds / parts);
                     calls.push((place, Row { call, kernels, nanoseconds }));
                 }
             } else if !matches!(layer.op, Some(Op::View)) {
@@ -141,8 +137,8 @@ impl Measured {
                 .into_iter()
                 .partition(|call| call.operator == "sum of gradients");
             for call in own {
-                let kernels = count(backward.len() as f64);
-                calls.push((place, Row { call, kernels, nanoseconds: sum(backward) / parts }));
+                let (kernels, nanoseconds) = (backward.len() as f64 / parts, sum(backward) / parts);
+                calls.push((place, Row { call, kernels, nanoseconds }));
             }
             let bytes: u64 = added.iter().map(|call| call.bytes).sum();
             if added.len() == sums.len() && bytes > 0 {
@@ -176,6 +172,14 @@ impl Measured {
         all
     }
 
+    /// How many kernels the host launches forward and backward.
+    fn launched(&self) -> [f64; 2] {
+        let nodes = self.run.nodes.iter();
+        nodes.fold([0.0; 2], |[forward, all], (_, (count, _), backward, sums)| {
+            [forward + count, all + (backward.len() + sums.len()) as f64]
+        })
+    }
+
     fn host(&self) -> [f64; 4] {
         let [operators, modules] = launches(&self.graph);
         let [layers, tensors] = self.gradients.launches(&self.graph);
@@ -200,25 +204,29 @@ fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
     Ok((head, all))
 }
 
-/// What is paid beside the kernels: of graphs by all of them, of hosts by steps that wait for one.
-fn costs(runs: &[Measured]) -> Costs {
+/// What is paid beside the kernels on all GPUs: of graphs by all of them, of hosts by steps that
+/// wait for one.
+fn costs(runs: &[&Measured]) -> Costs {
     let graphs = runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
     let [node, replay] = graph_costs(graphs);
     // Each part was waited for, so that the host's time of each is known.
-    let hosts: Vec<&Measured> = runs.iter().filter(|run| run.run.eager() > 1.5 * run.kernels()[0]).collect();
-    let off = |time: f64, host: f64| (time * 1e3 / host).ln().abs();
-    let mean = |of: &dyn Fn(&Measured) -> f64| mean(&hosts.iter().map(|run| of(run)).collect::<Vec<_>>());
-    let [operator, module] = least([20_000.0, 10_000.0], |[operator, module]| {
-        mean(&|run| {
-            let [operators, modules, ..] = run.host();
-            off(run.run.forward_us, operator * operators + module * modules)
-        })
+    let hosts: Vec<&&Measured> = runs.iter().filter(|run| run.run.eager() > 1.5 * run.kernels()[0]).collect();
+    let forward = hosts.iter().map(|run| {
+        let [operators, modules, ..] = run.host();
+        (run.run.forward_us * 1e3, [operators, modules, run.launched()[0]])
     });
-    let [gradient] =
-        least([10_000.0], |[gradient]| mean(&|run| off(run.run.backward_us, gradient * run.host()[2])));
-    let [tensor] =
-        least([5_000.0], |[tensor]| mean(&|run| off(run.run.optimizer_us, tensor * run.host()[3])));
-    Costs { node, replay, operator, module, gradient, tensor }
+    let [operator, module, launch] = host_costs(&forward.collect::<Vec<_>>(), [15_000.0, 10_000.0, 8_000.0]);
+    let backward =
+        hosts.iter().map(|run| (run.run.backward_us * 1e3, run.host()[2], launch * run.launched()[1]));
+    let backward: Vec<(f64, f64, f64)> = backward.collect();
+    let [gradient] = least([10_000.0], |[gradient]| {
+        let off =
+            backward.iter().map(|(time, layers, kernels)| (time / (gradient * layers + kernels)).ln().abs());
+        mean(&off.collect::<Vec<_>>())
+    });
+    let optimizers = hosts.iter().map(|run| (run.run.optimizer_us * 1e3, [run.host()[3]]));
+    let [tensor] = host_costs(&optimizers.collect::<Vec<_>>(), [5_000.0]);
+    Costs { node, replay, operator, module, launch, gradient, tensor }
 }
 
 /// Measured calls, of all architectures but one.
@@ -227,15 +235,31 @@ fn rows(runs: &[Measured], left_out: Option<&str>) -> Vec<Row> {
     kept.flat_map(|run| &run.calls).map(|(_, row)| row.clone()).collect()
 }
 
-/// Every run as a graph and in eager mode, estimated from other architectures.
-fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>; 2], ByKind) {
-    let architectures: BTreeSet<String> = runs.iter().map(|run| architecture(&run.run.model)).collect();
-    let mut by_way: [Vec<Judged<'_, Measured>>; 2] = [Vec::new(), Vec::new()];
+/// A GPU: what was measured on it.
+struct Gpu {
+    name: &'static str,
+    folder: PathBuf,
+    about: About,
+    runs: Vec<Measured>,
+}
+
+/// Runs as a graph and in eager mode.
+type ByWay<'a> = [Vec<Judged<'a, Measured>>; 2];
+
+/// Every run of a GPU in both ways, estimated from other architectures.
+fn judge<'a>(gpus: &'a [Gpu], own: usize, architectures: &'a BTreeSet<String>) -> (ByWay<'a>, ByKind) {
+    let mut by_way: ByWay<'_> = Default::default();
     let mut by_kind: ByKind = BTreeMap::new();
-    for name in &architectures {
-        let others = PyTorch::new(about.clone(), &rows(runs, Some(name)));
-        for run in runs.iter().filter(|run| architecture(&run.run.model) == *name) {
-            calls(run, &others, &mut by_kind);
+    for name in architectures {
+        let runs = gpus[own].runs.iter().filter(|run| architecture(&run.run.model) == *name);
+        let mut runs = runs.peekable();
+        if runs.peek().is_none() {
+            continue;
+        }
+        let measured = gpus.iter().map(|gpu| (gpu.about.clone(), rows(&gpu.runs, Some(name))));
+        let others = &PyTorch::together(&measured.collect::<Vec<_>>())[own];
+        for run in runs {
+            calls(run, others, &mut by_kind);
             for (way, judged) in [Way::Graph, Way::Eager].into_iter().zip(&mut by_way) {
                 let estimate = others.training_step(&run.graph, run.computed, way);
                 let Some(estimate) = estimate else { continue };
@@ -250,7 +274,7 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> ([Vec<Judged<'a, Measured>>
                     Way::Eager | Way::Compiled | Way::CompiledGraph => Some(run.run.eager()),
                 };
                 let Some(nanoseconds) = nanoseconds else { continue };
-                judged.push(Judged { architecture: name.clone(), run, nanoseconds, estimate });
+                judged.push(Judged { architecture: name, run, nanoseconds, estimate, is_covered: false });
             }
         }
     }
@@ -289,7 +313,7 @@ fn print_again(folder: &Path, runs: &[Measured]) -> Result<()> {
 
 fn print(
     (folder, runs): (&Path, &[Measured]),
-    by_way: &[Vec<Judged<'_, Measured>>; 2],
+    by_way: &ByWay<'_>,
     by_kind: &ByKind,
     costs: &Costs,
 ) -> Result<()> {
@@ -302,7 +326,7 @@ fn print(
             print_whole(&format!("{name}, {}", first.run.run.name()), &of);
         }
     }
-    let on_gpu: Vec<_> = by_way[1].iter().filter(|one| one.estimate.gpu_ns > one.estimate.host_ns).collect();
+    let on_gpu: Vec<_> = by_way[1].iter().filter(|one| !one.is_launched()).collect();
     print_whole("eager, where the GPU decides", &on_gpu);
     print_sums(&by_way[0], Measured::kernels, costs);
     print_again(folder, runs)?;
@@ -350,16 +374,34 @@ fn cause(one: &Judged<'_, Measured>) -> String {
 }
 
 fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
-    let (head, runs) = measured(folder)?;
-    let models = runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len();
-    let about = about(&head, HOST, costs(&runs), models);
-    let (by_way, by_kind) = judge(&runs, &about);
-    print((folder, &runs), &by_way, &by_kind, &about.costs)?;
-    let [graph, eager] = by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
-    let about = About { graph, eager, reaches: reaches(&by_kind), ..about };
-    eprintln!("{:?}, {:?}, {:?}", about.costs, about.graph.tails, about.eager.tails);
-    if let Some(output) = output {
-        write(&about, rows(&runs, None), output)?;
+    let mut gpus = Vec::new();
+    for (name, folder) in folders(folder) {
+        let (head, runs) = measured(&folder)?;
+        let models = runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len();
+        gpus.push(Gpu { name, about: about(name, &head, HOST, models)?, folder, runs });
+    }
+    let runs: Vec<&Measured> = gpus.iter().flat_map(|gpu| &gpu.runs).collect();
+    let architectures: BTreeSet<String> = runs.iter().map(|run| architecture(&run.run.model)).collect();
+    let costs = costs(&runs);
+    for gpu in &mut gpus {
+        gpu.about.costs = costs;
+    }
+    // How far calls are off decides how uncertain models are.
+    for own in 0..gpus.len() {
+        gpus[own].about.reaches = reaches(&judge(&gpus, own, &architectures).1);
+    }
+    let mut judged: Vec<_> = (0..gpus.len()).map(|own| judge(&gpus, own, &architectures)).collect();
+    let tails = [0, 1].map(|way| cover(judged.iter_mut().flat_map(|(by_way, _)| &mut by_way[way])));
+    eprintln!("{costs:?}, {tails:?}");
+    for (gpu, (by_way, by_kind)) in gpus.iter().zip(&judged) {
+        println!("\n{}, {} models\n", gpu.about.device, gpu.about.models);
+        print((&gpu.folder, &gpu.runs), by_way, by_kind, &costs)?;
+        let [graph, eager] = [0, 1].map(|way| errors(&by_way[way].iter().collect::<Vec<_>>(), tails[way]));
+        let about = About { graph, eager, ..gpu.about.clone() };
+        if let Some(output) = output {
+            let output = output.join(gpu.name).with_extension("training.zst");
+            write(&about, rows(&gpu.runs, None), &output)?;
+        }
     }
     Ok(())
 }

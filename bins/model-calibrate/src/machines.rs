@@ -53,10 +53,6 @@ fn sentences() -> String {
         pytorch::NAMES.iter().filter_map(|name| Some(("training steps", pytorch::training(name)?)));
     for (what, pytorch) in inference.chain(training) {
         let about = &pytorch.about;
-        if pytorch.target.moved.is_some() {
-            lines.push(format!("  The same, moved by peaks to {}.", pytorch.target.device));
-            continue;
-        }
         let errors = |of: &Errors| {
             let [error, covered] = [of.mape, of.coverage].map(|share| numbers::percent(share, 1));
             format!("MAPE {error}, {covered} covered")

@@ -1,13 +1,12 @@
-//! Makes the file of calls that PyTorch makes, and the tables of errors in
-//! `docs/measurements/calibration.md`, from what `benches/pytorch/measure.py` wrote.
+//! Makes the files of calls that PyTorch makes, and the tables of errors in
+//! `docs/measurements/calibration.md`, from what `benches/pytorch/measure.py` wrote on each GPU.
 //!
 //! ```sh
-//! cargo run --release -p flopgap-benches --bin pytorch-tables FOLDER \
-//!     crates/flopgap-roofline/machines/h100.pytorch.zst
+//! cargo run --release -p flopgap-benches --bin pytorch-tables FOLDER crates/flopgap-roofline/machines
 //! ```
 //!
-//! Every model is estimated by the models of other architectures. Without a file, nothing is
-//! written.
+//! The folder has one for each GPU, `h100` and `h200`. Every model is estimated by the models of
+//! other architectures on all of them. Without a second folder, nothing is written.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
@@ -18,9 +17,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    ByKind, Head, Judged, Result, Steps, about, architecture, arithmetic, errors, graph_costs, is_recurrent,
-    judge_call, least, mean, node, print_calls, print_sums, print_whole, reaches, recorded, recurrent_layers,
-    write,
+    ByKind, Head, Judged, Result, Steps, about, architecture, arithmetic, cover, errors, folders,
+    graph_costs, host_costs, is_recurrent, judge_call, node, print_calls, print_sums, print_whole, reaches,
+    recorded, recurrent_layers, write,
 };
 use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{
@@ -30,7 +29,7 @@ use serde::Deserialize;
 
 use crate::compiled::CompiledRun;
 
-const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), virtual";
+const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), three virtual machines";
 
 /// A model in one precision.
 #[derive(Deserialize)]
@@ -77,10 +76,7 @@ impl Measured {
             let parts = if is_recurrent(layer) { shared[node(layer)] } else { 1.0 };
             let kernels = nodes.get(node(layer)).copied().unwrap_or_default();
             let nanoseconds = kernels.iter().map(|(_, nanoseconds)| nanoseconds).sum::<f64>() / parts;
-            // Kernels of a recurrent layer run beside each other.
-            let are_beside = call.kind == Kind::Recurrent && !kernels.is_empty();
-            let kernels = if are_beside { 1.0 } else { kernels.len() as f64 };
-            calls.push((place, Row { call, kernels, nanoseconds }));
+            calls.push((place, Row { call, kernels: kernels.len() as f64 / parts, nanoseconds }));
         }
         Self { run, graph, computed, calls, compiled: None, compiled_rows: Vec::new() }
     }
@@ -89,9 +85,13 @@ impl Measured {
         self.run.steps.nanoseconds()
     }
 
+    fn sum(&self, of: fn(&Row) -> f64) -> f64 {
+        self.calls.iter().map(|(_, row)| of(row)).sum()
+    }
+
+    /// Nanoseconds of all kernels, and what lies between them.
     fn kernels(&self) -> [f64; 2] {
-        let sum = |of: fn(&Row) -> f64| self.calls.iter().map(|(_, row)| of(row)).sum();
-        [sum(|row| row.nanoseconds), sum(|row| row.kernels)]
+        [self.sum(|row| row.nanoseconds), self.sum(|row| row.call.kind.gaps(row.kernels))]
     }
 }
 
@@ -105,21 +105,18 @@ fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
     Ok((head, all))
 }
 
-/// What is paid beside the kernels: of graphs by all of them, of hosts by steps that wait for one.
-fn costs(runs: &[Measured]) -> Costs {
+/// What is paid beside the kernels on all GPUs: of graphs by all of them, of hosts by steps that
+/// wait for one.
+fn costs(runs: &[&Measured]) -> Costs {
     let graphs = runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
     let [node, replay] = graph_costs(graphs);
-    let hosts: Vec<(f64, [f64; 2])> = runs
-        .iter()
-        .filter(|run| run.eager() > 1.5 * run.kernels()[0])
-        .map(|run| (run.eager(), launches(&run.graph)))
-        .collect();
-    let [operator, module] = least([10_000.0, 5_000.0], |[operator, module]| {
-        let host = |[operators, modules]: [f64; 2]| operator * operators + module * modules;
-        let errors: Vec<f64> = hosts.iter().map(|(time, counts)| (time / host(*counts)).ln().abs()).collect();
-        mean(&errors)
+    let hosts = runs.iter().filter(|run| run.eager() > 1.5 * run.kernels()[0]);
+    let hosts = hosts.map(|run| {
+        let [operators, modules] = launches(&run.graph);
+        (run.eager(), [operators, modules, run.sum(|row| row.kernels)])
     });
-    Costs { node, replay, operator, module, gradient: 0.0, tensor: 0.0 }
+    let [operator, module, launch] = host_costs(&hosts.collect::<Vec<_>>(), [15_000.0, 4_000.0, 8_000.0]);
+    Costs { node, replay, operator, module, launch, gradient: 0.0, tensor: 0.0 }
 }
 
 /// Measured calls, of all architectures but one.
@@ -143,14 +140,26 @@ const WAYS: [(&str, Way); 4] = [
 /// Runs by way.
 type ByWay<'a> = [Vec<Judged<'a, Measured>>; 4];
 
-/// Every run in every way, estimated from other architectures.
-fn judge<'a>(runs: &'a [Measured], about: &About) -> (ByWay<'a>, ByKind) {
-    let architectures: BTreeSet<String> = runs.iter().map(|run| architecture(&run.run.model)).collect();
+/// A GPU: what was measured on it.
+struct Gpu {
+    name: &'static str,
+    about: About,
+    runs: Vec<Measured>,
+}
+
+/// Every run of a GPU in every way, estimated from other architectures.
+fn judge<'a>(gpus: &'a [Gpu], own: usize, architectures: &'a BTreeSet<String>) -> (ByWay<'a>, ByKind) {
     let mut by_way: ByWay<'_> = Default::default();
     let mut by_kind: ByKind = BTreeMap::new();
-    for name in &architectures {
-        let others = PyTorch::new(about.clone(), &rows(runs, Some(name)));
-        for run in runs.iter().filter(|run| architecture(&run.run.model) == *name) {
+    for name in architectures {
+        let runs = gpus[own].runs.iter().filter(|run| architecture(&run.run.model) == *name);
+        let mut runs = runs.peekable();
+        if runs.peek().is_none() {
+            continue;
+        }
+        let measured = gpus.iter().map(|gpu| (gpu.about.clone(), rows(&gpu.runs, Some(name))));
+        let others = &PyTorch::together(&measured.collect::<Vec<_>>())[own];
+        for run in runs {
             for ((_, way), judged) in WAYS.into_iter().zip(&mut by_way) {
                 let Some(estimate) = others.estimate(&run.graph, run.computed, way) else { continue };
                 if way == Way::Graph {
@@ -180,7 +189,7 @@ fn judge<'a>(runs: &'a [Measured], about: &About) -> (ByWay<'a>, ByKind) {
                     Way::CompiledGraph => run.compiled.as_ref().and_then(CompiledRun::graph),
                 };
                 let Some(nanoseconds) = nanoseconds else { continue };
-                judged.push(Judged { architecture: name.clone(), run, nanoseconds, estimate });
+                judged.push(Judged { architecture: name, run, nanoseconds, estimate, is_covered: false });
             }
         }
     }
@@ -203,7 +212,7 @@ fn print(by_way: &ByWay<'_>, by_kind: &ByKind, costs: &Costs) {
             print_whole(&format!("{name}, {}", arithmetic.name()), &of);
         }
     }
-    let on_gpu: Vec<_> = by_way[1].iter().filter(|one| one.estimate.gpu_ns > one.estimate.host_ns).collect();
+    let on_gpu: Vec<_> = by_way[1].iter().filter(|one| !one.is_launched()).collect();
     print_whole("eager, where the GPU decides", &on_gpu);
     print_sums(&by_way[0], Measured::kernels, costs);
     print_calls(by_kind);
@@ -227,6 +236,9 @@ fn print(by_way: &ByWay<'_>, by_kind: &ByKind, costs: &Costs) {
             most.map_or_else(String::new, |(kind, time)| format!("{}: {:+.0} µs", kind.name(), time / 1e3))
         );
     }
+    if by_way[3].is_empty() {
+        return;
+    }
     println!("\n| worst compiled, as a graph | measured, µs | estimated |\n|---|---:|---:|");
     for one in worst(&by_way[3]) {
         let (label, arithmetic) = (&one.run.run.steps.label, one.run.run.arithmetic().name());
@@ -236,22 +248,39 @@ fn print(by_way: &ByWay<'_>, by_kind: &ByKind, costs: &Costs) {
 }
 
 fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
-    let (head, mut runs) = measured(folder)?;
-    compiled::add(folder, &mut runs)?;
-    let models = runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len();
-    let about = about(&head, HOST, costs(&runs), models);
-    let compiled = compiled::fitted(&runs);
-    let about = About { compiled, ..about };
-    let (by_way, by_kind) = judge(&runs, &about);
-    print(&by_way, &by_kind, &about.costs);
-    let [graph, eager, launched, replayed] =
-        by_way.each_ref().map(|judged| errors(&judged.iter().collect::<Vec<_>>()));
-    let compiled = about.compiled.map(|of| Compilation { launched, graph: replayed, ..of });
-    let reaches = reaches(&by_kind);
-    let about = About { graph, eager, compiled, reaches, ..about };
-    eprintln!("{:?}, {:?}, {:?}, {:?}", about.costs, about.compiled, about.graph.tails, about.eager.tails);
-    if let Some(output) = output {
-        write(&about, rows(&runs, None), output)?;
+    let mut gpus = Vec::new();
+    for (name, folder) in folders(folder) {
+        let (head, mut runs) = measured(&folder)?;
+        compiled::add(&folder, &mut runs)?;
+        let models = runs.iter().map(|run| run.run.model.as_str()).collect::<BTreeSet<_>>().len();
+        gpus.push(Gpu { name, about: about(name, &head, HOST, models)?, runs });
+    }
+    let runs: Vec<&Measured> = gpus.iter().flat_map(|gpu| &gpu.runs).collect();
+    let architectures: BTreeSet<String> = runs.iter().map(|run| architecture(&run.run.model)).collect();
+    let (costs, compilation) = (costs(&runs), compiled::fitted(&runs));
+    for gpu in &mut gpus {
+        let compiled = compilation.filter(|_| gpu.runs.iter().any(|run| run.compiled.is_some()));
+        gpu.about = About { costs, compiled, ..gpu.about.clone() };
+    }
+    // How far calls are off decides how uncertain models are.
+    for own in 0..gpus.len() {
+        gpus[own].about.reaches = reaches(&judge(&gpus, own, &architectures).1);
+    }
+    let mut judged: Vec<_> = (0..gpus.len()).map(|own| judge(&gpus, own, &architectures)).collect();
+    let tails = [0, 1, 2, 3].map(|way| cover(judged.iter_mut().flat_map(|(by_way, _)| &mut by_way[way])));
+    eprintln!("{costs:?}, {compilation:?}, {tails:?}");
+    for (gpu, (by_way, by_kind)) in gpus.iter().zip(&judged) {
+        let about = &gpu.about;
+        println!("\n{}, {} models\n", about.device, about.models);
+        print(by_way, by_kind, &about.costs);
+        let [graph, eager, launched, replayed] =
+            [0, 1, 2, 3].map(|way| errors(&by_way[way].iter().collect::<Vec<_>>(), tails[way]));
+        let compiled = about.compiled.map(|of| Compilation { launched, graph: replayed, ..of });
+        let about = About { graph, eager, compiled, ..about.clone() };
+        if let Some(output) = output {
+            let output = output.join(gpu.name).with_extension("pytorch.zst");
+            write(&about, rows(&gpu.runs, None), &output)?;
+        }
     }
     Ok(())
 }

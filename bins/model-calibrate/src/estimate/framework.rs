@@ -24,7 +24,7 @@ pub(super) fn estimated(
     pytorch: &PyTorch,
     (way, train): (Way, bool),
 ) -> Result<Found, Failure> {
-    let (about, target) = (&pytorch.about, &pytorch.target);
+    let about = &pytorch.about;
     let computed = Computed::of(precision, requested.then_some(precision)).ok_or_else(|| {
         Failure::new(format!("PyTorch was not measured in {precision}"))
             .exit(Exit::Absent)
@@ -64,7 +64,7 @@ pub(super) fn estimated(
                 launch_ns: 0.0,
                 flops: call.flops as f64,
                 bytes: call.bytes as f64,
-                basis: if target.moved.is_some() { Basis::Transferred } else { Basis::Table },
+                basis: Basis::Table,
             };
             by_step[place] = Some(match by_step[place].take() {
                 None => of,
@@ -95,14 +95,13 @@ pub(super) fn estimated(
     if estimate.is_none() {
         missing.push("nothing of it was measured".to_owned());
     }
-    let from = if target.moved.is_some() { format!(" on {}", about.device) } else { String::new() };
-    let kernels = format!("times of {}{from} are interpolated", about.software);
+    let kernels = format!("times of {} are interpolated", about.software);
     let training = found.as_ref().and_then(|found| found.parts);
     let launched = found.filter(|_| matches!(way, Way::Eager | Way::Compiled));
     Ok(Found {
         answer: Answer { estimate, missing, by_step },
         kernels: Kernels::SizesAlone(kernels),
-        origin: gpu(&target.device, target.memory_bytes),
+        origin: gpu(&about.device, about.memory_bytes),
         series: Series { engine: about.software.clone(), threads: 0 },
         precision,
         mode: if launched.is_some() { Mode::Stream } else { Mode::Graph },

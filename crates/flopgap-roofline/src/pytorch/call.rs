@@ -152,6 +152,12 @@ impl Kind {
         }
     }
 
+    /// Between how many kernels of a call nothing runs: those of a recurrent layer run beside each
+    /// other.
+    pub fn gaps(self, kernels: f64) -> f64 {
+        if self == Self::Recurrent { kernels.min(1.0) } else { kernels }
+    }
+
     /// How many sizes a call has.
     pub(super) const fn sizes(self) -> usize {
         match self {
@@ -318,21 +324,40 @@ impl Call {
         }
     }
 
+    /// How often its kernels repeat: at each place of a sequence.
+    pub(super) fn steps(&self) -> f64 {
+        if self.kind == Kind::Recurrent { self.sizes[1] as f64 } else { 1.0 }
+    }
+
     pub(super) fn key(&self) -> Key {
         (self.phase, self.kind, self.arithmetic)
     }
 
+    /// Seconds that its times are shares of: its floor, but for grouped convolutions, whose tiles
+    /// are as full as their groups have channels. That rule was chosen by hand.
+    pub(super) fn unit(&self, peaks: &Peaks) -> f64 {
+        let floor = self.floor(peaks);
+        let filled = match (self.kind, self.phase, self.sizes.as_slice()) {
+            (_, Phase::Compiled, _) => 1.0,
+            (Kind::GroupedConvolution, _, &[_, _, _, _, inputs, _, groups, ..]) => {
+                (inputs / groups.max(1)).clamp(1, 128) as f64 / 512.0
+            }
+            _ => 1.0,
+        };
+        Floor { compute: floor.compute / filled, ..floor }.seconds()
+    }
+
     pub(super) fn floor(&self, peaks: &Peaks) -> Floor {
         let peak = match self.arithmetic {
-            Arithmetic::Tf32 if self.kind != Kind::GroupedConvolution => peaks.tf32,
+            Arithmetic::Tf32 => peaks.tf32,
             Arithmetic::Half => peaks.half,
-            _ => peaks.fp32,
+            Arithmetic::Fp32 => peaks.fp32,
         };
         let compute = match self.kind {
             Kind::Norm | Kind::Map | Kind::Rows | Kind::Optimizer | Kind::Fused => 0.0,
             _ => self.flops as f64 / peak,
         };
-        let steps = if self.kind == Kind::Recurrent { self.sizes[1] as f64 * 3e-6 } else { 0.0 };
+        let steps = if self.kind == Kind::Recurrent { self.steps() * 3e-6 } else { 0.0 };
         let bytes =
             if self.kind == Kind::Recurrent { 0.0 } else { self.bytes as f64 / peaks.bytes_per_second };
         Floor { compute, bytes, start: self.kind.start() + steps }

@@ -10,6 +10,8 @@ const fn scale(reach: f64) -> Scale {
 
 /// The last coordinate but those of layouts is the operator's name.
 const NAME: Scale = Scale { reach: 1.0, near: 1.0, names: true };
+/// The last of all is the GPU: shares of floors differ little.
+const GPU: Scale = Scale { reach: 20.0, near: 20.0, names: true };
 
 // How far calls are alike along each coordinate, chosen by hand.
 const PRODUCT: &[Scale] = &[
@@ -24,6 +26,7 @@ const PRODUCT: &[Scale] = &[
     scale(4.0),
     scale(4.0),
     scale(4.0),
+    GPU,
 ];
 const CONVOLUTION: &[Scale] = &[
     scale(6.0),
@@ -41,6 +44,7 @@ const CONVOLUTION: &[Scale] = &[
     scale(2.5),
     scale(6.0),
     scale(1.0),
+    GPU,
 ];
 const DEPTHWISE: &[Scale] = &[
     scale(8.0),
@@ -52,15 +56,16 @@ const DEPTHWISE: &[Scale] = &[
     scale(4.0),
     scale(4.0),
     scale(2.0),
+    GPU,
 ];
 const ATTENTION: &[Scale] =
-    &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(3.0)];
-const RECURRENT: &[Scale] = &[scale(6.0), scale(6.0), scale(6.0), scale(6.0), scale(2.0)];
-const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0)];
-const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME];
-const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME];
+    &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(3.0), GPU];
+const RECURRENT: &[Scale] = &[scale(6.0), scale(6.0), scale(6.0), scale(6.0), scale(2.0), GPU];
+const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0), GPU];
+const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME, GPU];
+const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, GPU];
 const ELEMENTS: &[Scale] =
-    &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0)];
+    &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0), GPU];
 
 impl Kind {
     pub(super) const fn scales(self) -> &'static [Scale] {
@@ -91,7 +96,7 @@ fn tiles(size: u64, tile: u64) -> f64 {
 }
 
 impl Call {
-    /// Where it lies; `name` is the number of its operator.
+    /// Where it lies but for the GPU; `name` is the number of its operator.
     pub(super) fn coordinates(&self, name: f64, units: f64) -> Vec<f64> {
         match (self.kind, self.sizes.as_slice()) {
             (Kind::Product, &[batch, m, n, k, bias, linear, reordered]) => {
@@ -148,7 +153,7 @@ impl Call {
                 flag(gaps),
             ],
             // Of a file that was damaged; no measured call lies there.
-            _ => vec![f64::INFINITY; self.kind.scales().len()],
+            _ => vec![f64::INFINITY; self.kind.scales().len() - 1],
         }
     }
 }
@@ -208,6 +213,6 @@ fn convolution(kind: Kind, sizes: &[u64], units: f64) -> Vec<f64> {
                 flag(reordered),
             ]
         }
-        _ => vec![f64::INFINITY; kind.scales().len()],
+        _ => vec![f64::INFINITY; kind.scales().len() - 1],
     }
 }

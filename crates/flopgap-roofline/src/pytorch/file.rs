@@ -3,7 +3,7 @@
 
 use flopgap_files::Hint;
 
-use super::{About, PyTorch, Row};
+use super::{About, Row};
 use crate::machines::unpacked;
 
 /// The first line: name and version of the format.
@@ -34,22 +34,19 @@ pub fn to_text(about: &About, rows: &[Row]) -> Result<String, serde_json::Error>
     Ok(text)
 }
 
-impl PyTorch {
-    /// Reads a file, compressed or not; `name` is what errors call it.
-    ///
-    /// # Errors
-    /// When it is damaged or of another version.
-    pub fn parse(bytes: &[u8], name: &str) -> Result<Self, PyTorchError> {
-        let fail = |what: String| PyTorchError { name: name.to_owned(), what };
-        let bytes = unpacked(bytes).map_err(|error| fail(error.to_string()))?;
-        let text = std::str::from_utf8(&bytes).map_err(|error| fail(error.to_string()))?;
-        let mut lines = text.lines();
-        if lines.next() != Some(MAGIC) {
-            return Err(fail("not a file of measured calls in version 1".to_owned()));
-        }
-        let about: About = serde_json::from_str(lines.next().unwrap_or_default())
-            .map_err(|error| fail(error.to_string()))?;
-        let read = lines.map(serde_json::from_str::<Row>).collect::<Result<Vec<Row>, _>>();
-        Ok(Self::new(about, &read.map_err(|error| fail(error.to_string()))?))
+/// Reads a file, compressed or not; `name` is what errors call it.
+///
+/// # Errors
+/// When it is damaged or of another version.
+pub fn parse(bytes: &[u8], name: &str) -> Result<(About, Vec<Row>), PyTorchError> {
+    let fail = |what: String| PyTorchError { name: name.to_owned(), what };
+    let bytes = unpacked(bytes).map_err(|error| fail(error.to_string()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|error| fail(error.to_string()))?;
+    let mut lines = text.lines();
+    if lines.next() != Some(MAGIC) {
+        return Err(fail("not a file of measured calls in version 1".to_owned()));
     }
+    let about = serde_json::from_str(lines.next().unwrap_or_default());
+    let rows = lines.map(serde_json::from_str::<Row>).collect::<Result<Vec<Row>, _>>();
+    about.and_then(|about| Ok((about, rows?))).map_err(|error| fail(error.to_string()))
 }

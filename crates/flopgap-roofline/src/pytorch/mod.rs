@@ -24,7 +24,7 @@ mod table;
 mod training;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use flopgap_graph::{Graph, Op};
 use serde::{Deserialize, Serialize};
@@ -33,10 +33,10 @@ pub use self::backward::{Gradients, adamw};
 use self::call::Key;
 pub use self::call::{Arithmetic, Call, Computed, Kind, Phase};
 pub use self::compiled::{Compiled, Fused, Pattern, channels_last, compiled};
-pub use self::file::{PyTorchError, to_text};
+pub use self::file::{PyTorchError, parse, to_text};
 use self::table::Table;
 pub use self::training::training;
-use crate::machines::{self, Bound};
+use crate::machines::Bound;
 
 /// How a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +77,8 @@ pub struct Costs {
     pub operator: f64,
     /// Of the host for a module.
     pub module: f64,
+    /// Of the host for a kernel.
+    pub launch: f64,
     /// Of the host for the backward of an operator that computes; 0 of inference.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gradient: f64,
@@ -103,8 +105,12 @@ pub struct Errors {
     pub p90: f64,
     /// The share within intervals of 90 %, whose widths come from other architectures.
     pub coverage: f64,
-    /// The 5th and 95th percentile of ln(measured / estimated), in deviations of the estimate.
+    /// The 5th and 95th percentile of ln(measured / estimated) where the GPU decides, in
+    /// [deviations](Estimate::deviation) of the estimate.
     pub tails: [f64; 2],
+    /// The same where steps wait for their host, plain; 0 of graphs.
+    #[serde(default)]
+    pub waits: [f64; 2],
 }
 
 /// What was measured, where.
@@ -138,10 +144,10 @@ pub struct About {
 /// What `torch.compile` takes beside the calls that are in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Compilation {
-    /// Nanoseconds of the host for a call of a library or a fused kernel.
+    /// Nanoseconds of the host for a kernel.
     pub launch: f64,
-    /// Nanoseconds of the host for a step: guards, and what is around the kernels.
-    pub step: f64,
+    /// Nanoseconds of the host for a module: guards, and what is around the kernels.
+    pub module: f64,
     /// Errors of whole models in the default mode.
     pub launched: Errors,
     /// Errors of whole models as a graph.
@@ -163,20 +169,6 @@ pub struct Reach {
     pub reach: f64,
 }
 
-/// The GPU that times are for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Target {
-    /// As the driver calls it.
-    pub device: String,
-    /// Bytes of its memory.
-    pub memory_bytes: u64,
-    /// Its peaks.
-    pub peaks: Peaks,
-    /// Of a GPU that was not measured: ln of the lowest and the highest time over what the share of
-    /// the peaks suggests.
-    pub moved: Option<[f64; 2]>,
-}
-
 /// How wide intervals are of a table whose calls no other architecture has, so that nobody judged
 /// it: as [`Reach::reach`].
 pub const UNJUDGED: f64 = 3.0;
@@ -193,13 +185,19 @@ pub struct Row {
     pub nanoseconds: f64,
 }
 
-/// Measured calls, as they are or would be on a GPU.
+/// Measured calls of a GPU, and of others that are like it.
 #[derive(Debug, Clone)]
 pub struct PyTorch {
-    /// What was measured.
+    /// What was measured on the GPU that times are for.
     pub about: About,
-    /// The GPU that times are for.
-    pub target: Target,
+    /// The number of this GPU.
+    gpu: f64,
+    calls: Arc<Calls>,
+}
+
+/// Calls that were measured on several GPUs.
+#[derive(Debug)]
+struct Calls {
     /// Numbers that stand for the operators.
     names: BTreeMap<String, f64>,
     tables: BTreeMap<Key, Table>,
@@ -210,6 +208,8 @@ pub struct PyTorch {
 pub struct CallEstimate {
     /// Index of the layer.
     pub layer: usize,
+    /// What it is.
+    pub kind: Kind,
     /// Nanoseconds of its kernels.
     pub nanoseconds: f64,
     /// Lower bound of the interval of 90 %.
@@ -218,6 +218,8 @@ pub struct CallEstimate {
     pub high: f64,
     /// Kernels.
     pub kernels: f64,
+    /// The fewest and the most that they may be.
+    pub launched: [f64; 2],
     /// What bounds it.
     pub bound: Bound,
     /// Nanoseconds of its roofline.
@@ -226,7 +228,7 @@ pub struct CallEstimate {
     pub flops: u64,
     /// Bytes of operands and results.
     pub bytes: u64,
-    /// Relative standard deviation, in units of that of its table.
+    /// ln of the upper bound over the estimate.
     deviation: f64,
 }
 
@@ -243,6 +245,11 @@ pub struct Estimate {
     pub gpu_ns: f64,
     /// Nanoseconds of the host, which launches them one by one; 0 of a graph.
     pub host_ns: f64,
+    /// The same if there are as few and as many kernels as there may be.
+    pub hosts: [f64; 2],
+    /// How uncertain `gpu_ns` is if errors of its calls go along with each other: the mean of
+    /// ln(high / time), by their shares of the time.
+    pub deviation: f64,
     /// Each call.
     pub calls: Vec<CallEstimate>,
     /// What of it was never measured, such as `recurrent layers`: it is in no sum.
@@ -295,7 +302,7 @@ impl<'a> Sum<'a> {
             (_, Phase::Forward) => &mut self.parts.forward,
             _ => &mut self.parts.backward,
         };
-        *part += found.nanoseconds + self.pytorch.about.costs.node * found.kernels;
+        *part += found.nanoseconds + self.pytorch.about.costs.node * kind.gaps(found.kernels);
         self.calls.push(found);
     }
 
@@ -310,12 +317,11 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// The kernels of a compiled graph: how many a host launches.
-    fn compiled(&mut self, graph: &Graph, computed: Computed) -> usize {
+    /// The kernels of a compiled graph.
+    fn compiled(&mut self, graph: &Graph, computed: Computed) {
         let last = channels_last(graph);
-        let kernels = compiled(graph);
-        for kernel in &kernels {
-            match kernel {
+        for kernel in compiled(graph) {
+            match &kernel {
                 Compiled::Library(layer) => {
                     let of = &graph.layers[*layer];
                     if let Some(what) = of.op.as_ref().and_then(never_measured) {
@@ -335,6 +341,7 @@ impl<'a> Sum<'a> {
                             low: share * found.low,
                             high: share * found.high,
                             kernels: share,
+                            launched: [share; 2],
                             roofline_ns: share * found.roofline_ns,
                             ..found
                         });
@@ -342,99 +349,105 @@ impl<'a> Sum<'a> {
                 }
             }
         }
-        kernels.len()
     }
 
-    /// All of them, with what `host_ns` of a host are for.
+    /// All of them, and the host that launches them, which takes `host_ns` beside.
     fn whole(self, way: Way, host_ns: f64) -> Option<Estimate> {
         let Self { pytorch, calls, missing, parts, .. } = self;
         if calls.is_empty() {
             return None;
         }
-        let costs = &pytorch.about.costs;
+        let about = &pytorch.about;
         let sum = |of: fn(&CallEstimate) -> f64| calls.iter().map(of).sum::<f64>();
         let kernels = sum(|call| call.nanoseconds);
-        let gpu_ns = kernels + costs.node * sum(|call| call.kernels) + costs.replay;
-        let (host_ns, errors) = match way {
-            Way::Graph => (0.0, &pytorch.about.graph),
-            Way::Eager => (host_ns, &pytorch.about.eager),
-            Way::Compiled => (host_ns, &pytorch.about.compiled.as_ref()?.launched),
-            Way::CompiledGraph => (0.0, &pytorch.about.compiled.as_ref()?.graph),
+        let costs = &about.costs;
+        let gpu_ns = kernels + costs.node * sum(|call| call.kind.gaps(call.kernels)) + costs.replay;
+        let counts = [sum(|call| call.launched[0]), sum(|call| call.kernels), sum(|call| call.launched[1])];
+        let launched = |launch: f64| counts.map(|kernels| host_ns + launch * kernels);
+        let ([fewest, host_ns, most], errors) = match (way, &about.compiled) {
+            (Way::Graph, _) => ([0.0; 3], &about.graph),
+            (Way::Eager, _) => (launched(costs.launch), &about.eager),
+            (Way::Compiled, Some(of)) => (launched(of.launch), &of.launched),
+            (Way::CompiledGraph, Some(of)) => ([0.0; 3], &of.graph),
+            (_, None) => return None,
         };
-        let nanoseconds = gpu_ns.max(host_ns);
         let deviation = sum(|call| call.nanoseconds * call.deviation) / kernels;
-        // What a host takes does not move with the GPU, but the other machine has another host.
-        let moved = match pytorch.target.moved {
-            Some(_) if host_ns > gpu_ns => [OTHER_HOST; 2],
-            moved => moved.unwrap_or_default(),
-        };
-        // Errors of the tables and of the move are independent.
-        let tail = |place: usize| (errors.tails[place] * deviation).hypot(moved[place]);
-        let [low, high] = [(-tail(0)).exp(), tail(1).exp()].map(|factor| nanoseconds * factor);
-        Some(Estimate { nanoseconds, low, high, gpu_ns, host_ns, calls, missing, parts: Some(parts) })
+        let (nanoseconds, hosts, parts) = (gpu_ns.max(host_ns), [fewest, most], Some(parts));
+        let [low, high] = [nanoseconds; 2];
+        let estimate =
+            Estimate { nanoseconds, low, high, gpu_ns, host_ns, hosts, deviation, calls, missing, parts };
+        let [low, high] = estimate.interval(errors.tails, errors.waits);
+        Some(Estimate { low, high, ..estimate })
+    }
+}
+
+impl Estimate {
+    /// The interval, by tails where the GPU decides and where steps wait for their host
+    /// ([`Errors`]): the longer of both, at their lowest and at their highest.
+    pub fn interval(&self, tails: [f64; 2], waits: [f64; 2]) -> [f64; 2] {
+        [0, 1].map(|end| {
+            let gpu = self.gpu_ns * (tails[end] * self.deviation).exp();
+            gpu.max(self.hosts[end] * waits[end].exp())
+        })
     }
 }
 
 impl PyTorch {
-    /// Tables of measured calls. A call that several rows have takes their median.
-    pub fn new(about: About, rows: &[Row]) -> Self {
-        let operators: BTreeSet<&str> = rows.iter().map(|row| row.call.operator.as_ref()).collect();
+    /// Calls of GPUs of one architecture, for each of them: times of all, as shares of the floors
+    /// of the GPU on which they were measured, are interpolated for each. A call that several rows
+    /// of a GPU have takes their median.
+    pub fn together(measured: &[(About, Vec<Row>)]) -> Vec<Self> {
+        let rows = measured.iter().flat_map(|(_, rows)| rows);
+        let operators: BTreeSet<&str> = rows.map(|row| row.call.operator.as_ref()).collect();
         let names = operators.into_iter().zip(1_u32..);
         let names = names.map(|(name, number)| (name.to_owned(), f64::from(number))).collect();
-        let target = Target {
-            device: about.device.clone(),
-            memory_bytes: about.memory_bytes,
-            peaks: about.peaks,
-            moved: None,
-        };
-        let mut pytorch = Self { about, target, names, tables: BTreeMap::new() };
-        let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
-        for row in rows.iter().filter(|row| row.call.sizes.len() == row.call.kind.sizes()) {
-            by_call.entry(&row.call).or_default().push(row);
+        let mut calls = Calls { names, tables: BTreeMap::new() };
+        for (gpu, (about, rows)) in (0_u32..).zip(measured) {
+            let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
+            for row in rows.iter().filter(|row| row.call.sizes.len() == row.call.kind.sizes()) {
+                by_call.entry(&row.call).or_default().push(row);
+            }
+            for (call, rows) in by_call {
+                let point = calls.point(call, &about.peaks, f64::from(gpu));
+                let unit = 1e9 * call.unit(&about.peaks);
+                let table = calls.tables.entry(call.key());
+                table.or_insert_with(|| Table::new(call.kind)).push(&point, &rows, unit);
+            }
         }
-        for (call, rows) in by_call {
-            let point = pytorch.point(call);
-            let floor = 1e9 * call.floor(&pytorch.about.peaks).seconds();
-            let table = pytorch.tables.entry(call.key());
-            table.or_insert_with(|| Table::new(call.kind.scales())).push(&point, &rows, floor);
-        }
-        pytorch
-    }
-
-    fn point(&self, call: &Call) -> Vec<f64> {
-        // A name that was never measured is like no other.
-        let name = self.names.get(call.operator.as_ref()).copied().unwrap_or(0.0);
-        call.coordinates(name, self.about.peaks.units)
-    }
-
-    /// The same calls on another GPU, where they take the same share of their floors.
-    #[must_use]
-    pub fn on(&self, target: Target) -> Self {
-        Self { target, ..self.clone() }
+        let calls = Arc::new(calls);
+        let gpus = (0_u32..).zip(measured).map(|(gpu, (about, _))| Self {
+            about: about.clone(),
+            gpu: f64::from(gpu),
+            calls: Arc::clone(&calls),
+        });
+        gpus.collect()
     }
 
     /// Measured calls by kind.
     pub fn rows(&self) -> impl Iterator<Item = (Kind, Arithmetic, usize)> + '_ {
-        self.tables.iter().map(|((_, kind, arithmetic), table)| (*kind, *arithmetic, table.len()))
+        self.calls.tables.iter().map(|((_, kind, arithmetic), table)| (*kind, *arithmetic, table.len()))
     }
 
     /// The time of a call; `None` where nothing of its kind was measured.
     pub fn call(&self, layer: usize, call: &Call) -> Option<CallEstimate> {
-        let table = self.tables.get(&call.key()).filter(|table| table.forms.contains(&call.form()))?;
-        let point = self.point(call);
-        let floor = call.floor(&self.target.peaks);
+        let table = self.calls.known(call)?;
+        let peaks = &self.about.peaks;
+        let (point, floor) = (self.calls.point(call, peaks, self.gpu), call.floor(peaks));
         let (bound, flops, bytes) = (Bound::of(floor), call.flops, call.bytes);
         let roofline_ns = floor.compute.max(floor.bytes) * 1e9;
         if !matches!(call.phase, Phase::Forward | Phase::Compiled)
             && !table.launches(&call.operator, &point)?
         {
             let [nanoseconds, low, high, kernels, deviation, roofline_ns] = [0.0; 6];
+            let launched = [kernels; 2];
             let nothing = CallEstimate {
                 layer,
+                kind: call.kind,
                 nanoseconds,
                 low,
                 high,
                 kernels,
+                launched,
                 bound,
                 roofline_ns,
                 flops: 0,
@@ -444,21 +457,23 @@ impl PyTorch {
             return Some(nothing);
         }
         let found = table.at(&point)?;
-        let at = |logarithm: f64| 1e9 * floor.seconds() * logarithm.exp();
+        let at = |logarithm: f64| 1e9 * call.unit(peaks) * logarithm.exp();
         let is_own = |own: &&Reach| (own.phase, own.kind, own.arithmetic) == call.key();
         let reach = self.about.reaches.iter().find(is_own).map_or(UNJUDGED, |own| own.reach);
         let wide = reach * table.spread() * found.deviation;
         Some(CallEstimate {
             layer,
+            kind: call.kind,
             nanoseconds: at(found.value),
             low: at(found.value - wide),
             high: at(found.value + wide),
-            kernels: found.kernels,
+            kernels: found.kernels * call.steps(),
+            launched: found.launched.map(|kernels| kernels * call.steps()),
             bound,
             roofline_ns,
             flops,
             bytes,
-            deviation: found.deviation,
+            deviation: wide,
         })
     }
 
@@ -471,8 +486,9 @@ impl PyTorch {
                 self.host(graph)
             }
             Way::Compiled | Way::CompiledGraph => {
-                let costs = self.about.compiled.as_ref()?;
-                costs.step + costs.launch * sum.compiled(graph, computed) as f64
+                sum.compiled(graph, computed);
+                let [_, modules] = launches(graph);
+                self.about.compiled.as_ref()?.module * modules
             }
         };
         sum.whole(way, host_ns).map(|estimate| Estimate { parts: None, ..estimate })
@@ -482,16 +498,29 @@ impl PyTorch {
     /// `torch.compile`.
     fn of_compiled(&self, call: Call, channels_last: bool) -> Call {
         let compiled = call.clone().compiled(channels_last);
-        let is_known =
-            self.tables.get(&compiled.key()).is_some_and(|table| table.forms.contains(&compiled.form()));
-        if is_known { compiled } else { call }
+        if self.calls.known(&compiled).is_some() { compiled } else { call }
     }
 
-    /// Nanoseconds of the host that calls every operator of a model.
+    /// Nanoseconds of the host that calls every operator of a model, beside the kernels.
     fn host(&self, graph: &Graph) -> f64 {
         let costs = &self.about.costs;
         let [operators, modules] = launches(graph);
         costs.operator * operators + costs.module * modules
+    }
+}
+
+impl Calls {
+    fn point(&self, call: &Call, peaks: &Peaks, gpu: f64) -> Vec<f64> {
+        // A name that was never measured is like no other.
+        let name = self.names.get(call.operator.as_ref()).copied().unwrap_or(0.0);
+        let mut point = call.coordinates(name, peaks.units);
+        point.push(gpu);
+        point
+    }
+
+    /// The table of a call, if calls of its form were measured.
+    fn known(&self, call: &Call) -> Option<&Table> {
+        self.tables.get(&call.key()).filter(|table| table.forms.contains(&call.form()))
     }
 }
 
@@ -511,48 +540,35 @@ pub fn launches(graph: &Graph) -> [f64; 2] {
     [operators.count(), modules.len()].map(|count| count as f64)
 }
 
-/// The names of the GPUs whose calls are known: measured on the first, and moved to the others by
-/// their peaks.
+/// The names of the GPUs whose calls were measured.
 pub const NAMES: &[&str] = &["h100", "h200"];
 
 /// The calls of a GPU, ignoring case.
 pub fn named(name: &str) -> Option<&'static PyTorch> {
-    static TABLES: Tables = Tables::new(include_bytes!("../../machines/h100.pytorch.zst"));
+    static TABLES: Tables = Tables::new([
+        include_bytes!("../../machines/h100.pytorch.zst"),
+        include_bytes!("../../machines/h200.pytorch.zst"),
+    ]);
     TABLES.named(name)
 }
 
-/// How far another host is off, as ln, in nine of ten: on three virtual machines of one kind the
-/// median step that waits for its host took 1, 1.07 and 0.83 times as long; Student's t of these.
-const OTHER_HOST: f64 = 0.45;
-
-/// The tables of one file: of the GPU on which they were measured, and moved to another.
+/// The files of [`NAMES`], and what is in them.
 struct Tables {
-    bytes: &'static [u8],
-    h100: OnceLock<Option<PyTorch>>,
-    h200: OnceLock<Option<PyTorch>>,
+    files: [&'static [u8]; 2],
+    read: OnceLock<Vec<PyTorch>>,
 }
 
 impl Tables {
-    const fn new(bytes: &'static [u8]) -> Self {
-        Self { bytes, h100: OnceLock::new(), h200: OnceLock::new() }
+    const fn new(files: [&'static [u8]; 2]) -> Self {
+        Self { files, read: OnceLock::new() }
     }
 
     fn named(&'static self, name: &str) -> Option<&'static PyTorch> {
-        let h100 = || self.h100.get_or_init(|| PyTorch::parse(self.bytes, "h100").ok()).as_ref();
-        match name.to_ascii_lowercase().as_str() {
-            "h100" => h100(),
-            "h200" => self.h200.get_or_init(|| on_h200(h100()?)).as_ref(),
-            _ => None,
-        }
+        let place = NAMES.iter().position(|known| known.eq_ignore_ascii_case(name))?;
+        let read = self.read.get_or_init(|| {
+            let files = NAMES.iter().zip(self.files).map(|(name, bytes)| parse(bytes, name).ok());
+            files.collect::<Option<Vec<_>>>().map(|files| PyTorch::together(&files)).unwrap_or_default()
+        });
+        read.get(place)
     }
-}
-
-/// The same multiprocessors with a faster memory. How far times are off is how far NVIDIA's tables
-/// of both GPUs are from each other's share of the peaks, the other way around.
-fn on_h200(h100: &PyTorch) -> Option<PyTorch> {
-    let (there, here) = (machines::named("h100")?, machines::named("h200")?);
-    let [_, low, high] = there.transfer(Bound::Memory)?.ratio;
-    let peaks = Peaks { bytes_per_second: here.peaks.bytes_per_second, ..h100.target.peaks };
-    let (device, memory_bytes) = (here.device.clone(), here.peaks.memory_bytes);
-    Some(h100.on(Target { device, memory_bytes, peaks, moved: Some([high.ln(), -low.ln()]) }))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Row;
+use super::{Kind, Row};
 use crate::kriging::{Field, Scale};
 
 /// The fewest calls between which anything is interpolated.
@@ -11,9 +11,9 @@ const FEWEST: usize = 4;
 /// Measured calls of one kind and arithmetic.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
-    /// Logarithms of times over floors.
+    /// Logarithms of times in units ([`Call::unit`](super::Call::unit)).
     times: Field,
-    /// How many kernels each call has.
+    /// How many kernels each call has, at each place of a sequence.
     kernels: Vec<f64>,
     /// Sums of the logarithms and of their squares.
     sums: [f64; 2],
@@ -23,6 +23,8 @@ pub(super) struct Table {
     /// views does.
     launches: BTreeMap<String, Field>,
     scales: &'static [Scale],
+    /// Whether kernels of a call repeat at each place of a sequence.
+    repeats: bool,
 }
 
 /// What lies between the measured calls.
@@ -30,12 +32,15 @@ pub(super) struct Between {
     pub(super) value: f64,
     pub(super) deviation: f64,
     pub(super) kernels: f64,
+    /// The fewest and the most that they may be.
+    pub(super) launched: [f64; 2],
 }
 
 impl Table {
-    pub(super) fn new(scales: &'static [Scale]) -> Self {
-        let (times, launches) = (Field::new(scales), BTreeMap::new());
-        Self { times, kernels: Vec::new(), sums: [0.0; 2], forms: BTreeSet::new(), launches, scales }
+    pub(super) fn new(kind: Kind) -> Self {
+        let (scales, repeats) = (kind.scales(), kind == Kind::Recurrent);
+        let (times, launches, forms) = (Field::new(scales), BTreeMap::new(), BTreeSet::new());
+        Self { times, kernels: Vec::new(), sums: [0.0; 2], forms, launches, scales, repeats }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -43,7 +48,7 @@ impl Table {
     }
 
     /// Adds a call by its rows.
-    pub(super) fn push(&mut self, point: &[f64], rows: &[&Row], floor: f64) {
+    pub(super) fn push(&mut self, point: &[f64], rows: &[&Row], unit: f64) {
         self.forms.extend(rows.iter().map(|row| row.call.form()));
         let kernels = rows.iter().map(|row| row.kernels).sum::<f64>() / rows.len() as f64;
         let launches = u8::from(kernels >= 0.5);
@@ -55,9 +60,9 @@ impl Table {
         }
         let mut times: Vec<f64> = rows.iter().map(|row| row.nanoseconds).collect();
         times.sort_by(f64::total_cmp);
-        let value = (times[times.len() / 2] / floor).ln();
+        let value = (times[times.len() / 2] / unit).ln();
         self.times.push(point, value);
-        self.kernels.push(kernels);
+        self.kernels.push(kernels / rows[0].call.steps());
         self.sums = [self.sums[0] + value, self.sums[1] + value * value];
     }
 
@@ -73,9 +78,24 @@ impl Table {
         Some(self.launches.get(operator)?.nearest(point)? > 0.5)
     }
 
+    /// Whether a sequence is one kernel or many at each place is a choice of cuDNN's that its sizes
+    /// do not tell.
+    fn launched(&self, kernels: f64) -> [f64; 2] {
+        if !self.repeats {
+            return [kernels; 2];
+        }
+        let all = self.kernels.iter().copied();
+        [all.clone().fold(kernels, f64::min), all.fold(kernels, f64::max)]
+    }
+
     pub(super) fn at(&self, point: &[f64]) -> Option<Between> {
         let guess = self.times.at(point).filter(|_| self.len() >= FEWEST)?;
         let kernels = self.kernels[guess.nearest];
-        Some(Between { value: guess.value, deviation: guess.deviation, kernels })
+        Some(Between {
+            value: guess.value,
+            deviation: guess.deviation,
+            kernels,
+            launched: self.launched(kernels),
+        })
     }
 }

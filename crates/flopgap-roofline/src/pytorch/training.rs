@@ -30,6 +30,9 @@ impl PyTorch {
 
 /// The calls of training steps on a GPU, ignoring case: see [`named`](super::named).
 pub fn training(name: &str) -> Option<&'static PyTorch> {
-    static TABLES: Tables = Tables::new(include_bytes!("../../machines/h100.training.zst"));
+    static TABLES: Tables = Tables::new([
+        include_bytes!("../../machines/h100.training.zst"),
+        include_bytes!("../../machines/h200.training.zst"),
+    ]);
     TABLES.named(name)
 }
