@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "parts of programs")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use flopgap_calibration::accuracy;
 use flopgap_graph::{Graph, Layer, Op};
 use flopgap_roofline::machines;
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, CallEstimate, Costs, Errors, Estimate, Kind, NAMES, Peaks, Phase, Reach, Row,
-    UNJUDGED, to_text,
+    About, Arithmetic, Call, CallEstimate, Costs, Errors, Estimate, Kind, NAMES, Peaks, Phase, PyTorch,
+    Reach, Row, UNJUDGED, Way, to_text,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -70,7 +70,7 @@ impl Steps {
 }
 
 /// The family of models that one is left out with: `swinv2` of `tv_swinv2_tiny`.
-pub fn architecture(model: &str) -> String {
+fn architecture(model: &str) -> String {
     let prefixes = ["tv_", "hf_", "tf_"];
     let name = prefixes.iter().fold(model, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
     name.chars().take_while(char::is_ascii_alphabetic).collect()
@@ -153,23 +153,68 @@ pub fn least<const N: usize>(mut at: [f64; N], of: impl Fn([f64; N]) -> f64) -> 
     at
 }
 
-/// A whole model: architecture, what was measured, what was estimated.
-pub struct Judged<'a, R> {
-    /// What it was left out with.
-    pub architecture: &'a str,
-    /// The run.
-    pub run: &'a R,
-    /// What was measured.
-    pub nanoseconds: f64,
-    /// What was estimated.
-    pub estimate: Estimate,
-    /// Whether the interval covers it whose tails come from other architectures.
-    pub is_covered: bool,
+/// A model that was measured in one precision, with its graph.
+pub trait Measured {
+    /// The model.
+    fn model(&self) -> &str;
+    /// The model, batch and precision.
+    fn label(&self) -> &str;
+    /// How its products are computed.
+    fn arithmetic(&self) -> Arithmetic;
+    /// The same, as tables name it.
+    fn precision(&self) -> &'static str {
+        self.arithmetic().name()
+    }
+    /// Its calls by layer.
+    fn calls(&self) -> &[(usize, Row)];
+    /// What tables have of it.
+    fn rows(&self) -> Vec<Row>;
+    /// Nanoseconds of all kernels, and what lies between them.
+    fn kernels(&self) -> [f64; 2];
+    /// Nanoseconds of a run, if it was measured in that way.
+    fn nanoseconds(&self, way: Way) -> Option<f64>;
+    /// What tables say of it.
+    fn estimate(&self, by: &PyTorch, way: Way) -> Option<Estimate>;
 }
 
-impl<R> Judged<'_, R> {
+/// A GPU, and what was measured on it.
+pub struct Gpu<R> {
+    name: &'static str,
+    folder: PathBuf,
+    /// See [`About`].
+    pub about: About,
+    /// The runs.
+    pub runs: Vec<R>,
+}
+
+/// What `read` finds in the folder of each GPU, measured on `host`.
+pub fn gpus<R: Measured>(
+    folder: &Path,
+    host: &str,
+    read: impl Fn(&Path) -> Result<(Head, Vec<R>)>,
+) -> Result<Vec<Gpu<R>>> {
+    let gpus = NAMES.iter().map(|name| {
+        let folder = folder.join(name);
+        let (head, runs) = read(&folder)?;
+        let models = runs.iter().map(Measured::model).collect::<BTreeSet<_>>().len();
+        Ok(Gpu { name, about: about(name, &head, host, models)?, folder, runs })
+    });
+    gpus.collect()
+}
+
+/// A whole model: architecture, what was measured, what was estimated.
+pub struct Judged<'a, R> {
+    architecture: String,
+    run: &'a R,
+    nanoseconds: f64,
+    estimate: Estimate,
+    /// Whether the interval covers it whose tails come from other architectures.
+    is_covered: bool,
+}
+
+impl<R: Measured> Judged<'_, R> {
     /// Whether its step waited for the host, by the estimate.
-    pub fn is_launched(&self) -> bool {
+    fn is_launched(&self) -> bool {
         self.estimate.host_ns > self.estimate.gpu_ns
     }
 
@@ -178,18 +223,96 @@ impl<R> Judged<'_, R> {
         (self.nanoseconds / self.estimate.nanoseconds).ln()
     }
 
-    /// The error, as large for half as for twice the time.
-    pub fn score_of_error(&self) -> f64 {
-        self.off().abs()
-    }
-
     fn error(&self) -> f64 {
         (self.estimate.nanoseconds / self.nanoseconds - 1.0).abs()
     }
+
+    /// The calls whose estimates are the furthest from their measured times.
+    fn cause(&self) -> String {
+        let mut off: BTreeMap<(Kind, Phase), f64> = BTreeMap::new();
+        let mut layers: BTreeMap<usize, (Kind, Phase)> = BTreeMap::new();
+        for (layer, row) in self.run.calls() {
+            let key = (row.call.kind, row.call.phase);
+            *off.entry(key).or_default() -= row.nanoseconds;
+            layers.entry(*layer).or_insert(key);
+        }
+        let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
+        for call in &self.estimate.calls {
+            // The calls of a layer come in the order of its rows.
+            let place = seen.entry(call.layer).or_default();
+            let of = self.run.calls().iter().filter(|(layer, _)| *layer == call.layer).nth(*place);
+            *place += 1;
+            let key = of.map(|(_, row)| (row.call.kind, row.call.phase)).or(layers.get(&call.layer).copied());
+            if let Some(key) = key {
+                *off.entry(key).or_default() += call.nanoseconds;
+            }
+        }
+        let most = off.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+        most.map_or_else(String::new, |((kind, phase), time)| {
+            format!("{}{}: {:+.0} µs", kind.name(), phase.name(), time / 1e3)
+        })
+    }
+}
+
+/// The runs of a GPU in each way, and its calls by kind.
+pub type OfGpu<'a, R, const N: usize> = ([Vec<Judged<'a, R>>; N], ByKind);
+
+/// Every run of a GPU in each way, estimated from other architectures on all GPUs.
+fn judge<R: Measured, const N: usize>(gpus: &[Gpu<R>], own: usize, ways: [Way; N]) -> OfGpu<'_, R, N> {
+    let mut by_way = [(); N].map(|()| Vec::new());
+    let mut by_kind: ByKind = BTreeMap::new();
+    let architectures: BTreeSet<String> =
+        gpus[own].runs.iter().map(|run| architecture(run.model())).collect();
+    for name in &architectures {
+        let measured = gpus.iter().map(|gpu| {
+            let others = gpu.runs.iter().filter(|run| architecture(run.model()) != *name);
+            (gpu.about.clone(), others.flat_map(Measured::rows).collect())
+        });
+        let others = &PyTorch::together(&measured.collect::<Vec<_>>())[own];
+        for run in gpus[own].runs.iter().filter(|run| architecture(run.model()) == *name) {
+            judge_calls(&run.rows(), others, &mut by_kind);
+            for (way, judged) in ways.into_iter().zip(&mut by_way) {
+                let Some(estimate) = run.estimate(others, way) else { continue };
+                if !estimate.missing.is_empty() {
+                    eprintln!("{}, {way:?}: without {:?}", run.label(), estimate.missing);
+                } else if let Some(nanoseconds) = run.nanoseconds(way) {
+                    let architecture = name.clone();
+                    judged.push(Judged { architecture, run, nanoseconds, estimate, is_covered: false });
+                }
+            }
+        }
+    }
+    (by_way, by_kind)
+}
+
+/// Calls, estimated from those of others.
+fn judge_calls(rows: &[Row], others: &PyTorch, by_kind: &mut ByKind) {
+    let mut known: BTreeMap<&Call, Option<CallEstimate>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.kernels > 0.0) {
+        let call = known.entry(&row.call).or_insert_with(|| others.call(0, &row.call));
+        if let Some(call) = call.as_ref().filter(|call| call.nanoseconds > 0.0) {
+            judge_call(by_kind, row, call);
+        }
+    }
+}
+
+/// Estimates every run from other architectures, which says how wide the intervals of calls are and
+/// then those of models; gives the runs of each GPU, and the tails of each way.
+pub fn judged<R: Measured, const N: usize>(
+    gpus: &mut [Gpu<R>],
+    ways: [Way; N],
+) -> (&[Gpu<R>], Vec<OfGpu<'_, R, N>>, [Tails; N]) {
+    for own in 0..gpus.len() {
+        gpus[own].about.reaches = reaches(&judge(gpus, own, ways).1);
+    }
+    let gpus = &*gpus;
+    let mut judged: Vec<_> = (0..gpus.len()).map(|own| judge(gpus, own, ways)).collect();
+    let tails = std::array::from_fn(|way| cover(judged.iter_mut().flat_map(|(by_way, _)| &mut by_way[way])));
+    (gpus, judged, tails)
 }
 
 /// A quantile of values in any order.
-pub fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
+fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     accuracy::quantile(&values, at).unwrap_or(f64::NAN)
 }
@@ -206,13 +329,13 @@ pub type Tails = [[f64; 2]; 2];
 
 /// Which runs of a way, on all GPUs, are covered by intervals that other architectures give; the
 /// tails that all of them give.
-pub fn cover<'r, 'a: 'r, R: 'a>(runs: impl Iterator<Item = &'r mut Judged<'a, R>>) -> Tails {
+fn cover<'r, 'a: 'r, R: Measured + 'a>(runs: impl Iterator<Item = &'r mut Judged<'a, R>>) -> Tails {
     let mut runs: Vec<_> = runs.collect();
-    let scores: Vec<(&str, bool, f64)> = runs
+    let scores: Vec<(String, bool, f64)> = runs
         .iter()
         .map(|one| {
             let unit = if one.is_launched() { 1.0 } else { one.estimate.deviation };
-            (one.architecture, one.is_launched(), one.off() / unit)
+            (one.architecture.clone(), one.is_launched(), one.off() / unit)
         })
         .collect();
     let without = |name: &str| {
@@ -221,9 +344,10 @@ pub fn cover<'r, 'a: 'r, R: 'a>(runs: impl Iterator<Item = &'r mut Judged<'a, R>
             tails(others.map(|score| score.2))
         })
     };
-    let mut known: BTreeMap<&str, Tails> = BTreeMap::new();
+    let mut known: BTreeMap<String, Tails> = BTreeMap::new();
     for one in &mut runs {
-        let [tails, waits] = *known.entry(one.architecture).or_insert_with(|| without(one.architecture));
+        let own = one.architecture.as_str();
+        let [tails, waits] = *known.entry(own.to_owned()).or_insert_with(|| without(own));
         let [low, high] = one.estimate.interval(tails, waits);
         one.is_covered = (low..=high).contains(&one.nanoseconds);
     }
@@ -231,7 +355,11 @@ pub fn cover<'r, 'a: 'r, R: 'a>(runs: impl Iterator<Item = &'r mut Judged<'a, R>
 }
 
 /// Errors of runs, beside the tails of all.
-pub fn errors<R>(judged: &[&Judged<'_, R>], [tails, waits]: Tails) -> Errors {
+pub fn errors<R: Measured>(judged: &[Judged<'_, R>], tails: Tails) -> Errors {
+    errors_of(&judged.iter().collect::<Vec<_>>(), tails)
+}
+
+fn errors_of<R: Measured>(judged: &[&Judged<'_, R>], [tails, waits]: Tails) -> Errors {
     let all: Vec<f64> = judged.iter().map(|one| one.error()).collect();
     Errors {
         runs: judged.len(),
@@ -249,16 +377,27 @@ pub const UNKNOWN: Errors =
     Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [0.0; 2], waits: [0.0; 2] };
 
 /// A share in percent.
-pub fn percent(fraction: f64) -> String {
+fn percent(fraction: f64) -> String {
     format!("{:.1}", 100.0 * fraction)
 }
 
+/// Lines about the runs of a way: all of them, and by precision.
+fn print_way<R: Measured>(name: &str, judged: &[Judged<'_, R>]) {
+    print_whole(name, &judged.iter().collect::<Vec<_>>());
+    for arithmetic in [Arithmetic::Fp32, Arithmetic::Tf32, Arithmetic::Half] {
+        let of: Vec<_> = judged.iter().filter(|one| one.run.arithmetic() == arithmetic).collect();
+        if let Some(first) = of.first() {
+            print_whole(&format!("{name}, {}", first.run.precision()), &of);
+        }
+    }
+}
+
 /// A line about runs.
-pub fn print_whole<R>(name: &str, judged: &[&Judged<'_, R>]) {
+fn print_whole<R: Measured>(name: &str, judged: &[&Judged<'_, R>]) {
     if judged.is_empty() {
         return;
     }
-    let found = errors(judged, Tails::default());
+    let found = errors_of(judged, Tails::default());
     println!(
         "| {name} | {} | {} | {} | {} | {} |",
         found.runs,
@@ -269,6 +408,45 @@ pub fn print_whole<R>(name: &str, judged: &[&Judged<'_, R>]) {
     );
 }
 
+/// The tables of a GPU, whose first two ways are graphs and eager mode; `more` adds lines to the
+/// first.
+pub fn print_gpu<R: Measured, const N: usize>(
+    what: &str,
+    gpu: &Gpu<R>,
+    (names, (by_way, by_kind)): ([&str; N], &OfGpu<'_, R, N>),
+    more: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    println!("\n{}, {} models\n", gpu.about.device, gpu.about.models);
+    println!("| {what} as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|");
+    for (name, judged) in names.into_iter().zip(by_way) {
+        print_way(name, judged);
+    }
+    let on_gpu: Vec<_> = by_way[1].iter().filter(|one| !one.is_launched()).collect();
+    print_whole("eager, where the GPU decides", &on_gpu);
+    print_sums(&by_way[0], &gpu.about.costs);
+    more(&gpu.folder)?;
+    print_calls(by_kind);
+    print_worst("as a graph", &by_way[0], true);
+    Ok(())
+}
+
+/// The runs of a way that are furthest off; causes are by the calls of a run that is not compiled.
+pub fn print_worst<R: Measured>(title: &str, judged: &[Judged<'_, R>], has_causes: bool) {
+    if judged.is_empty() {
+        return;
+    }
+    let [head, rule] = if has_causes { [" what errs most |", "---|"] } else { [""; 2] };
+    println!("\n| worst {title} | measured, µs | estimated |{head}\n|---|---:|---:|{rule}");
+    let mut worst: Vec<_> = judged.iter().collect();
+    worst.sort_by(|a, b| b.off().abs().total_cmp(&a.off().abs()));
+    for one in worst.into_iter().take(12) {
+        let [measured, estimated] = [one.nanoseconds, one.estimate.nanoseconds].map(|time| time / 1e3);
+        let cause = if has_causes { format!(" {} |", one.cause()) } else { String::new() };
+        let (label, precision) = (one.run.label(), one.run.precision());
+        println!("| {label}, {precision} | {measured:.0} | {estimated:.0} |{cause}");
+    }
+}
+
 /// A line about errors of what has no intervals.
 pub fn print_errors(name: &str, errors: &[f64]) {
     let (count, mean) = (errors.len(), percent(mean(errors)));
@@ -276,18 +454,17 @@ pub fn print_errors(name: &str, errors: &[f64]) {
     println!("| {name} | {count} | {mean} | {median} | {p90} | - |");
 }
 
-/// A line about whole graphs by their measured kernels, nanoseconds and number: what the costs
-/// beside them leave.
-pub fn print_sums<R>(judged: &[Judged<'_, R>], kernels: impl Fn(&R) -> [f64; 2], costs: &Costs) {
+/// A line about whole graphs by their measured kernels: what the costs beside them leave.
+fn print_sums<R: Measured>(judged: &[Judged<'_, R>], costs: &Costs) {
     let error = |one: &Judged<'_, R>| {
-        let [kernels, count] = kernels(one.run);
+        let [kernels, count] = one.run.kernels();
         ((kernels + costs.node * count + costs.replay) / one.nanoseconds - 1.0).abs()
     };
     print_errors("graph, by its measured kernels", &judged.iter().map(error).collect::<Vec<_>>());
 }
 
 /// Adds the error of a call, and how many deviations it is.
-pub fn judge_call(by_kind: &mut ByKind, row: &Row, call: &CallEstimate) {
+fn judge_call(by_kind: &mut ByKind, row: &Row, call: &CallEstimate) {
     let error = (call.nanoseconds / row.nanoseconds - 1.0).abs();
     let off = (row.nanoseconds / call.nanoseconds).ln().abs();
     let score = off / (call.high / call.nanoseconds).ln();
@@ -299,7 +476,7 @@ pub type ByKind = BTreeMap<(Phase, Kind, Arithmetic), Vec<(f64, f64)>>;
 
 /// The widths of intervals that nine tenths of the calls are in. Those that scores are taken of are
 /// as wide as a table that nobody judged has.
-pub fn reaches(by_kind: &ByKind) -> Vec<Reach> {
+fn reaches(by_kind: &ByKind) -> Vec<Reach> {
     let tables = by_kind.iter().map(|((phase, kind, arithmetic), judged)| {
         let scores = judged.iter().map(|(_, score)| *score).collect();
         Reach { phase: *phase, kind: *kind, arithmetic: *arithmetic, reach: UNJUDGED * quantile(scores, 0.9) }
@@ -308,7 +485,7 @@ pub fn reaches(by_kind: &ByKind) -> Vec<Reach> {
 }
 
 /// A table of errors by kind.
-pub fn print_calls(by_kind: &ByKind) {
+fn print_calls(by_kind: &ByKind) {
     println!(
         "\n| calls | arithmetic | calls judged | MAPE, % | median | p90 |\n|---|---|---:|---:|---:|---:|"
     );
@@ -329,7 +506,7 @@ pub fn print_calls(by_kind: &ByKind) {
 }
 
 /// What was measured on a GPU, before it is judged.
-pub fn about(gpu: &str, head: &Head, host: &str, models: usize) -> Result<About> {
+fn about(gpu: &str, head: &Head, host: &str, models: usize) -> Result<About> {
     let torch = head.torch.split('+').next().unwrap_or_default();
     let known = &machines::named(gpu).ok_or_else(|| format!("{gpu}: no such machine"))?.peaks;
     Ok(About {
@@ -362,13 +539,10 @@ pub fn about(gpu: &str, head: &Head, host: &str, models: usize) -> Result<About>
     })
 }
 
-/// The folder of a GPU's recordings, of each GPU.
-pub fn folders(folder: &Path) -> impl Iterator<Item = (&'static str, PathBuf)> + '_ {
-    NAMES.iter().map(move |name| (*name, folder.join(name)))
-}
-
-/// Writes the file of calls.
-pub fn write(about: &About, rows: Vec<Row>, output: &Path) -> Result<()> {
+/// Writes the file of calls of a GPU into a folder.
+pub fn write<R: Measured>(gpu: &Gpu<R>, about: &About, folder: &Path, extension: &str) -> Result<()> {
+    let output = folder.join(gpu.name).with_extension(extension);
+    let rows = gpu.runs.iter().flat_map(Measured::rows);
     // A call that was measured several times has one row: its median.
     let mut by_call: BTreeMap<Call, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -385,6 +559,6 @@ pub fn write(about: &About, rows: Vec<Row>, output: &Path) -> Result<()> {
         .collect();
     let bytes = zstd::encode_all(to_text(about, &rows)?.as_bytes(), 22)?;
     eprintln!("{}: {} calls, {} bytes", output.display(), rows.len(), bytes.len());
-    std::fs::write(output, bytes)?;
+    std::fs::write(&output, bytes)?;
     Ok(())
 }
