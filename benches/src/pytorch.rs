@@ -120,14 +120,27 @@ pub fn graph_costs(graphs: impl Iterator<Item = (f64, [f64; 2])>) -> [f64; 2] {
     })
 }
 
-/// What each of several counts costs a host, of steps that wait for it: their times and counts.
-pub fn host_costs<const N: usize>(hosts: &[(f64, [f64; N])], start: [f64; N]) -> [f64; N] {
-    least(start, |costs| {
+/// What each of several counts costs a host, of steps that wait for it: their times and counts. Of
+/// what several starts lead to, the best.
+pub fn host_costs<const N: usize>(hosts: &[(f64, [f64; N])]) -> [f64; N] {
+    let error = |costs: [f64; N]| {
         let host =
             |counts: &[f64; N]| costs.iter().zip(counts).map(|(cost, count)| cost * count).sum::<f64>();
         let errors = hosts.iter().map(|(time, counts)| (time / host(counts)).ln().abs());
         mean(&errors.collect::<Vec<_>>())
-    })
+    };
+    let mut starts = vec![[0.0; N]];
+    for place in 0..N {
+        let with = |start: &[f64; N], cost: f64| {
+            let mut start = *start;
+            start[place] = cost;
+            start
+        };
+        let costs = [2_000.0, 5_000.0, 12_000.0, 25_000.0];
+        starts = starts.iter().flat_map(|start| costs.map(|cost| with(start, cost))).collect();
+    }
+    let found = starts.into_iter().map(|start| least(start, error));
+    found.min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or([0.0; N])
 }
 
 /// The values of a few numbers that make a function least, by steps along each.

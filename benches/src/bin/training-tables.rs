@@ -156,7 +156,7 @@ impl Measured {
     }
 
     fn host(&self) -> [f64; 4] {
-        let [operators, modules] = launches(&self.graph);
+        let [operators, modules] = launches(&self.graph, false);
         let [layers, tensors] = self.gradients.launches(&self.graph);
         [operators, modules, layers, tensors]
     }
@@ -238,7 +238,7 @@ fn costs(runs: &[&Measured]) -> Costs {
         let [operators, modules, ..] = run.host();
         (run.run.forward_us * 1e3, [operators, modules, run.launched()[0]])
     });
-    let [operator, module, launch] = host_costs(&forward.collect::<Vec<_>>(), [15_000.0, 10_000.0, 8_000.0]);
+    let [operator, module, launch] = host_costs(&forward.collect::<Vec<_>>());
     let backward =
         hosts.iter().map(|run| (run.run.backward_us * 1e3, run.host()[2], launch * run.launched()[1]));
     let backward: Vec<(f64, f64, f64)> = backward.collect();
@@ -248,7 +248,7 @@ fn costs(runs: &[&Measured]) -> Costs {
         mean(&off.collect::<Vec<_>>())
     });
     let optimizers = hosts.iter().map(|run| (run.run.optimizer_us * 1e3, [run.host()[3]]));
-    let [tensor] = host_costs(&optimizers.collect::<Vec<_>>(), [5_000.0]);
+    let [tensor] = host_costs(&optimizers.collect::<Vec<_>>());
     Costs { node, replay, operator, module, launch, gradient, tensor }
 }
 

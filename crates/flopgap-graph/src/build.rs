@@ -15,13 +15,7 @@ pub(crate) struct Builder {
 impl Builder {
     /// An empty graph whose tensors are of this type.
     pub(crate) fn new(name: impl Into<String>, element: ElementType) -> Self {
-        let graph = Graph {
-            name: name.into(),
-            tensors: Vec::new(),
-            layers: Vec::new(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-        };
+        let graph = Graph { name: name.into(), ..Graph::default() };
         Builder { graph, element }
     }
 

@@ -1,6 +1,7 @@
 //! A model as layers.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use flopgap_flops::{ElementType, FlopError, Work};
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::error::GraphError;
 use crate::op::{ElementwiseFunction, Op, product};
 
 /// A model: its layers in an order in which they can run, and the tensors between them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Graph {
     /// Name of the model.
     pub name: String,
@@ -21,6 +22,10 @@ pub struct Graph {
     pub inputs: Vec<usize>,
     /// Indexes of the tensors that a caller receives.
     pub outputs: Vec<usize>,
+    /// Classes of the modules by their paths, such as `torch.nn.modules.linear.Linear`; empty where
+    /// the file does not say.
+    #[serde(default)]
+    pub classes: BTreeMap<String, String>,
 }
 
 impl Graph {

@@ -208,13 +208,13 @@ pub(crate) fn fitted(runs: &[&Measured]) -> Option<Compilation> {
     let hosts = runs.iter().filter_map(|run| {
         let own = run.compiled.as_ref()?;
         let [nanoseconds, kernels] = own.kernels()?;
-        let [_, modules] = launches(&run.graph);
+        let [_, modules] = launches(&run.graph, false);
         (own.time() > 1.5 * nanoseconds).then_some((own.time(), [kernels, modules]))
     });
     let hosts: Vec<(f64, [f64; 2])> = hosts.collect();
     if hosts.is_empty() {
         return None;
     }
-    let [launch, module] = host_costs(&hosts, [14_000.0, 6_000.0]);
+    let [launch, module] = host_costs(&hosts);
     Some(Compilation { launch, module, launched: UNKNOWN, graph: UNKNOWN })
 }

@@ -142,10 +142,10 @@ fn costs(runs: &[&Measured]) -> Costs {
     let [node, replay] = graph_costs(graphs);
     let hosts = runs.iter().filter(|run| run.eager() > 1.5 * run.kernels()[0]);
     let hosts = hosts.map(|run| {
-        let [operators, modules] = launches(&run.graph);
+        let [operators, modules] = launches(&run.graph, true);
         (run.eager(), [operators, modules, run.sum(|row| row.kernels)])
     });
-    let [operator, module, launch] = host_costs(&hosts.collect::<Vec<_>>(), [15_000.0, 4_000.0, 8_000.0]);
+    let [operator, module, launch] = host_costs(&hosts.collect::<Vec<_>>());
     Costs { node, replay, operator, module, launch, gradient: 0.0, tensor: 0.0 }
 }
 

@@ -100,8 +100,7 @@ pub(crate) struct Assembly {
 
 impl Assembly {
     pub(crate) fn new(path: &Path, name: String) -> Self {
-        let graph =
-            Graph { name, tensors: Vec::new(), layers: Vec::new(), inputs: Vec::new(), outputs: Vec::new() };
+        let graph = Graph { name, ..Graph::default() };
         Assembly { path: path.to_owned(), graph, by_name: FxHashMap::default() }
     }
 

@@ -286,6 +286,11 @@ impl Walk<'_> {
         let first = outputs.first().map(|&index| self.assembly.graph.tensors[index].name.clone());
         let name = node["name"].as_str().map(str::to_owned).or(first).unwrap_or_else(|| operator.to_owned());
         let place = Place { name, module: module(node, prefix), operator: operator.to_owned() };
+        for (path, class) in modules(node).filter_map(|(path, class)| Some((path, class?))) {
+            if !self.assembly.graph.classes.contains_key(path) {
+                self.assembly.graph.classes.insert(path.to_owned(), class.to_owned());
+            }
+        }
         let mut parts = operator.split('.');
         let (namespace, base, overload) = (
             parts.next().unwrap_or_default(),
@@ -470,13 +475,24 @@ fn plain(name: &str) -> &str {
     name.strip_suffix('_').unwrap_or(name)
 }
 
-/// The innermost module that a node came from: the path of the last entry of
+/// The modules that a node came from, outer ones first, with their classes:
 /// `L__self__,,Class;L__self___fc,fc,Class`.
-fn module(node: &Value, otherwise: &str) -> String {
+fn modules(node: &Value) -> impl DoubleEndedIterator<Item = (&str, Option<&str>)> {
     let stack = node["metadata"]["nn_module_stack"].as_str().unwrap_or_default();
-    let last = stack.rsplit(';').next().and_then(|entry| entry.split(',').nth(1));
-    let path = last.unwrap_or(otherwise);
-    path.strip_prefix("L['self'].").or_else(|| path.strip_prefix("L['self']")).unwrap_or(path).to_owned()
+    stack.split(';').filter_map(|entry| {
+        let mut parts = entry.split(',').skip(1);
+        let path = parts.next()?;
+        Some((named(path), parts.next()))
+    })
+}
+
+/// The innermost module that a node came from.
+fn module(node: &Value, otherwise: &str) -> String {
+    modules(node).next_back().map_or_else(|| named(otherwise), |(path, _)| path).to_owned()
+}
+
+fn named(path: &str) -> &str {
+    path.strip_prefix("L['self'].").or_else(|| path.strip_prefix("L['self']")).unwrap_or(path)
 }
 
 /// A size as the file has it.

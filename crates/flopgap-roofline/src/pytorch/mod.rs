@@ -18,6 +18,7 @@ mod backward;
 mod call;
 mod compiled;
 mod coordinates;
+mod fast_path;
 mod file;
 mod fusion;
 mod table;
@@ -33,6 +34,7 @@ pub use self::backward::{Gradients, adamw};
 use self::call::Key;
 pub use self::call::{Arithmetic, Call, Computed, Kind, Phase};
 pub use self::compiled::{Compiled, Fused, Pattern, channels_last, compiled};
+use self::fast_path::FastPaths;
 pub use self::file::{PyTorchError, parse, to_text};
 use self::table::Table;
 pub use self::training::training;
@@ -307,11 +309,12 @@ impl<'a> Sum<'a> {
     }
 
     /// The calls of a graph forward.
-    fn forward(&mut self, graph: &Graph, computed: Computed) {
+    fn forward(&mut self, graph: &Graph, computed: Computed, paths: &FastPaths) {
         for (layer, of) in graph.layers.iter().enumerate() {
             if let Some(what) = of.op.as_ref().and_then(never_measured) {
                 self.missing.insert(what.to_owned());
-            } else if let Some(call) = Call::of(graph, of, computed) {
+            } else if let Some(call) = Call::of(graph, of, computed).and_then(|call| paths.call(layer, call))
+            {
                 self.add(layer, call);
             }
         }
@@ -482,12 +485,13 @@ impl PyTorch {
         let mut sum = Sum::new(self);
         let host_ns = match way {
             Way::Eager | Way::Graph => {
-                sum.forward(graph, computed);
-                self.host(graph)
+                let paths = FastPaths::of(graph);
+                sum.forward(graph, computed, &paths);
+                self.host(graph, &paths)
             }
             Way::Compiled | Way::CompiledGraph => {
                 sum.compiled(graph, computed);
-                let [_, modules] = launches(graph);
+                let [_, modules] = launches(graph, false);
                 self.about.compiled.as_ref()?.module * modules
             }
         };
@@ -502,9 +506,9 @@ impl PyTorch {
     }
 
     /// Nanoseconds of the host that calls every operator of a model, beside the kernels.
-    fn host(&self, graph: &Graph) -> f64 {
+    fn host(&self, graph: &Graph, paths: &FastPaths) -> f64 {
         let costs = &self.about.costs;
-        let [operators, modules] = launches(graph);
+        let [operators, modules] = paths.launches(graph);
         costs.operator * operators + costs.module * modules
     }
 }
@@ -533,11 +537,11 @@ fn never_measured(op: &Op) -> Option<&'static str> {
     }
 }
 
-/// What a host runs: operators that compute, and modules.
-pub fn launches(graph: &Graph) -> [f64; 2] {
-    let operators = graph.layers.iter().filter(|layer| !matches!(layer.op, Some(Op::View)));
-    let modules: BTreeSet<&str> = graph.layers.iter().map(|layer| layer.module.as_str()).collect();
-    [operators.count(), modules.len()].map(|count| count as f64)
+/// What a host runs: operators that compute, and modules. In `inference` that is not compiled,
+/// `nn.MultiheadAttention` and `nn.TransformerEncoderLayer` are one of each.
+pub fn launches(graph: &Graph, inference: bool) -> [f64; 2] {
+    let paths = if inference { FastPaths::of(graph) } else { FastPaths::none() };
+    paths.launches(graph)
 }
 
 /// The names of the GPUs whose calls were measured.

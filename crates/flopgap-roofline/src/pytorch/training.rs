@@ -3,6 +3,7 @@
 use flopgap_graph::Graph;
 
 use super::backward::{Gradients, optimizer};
+use super::fast_path::FastPaths;
 use super::{Computed, Estimate, PyTorch, Sum, Tables, Way};
 
 impl PyTorch {
@@ -13,7 +14,8 @@ impl PyTorch {
     pub fn training_step(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
         let gradients = Gradients::of(graph);
         let mut sum = Sum::new(self);
-        sum.forward(graph, computed);
+        let paths = FastPaths::none();
+        sum.forward(graph, computed, &paths);
         for layer in 0..graph.layers.len() {
             for call in gradients.calls(graph, layer, computed) {
                 sum.add(layer, call);
@@ -24,7 +26,7 @@ impl PyTorch {
         }
         let costs = &self.about.costs;
         let [layers, tensors] = gradients.launches(graph);
-        sum.whole(way, self.host(graph) + costs.gradient * layers + costs.tensor * tensors)
+        sum.whole(way, self.host(graph, &paths) + costs.gradient * layers + costs.tensor * tensors)
     }
 }
 
