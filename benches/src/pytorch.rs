@@ -10,8 +10,8 @@ use flopgap_calibration::accuracy;
 use flopgap_graph::{Graph, Layer, Op};
 use flopgap_roofline::machines;
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, CallEstimate, Costs, Errors, Estimate, Kind, NAMES, Peaks, Phase, PyTorch,
-    Reach, Row, UNJUDGED, Way, to_text,
+    About, Arithmetic, Call, CallEstimate, Computed, Costs, Errors, Estimate, Kind, NAMES, Peaks, Phase,
+    PyTorch, Reach, Row, UNJUDGED, Way, to_text,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -42,6 +42,8 @@ pub fn recorded<R: DeserializeOwned>(path: &Path) -> Result<(Head, Vec<R>)> {
 /// What each run has: how long a step took, timed in two ways.
 #[derive(Deserialize)]
 pub struct Steps {
+    /// The model.
+    pub model: String,
     /// The model, batch and precision.
     pub label: String,
     /// Microseconds of a step that is waited for.
@@ -168,15 +170,13 @@ pub fn least<const N: usize>(mut at: [f64; N], of: impl Fn([f64; N]) -> f64) -> 
 
 /// A model that was measured in one precision, with its graph.
 pub trait Measured {
-    /// The model.
-    fn model(&self) -> &str;
-    /// The model, batch and precision.
-    fn label(&self) -> &str;
-    /// How its products are computed.
-    fn arithmetic(&self) -> Arithmetic;
-    /// The same, as tables name it.
+    /// The model and its steps.
+    fn steps(&self) -> &Steps;
+    /// How it computes.
+    fn computed(&self) -> Computed;
+    /// How its products are computed, as tables name it.
     fn precision(&self) -> &'static str {
-        self.arithmetic().name()
+        self.computed().products.name()
     }
     /// Its calls by layer.
     fn calls(&self) -> &[(usize, Row)];
@@ -209,7 +209,7 @@ pub fn gpus<R: Measured>(
     let gpus = NAMES.iter().map(|name| {
         let folder = folder.join(name);
         let (head, runs) = read(&folder)?;
-        let models = runs.iter().map(Measured::model).collect::<BTreeSet<_>>().len();
+        let models = runs.iter().map(|run| &run.steps().model).collect::<BTreeSet<_>>().len();
         Ok(Gpu { name, about: about(name, &head, host, models)?, folder, runs })
     });
     gpus.collect()
@@ -275,19 +275,19 @@ fn judge<R: Measured, const N: usize>(gpus: &[Gpu<R>], own: usize, ways: [Way; N
     let mut by_way = [(); N].map(|()| Vec::new());
     let mut by_kind: ByKind = BTreeMap::new();
     let architectures: BTreeSet<String> =
-        gpus[own].runs.iter().map(|run| architecture(run.model())).collect();
+        gpus[own].runs.iter().map(|run| architecture(&run.steps().model)).collect();
     for name in &architectures {
         let measured = gpus.iter().map(|gpu| {
-            let others = gpu.runs.iter().filter(|run| architecture(run.model()) != *name);
+            let others = gpu.runs.iter().filter(|run| architecture(&run.steps().model) != *name);
             (gpu.about.clone(), others.flat_map(Measured::rows).collect())
         });
         let others = &PyTorch::together(&measured.collect::<Vec<_>>())[own];
-        for run in gpus[own].runs.iter().filter(|run| architecture(run.model()) == *name) {
+        for run in gpus[own].runs.iter().filter(|run| architecture(&run.steps().model) == *name) {
             judge_calls(&run.rows(), others, &mut by_kind);
             for (way, judged) in ways.into_iter().zip(&mut by_way) {
                 let Some(estimate) = run.estimate(others, way) else { continue };
                 if !estimate.missing.is_empty() {
-                    eprintln!("{}, {way:?}: without {:?}", run.label(), estimate.missing);
+                    eprintln!("{}, {way:?}: without {:?}", run.steps().label, estimate.missing);
                 } else if let Some(nanoseconds) = run.nanoseconds(way) {
                     let architecture = name.clone();
                     judged.push(Judged { architecture, run, nanoseconds, estimate, is_covered: false });
@@ -316,7 +316,7 @@ pub fn judged<R: Measured, const N: usize>(
     ways: [Way; N],
 ) -> (&[Gpu<R>], Vec<OfGpu<'_, R, N>>, [Tails; N]) {
     for own in 0..gpus.len() {
-        gpus[own].about.reaches = reaches(&judge(gpus, own, ways).1);
+        gpus[own].about.reaches = reaches(&judge(gpus, own, []).1);
     }
     let gpus = &*gpus;
     let mut judged: Vec<_> = (0..gpus.len()).map(|own| judge(gpus, own, ways)).collect();
@@ -385,10 +385,6 @@ fn errors_of<R: Measured>(judged: &[&Judged<'_, R>], [tails, waits]: Tails) -> E
     }
 }
 
-/// Those of a table that nobody judged yet.
-pub const UNKNOWN: Errors =
-    Errors { runs: 0, mape: 0.0, median: 0.0, p90: 0.0, coverage: 0.0, tails: [0.0; 2], waits: [0.0; 2] };
-
 /// A share in percent.
 fn percent(fraction: f64) -> String {
     format!("{:.1}", 100.0 * fraction)
@@ -398,7 +394,7 @@ fn percent(fraction: f64) -> String {
 fn print_way<R: Measured>(name: &str, judged: &[Judged<'_, R>]) {
     print_whole(name, &judged.iter().collect::<Vec<_>>());
     for arithmetic in [Arithmetic::Fp32, Arithmetic::Tf32, Arithmetic::Half] {
-        let of: Vec<_> = judged.iter().filter(|one| one.run.arithmetic() == arithmetic).collect();
+        let of: Vec<_> = judged.iter().filter(|one| one.run.computed().products == arithmetic).collect();
         if let Some(first) = of.first() {
             print_whole(&format!("{name}, {}", first.run.precision()), &of);
         }
@@ -455,7 +451,7 @@ pub fn print_worst<R: Measured>(title: &str, judged: &[Judged<'_, R>], has_cause
     for one in worst.into_iter().take(12) {
         let [measured, estimated] = [one.nanoseconds, one.estimate.nanoseconds].map(|time| time / 1e3);
         let cause = if has_causes { format!(" {} |", one.cause()) } else { String::new() };
-        let (label, precision) = (one.run.label(), one.run.precision());
+        let (label, precision) = (&one.run.steps().label, one.run.precision());
         println!("| {label}, {precision} | {measured:.0} | {estimated:.0} |{cause}");
     }
 }
@@ -520,13 +516,15 @@ fn print_calls(by_kind: &ByKind) {
 
 /// What was measured on a GPU, before it is judged.
 fn about(gpu: &str, head: &Head, host: &str, models: usize) -> Result<About> {
+    // What the drivers have for programs; data sheets say more.
+    let memory_bytes = if gpu == "h100" { 85_520_809_984 } else { 150_109_880_320 };
     let torch = head.torch.split('+').next().unwrap_or_default();
     let known = &machines::named(gpu).ok_or_else(|| format!("{gpu}: no such machine"))?.peaks;
     Ok(About {
         device: head.device.clone(),
         software: format!("PyTorch {torch}, cuDNN {}.{}", head.cudnn / 10_000, head.cudnn / 100 % 100),
         host: host.to_owned(),
-        memory_bytes: known.memory_bytes,
+        memory_bytes,
         // NVIDIA's data sheets of H100 SXM and H200 SXM differ in the memory alone.
         peaks: Peaks {
             bytes_per_second: known.bytes_per_second,
@@ -535,18 +533,10 @@ fn about(gpu: &str, head: &Head, host: &str, models: usize) -> Result<About> {
             half: 989e12,
             units: 132.0,
         },
-        costs: Costs {
-            node: 0.0,
-            replay: 0.0,
-            operator: 0.0,
-            module: 0.0,
-            launch: 0.0,
-            gradient: 0.0,
-            tensor: 0.0,
-        },
+        costs: Costs::default(),
         models,
-        eager: UNKNOWN,
-        graph: UNKNOWN,
+        eager: Errors::default(),
+        graph: Errors::default(),
         compiled: None,
         reaches: Vec::new(),
     })

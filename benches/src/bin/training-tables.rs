@@ -37,7 +37,6 @@ type Node = (String, (f64, f64), Kernels, Kernels);
 /// A model in one precision.
 #[derive(Deserialize)]
 struct Run {
-    model: String,
     #[serde(flatten)]
     steps: Steps,
     #[serde(default)]
@@ -163,16 +162,12 @@ impl Measured {
 }
 
 impl pytorch::Measured for Measured {
-    fn model(&self) -> &str {
-        &self.run.model
+    fn steps(&self) -> &Steps {
+        &self.run.steps
     }
 
-    fn label(&self) -> &str {
-        &self.run.steps.label
-    }
-
-    fn arithmetic(&self) -> Arithmetic {
-        self.computed.products
+    fn computed(&self) -> Computed {
+        self.computed
     }
 
     fn precision(&self) -> &'static str {

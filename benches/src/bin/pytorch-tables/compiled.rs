@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use flopgap_benches::pytorch::{Measured as _, Result, Steps, UNKNOWN, host_costs, recorded};
+use flopgap_benches::pytorch::{Result, Steps, host_costs, recorded};
 use flopgap_graph::{Layer, Op};
-use flopgap_roofline::pytorch::{Arithmetic, Call, Compilation, Fused, Kind, Pattern, Row, launches};
+use flopgap_roofline::pytorch::{Arithmetic, Call, Compilation, Errors, Fused, Kind, Pattern, Row, launches};
 use serde::Deserialize;
 
 use crate::Measured;
@@ -149,7 +149,7 @@ pub(crate) fn add(folder: &Path, runs: &mut [Measured]) -> Result<()> {
     let mut by_label: BTreeMap<(String, bool), CompiledRun> =
         all.map(|run| ((run.steps.label.clone(), run.tf32), run)).collect();
     for run in runs.iter_mut() {
-        let key = (run.run.steps.label.clone(), run.arithmetic() == Arithmetic::Tf32);
+        let key = (run.run.steps.label.clone(), run.computed.products == Arithmetic::Tf32);
         if let Some(compiled) = by_label.remove(&key) {
             run.compiled_rows = rows(run, &compiled);
             run.compiled = Some(compiled);
@@ -216,5 +216,5 @@ pub(crate) fn fitted(runs: &[&Measured]) -> Option<Compilation> {
         return None;
     }
     let [launch, module] = host_costs(&hosts);
-    Some(Compilation { launch, module, launched: UNKNOWN, graph: UNKNOWN })
+    Some(Compilation { launch, module, launched: Errors::default(), graph: Errors::default() })
 }

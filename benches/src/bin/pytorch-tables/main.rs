@@ -22,7 +22,7 @@ use flopgap_benches::pytorch::{
 };
 use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, Compilation, Computed, Costs, Estimate, PyTorch, Row, Way, launches,
+    About, Call, Compilation, Computed, Costs, Estimate, PyTorch, Row, Way, launches,
 };
 use serde::Deserialize;
 
@@ -33,7 +33,6 @@ const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), three virtual
 /// A model in one precision.
 #[derive(Deserialize)]
 struct Run {
-    model: String,
     #[serde(flatten)]
     steps: Steps,
     #[serde(default)]
@@ -85,16 +84,12 @@ impl Measured {
 }
 
 impl pytorch::Measured for Measured {
-    fn model(&self) -> &str {
-        &self.run.model
+    fn steps(&self) -> &Steps {
+        &self.run.steps
     }
 
-    fn label(&self) -> &str {
-        &self.run.steps.label
-    }
-
-    fn arithmetic(&self) -> Arithmetic {
-        arithmetic(&self.run.kind, self.run.tf32)
+    fn computed(&self) -> Computed {
+        self.computed
     }
 
     fn calls(&self) -> &[(usize, Row)] {

@@ -64,12 +64,15 @@ impl FastPaths {
 
     /// The call of a layer as it runs: none, if another kernel does its work, and without the
     /// layouts that the transpositions of an export leave.
-    pub(super) fn call(&self, layer: usize, mut call: Call) -> Option<Call> {
+    pub(super) fn call(&self, graph: &Graph, layer: usize, mut call: Call) -> Option<Call> {
         if self.skipped.contains(&layer) {
             return None;
         }
+        let is_sequence = || {
+            graph.layers[layer].outputs.first().is_some_and(|&output| graph.tensors[output].shape.len() == 3)
+        };
         match (call.kind, call.sizes.as_mut_slice()) {
-            _ if self.of.is_empty() => {}
+            _ if self.of.is_empty() || !is_sequence() => {}
             (Kind::Product, [.., dense]) if self.of.contains_key(&layer) => *dense = 0,
             // Sums and norms after an attention lie as it does.
             (Kind::Norm | Kind::Map, [.., reordered, gaps]) => [*reordered, *gaps] = [0; 2],

@@ -69,7 +69,7 @@ pub struct Peaks {
 }
 
 /// Nanoseconds beside the kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// Between two nodes of a graph.
     pub node: f64,
@@ -95,7 +95,7 @@ fn is_zero(cost: &f64) -> bool {
 }
 
 /// Errors on models of architectures that were left out.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
     /// Runs: models, each in several precisions.
     pub runs: usize,
@@ -313,7 +313,8 @@ impl<'a> Sum<'a> {
         for (layer, of) in graph.layers.iter().enumerate() {
             if let Some(what) = of.op.as_ref().and_then(never_measured) {
                 self.missing.insert(what.to_owned());
-            } else if let Some(call) = Call::of(graph, of, computed).and_then(|call| paths.call(layer, call))
+            } else if let Some(call) =
+                Call::of(graph, of, computed).and_then(|call| paths.call(graph, layer, call))
             {
                 self.add(layer, call);
             }
