@@ -1,4 +1,4 @@
-"""Times drawn models as PyTorch runs them: measure.py FOLDER SECONDS [SEED [COUNT]].
+"""Times drawn models as PyTorch runs them: measure.py FOLDER SECONDS [SEED [COUNT]]; single layers with LAYERS=1 in the environment.
 
 Writes a stripped .pt2 of each model and rows.jsonl: for each precision the time of a step in eager mode, the time of a replay as a CUDA
 graph, and the kernels of each node of the exported graph (name, median nanoseconds), all on one GPU. Exports run in many processes, before
@@ -21,7 +21,8 @@ import warnings
 
 import torch
 
-from draw import drawn
+from draw import drawn as drawn_models
+from layers import drawn_layers
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "models"))
 from strip import strip_archive  # noqa: E402
@@ -29,6 +30,8 @@ from strip import strip_archive  # noqa: E402
 warnings.filterwarnings("ignore")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXPORTERS = int(os.environ.get("EXPORTERS", "9"))
+LAYERS = "LAYERS" in os.environ
+drawn = drawn_layers if LAYERS else drawn_models
 
 
 def placed(inputs, kind):
@@ -112,7 +115,7 @@ def replays(graph, most, seconds):
     return times
 
 
-def graphed(run):
+def graphed(run, seconds=0.2):
     """Microseconds of a replay: median of up to 30."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -123,7 +126,7 @@ def graphed(run):
     with torch.cuda.graph(graph):
         run()
     graph.replay()
-    return statistics.median(replays(graph, 30, 0.2))
+    return statistics.median(replays(graph, 30, seconds))
 
 
 class Marked(torch.fx.Interpreter):
@@ -224,12 +227,19 @@ def main():
                     for _ in range(3):
                         run()
                     row = {"model": name, "batch": batch, "label": label, "kind": kind, "tf32": tf32}
-                    row["step_us"] = statistics.median(steps(run))
-                    row["loop_us"] = queued(run)
+                    if not LAYERS:
+                        row["step_us"] = statistics.median(steps(run))
+                        row["loop_us"] = queued(run)
                     row["modules"] = sum(1 for _ in model.modules())
                     row["bytes"] = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
                     try:
-                        row["graph_us"] = graphed(run) if DEVICE == "cuda" else None
+                        is_timed = DEVICE == "cuda" and (not LAYERS or len(model.layers) == 1)
+                        row["graph_us"] = graphed(run) if is_timed else None
+                        if LAYERS and not is_timed:
+                            # Kernels of one layer may run beside each other.
+                            inputs_of = iter(arguments)
+                            of = [(layer, [next(inputs_of) for _ in range(layer.reads)]) for layer in model.layers]
+                            row["layers_us"] = [graphed(lambda: layer(*own), 0.01) for layer, own in of]
                     except Exception as error:
                         row["graph_us"], row["graph_failed"] = None, str(error)[:200]
                         synchronize()
@@ -237,7 +247,8 @@ def main():
                     rows.write(json.dumps(row, separators=(",", ":")) + "\n")
                     rows.flush()
                     sums = sum(time for _, kernels in row["nodes"] for _, time in kernels) / 1e3
-                    print(f"{label} tf32={tf32}: loop {row['loop_us']:.0f} step {row['step_us']:.0f} graph {row['graph_us'] or 0:.0f} kernels {sums:.0f} us ({time.monotonic() - begin:.1f} s)", flush=True)
+                    took = " ".join(f"{key} {row[key]:.0f}" for key in ("loop_us", "step_us", "graph_us") if row.get(key))
+                    print(f"{label} tf32={tf32}: {took} kernels {sums:.0f} us ({time.monotonic() - begin:.1f} s)", flush=True)
             except Exception as error:
                 rows.write(json.dumps({"model": name, "batch": batch, "label": label, "failed": f"run: {type(error).__name__}: {str(error)[:300]}"}) + "\n")
                 print(label, "run:", traceback.format_exc(limit=2)[-300:], flush=True)
