@@ -78,6 +78,15 @@ fn architecture(model: &str) -> String {
     name.chars().take_while(char::is_ascii_alphabetic).collect()
 }
 
+/// The architecture of models that are single layers, which nobody runs: tables have their calls,
+/// but nothing is judged by them.
+const LAYERS: &str = "layers";
+
+/// Whether a model is single layers.
+pub fn is_layers(steps: &Steps) -> bool {
+    architecture(&steps.model) == LAYERS
+}
+
 /// The arithmetic of a run's products.
 pub fn arithmetic(kind: &str, tf32: bool) -> Arithmetic {
     match (kind, tf32) {
@@ -209,7 +218,8 @@ pub fn gpus<R: Measured>(
     let gpus = NAMES.iter().map(|name| {
         let folder = folder.join(name);
         let (head, runs) = read(&folder)?;
-        let models = runs.iter().map(|run| &run.steps().model).collect::<BTreeSet<_>>().len();
+        let models = runs.iter().map(Measured::steps).filter(|steps| !is_layers(steps));
+        let models = models.map(|steps| &steps.model).collect::<BTreeSet<_>>().len();
         Ok(Gpu { name, about: about(name, &head, host, models)?, folder, runs })
     });
     gpus.collect()
@@ -276,7 +286,7 @@ fn judge<R: Measured, const N: usize>(gpus: &[Gpu<R>], own: usize, ways: [Way; N
     let mut by_kind: ByKind = BTreeMap::new();
     let architectures: BTreeSet<String> =
         gpus[own].runs.iter().map(|run| architecture(&run.steps().model)).collect();
-    for name in &architectures {
+    for name in architectures.iter().filter(|name| *name != LAYERS) {
         let measured = gpus.iter().map(|gpu| {
             let others = gpu.runs.iter().filter(|run| architecture(&run.steps().model) != *name);
             (gpu.about.clone(), others.flat_map(Measured::rows).collect())

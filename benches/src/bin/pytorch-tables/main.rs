@@ -17,12 +17,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_recurrent,
-    node, print_gpu, print_worst, recorded, recurrent_layers, write,
+    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers,
+    is_recurrent, node, print_gpu, print_worst, recorded, recurrent_layers, write,
 };
 use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{
-    About, Call, Compilation, Computed, Costs, Estimate, PyTorch, Row, Way, launches,
+    About, Call, Compilation, Computed, Costs, Estimate, Kind, PyTorch, Row, Way, launches,
 };
 use serde::Deserialize;
 
@@ -40,6 +40,8 @@ struct Run {
     #[serde(default)]
     tf32: bool,
     graph_us: Option<f64>,
+    /// Microseconds of a replay of each layer, of single layers.
+    layers_us: Option<Vec<f64>>,
     /// Kernels of each node: name and nanoseconds.
     #[serde(default)]
     nodes: Vec<(String, Vec<(String, f64)>)>,
@@ -78,6 +80,37 @@ impl Measured {
         self.run.steps.nanoseconds()
     }
 
+    /// Kernels that run beside each other take less than their sum: what a replay takes beyond all
+    /// others. Where nothing was replayed, their calls are left out.
+    fn replay(&mut self, costs: &Costs) {
+        let is_concurrent = |row: &Row| row.call.is_concurrent(row.kernels);
+        let layers = self.calls.iter_mut().map(|(_, row)| row).filter(|row| row.call.kind != Kind::Map);
+        if let Some(times) = &self.run.layers_us {
+            for (row, time) in layers.zip(times).filter(|(row, _)| is_concurrent(row)) {
+                row.nanoseconds = (time * 1e3 - costs.replay).max(0.1 * row.nanoseconds);
+            }
+            return;
+        }
+        let concurrent = self.calls.iter().map(|(_, row)| row).filter(|row| is_concurrent(row));
+        let (mut own, mut kernels, mut waits) = (0.0, 0.0, 0.0);
+        for row in concurrent {
+            own += row.nanoseconds;
+            kernels += row.kernels;
+            waits += row.call.waits(row.kernels);
+        }
+        let Some(graph) = self.run.graph_us else {
+            self.calls.retain(|(_, row)| !is_concurrent(row));
+            return;
+        };
+        let all = self.run.nodes.iter().flat_map(|(_, kernels)| kernels);
+        let others = all.fold([-own, -kernels], |[time, count], (_, kernel)| [time + kernel, count + 1.0]);
+        let beside = others[0] + costs.node * (others[1] + waits) + costs.replay;
+        let share = (graph * 1e3 - beside).max(0.1 * own) / own;
+        for (_, row) in self.calls.iter_mut().filter(|(_, row)| is_concurrent(row)) {
+            row.nanoseconds *= share;
+        }
+    }
+
     fn sum(&self, of: fn(&Row) -> f64) -> f64 {
         self.calls.iter().map(|(_, row)| of(row)).sum()
     }
@@ -97,12 +130,14 @@ impl pytorch::Measured for Measured {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let calls = self.calls.iter().map(|(_, row)| row).filter(|row| row.kernels > 0.0);
-        calls.chain(&self.compiled_rows).cloned().collect()
+        let of_layers = is_layers(self.steps());
+        let calls = self.calls.iter().filter(|(_, row)| row.kernels > 0.0);
+        let calls = calls.filter(|(_, row)| !of_layers || row.call.kind != Kind::Map);
+        calls.map(|(_, row)| row).chain(&self.compiled_rows).cloned().collect()
     }
 
     fn kernels(&self) -> [f64; 2] {
-        [self.sum(|row| row.nanoseconds), self.sum(|row| row.call.kind.gaps(row.kernels))]
+        [self.sum(|row| row.nanoseconds), self.sum(|row| row.call.waits(row.kernels))]
     }
 
     fn nanoseconds(&self, way: Way) -> Option<f64> {
@@ -120,7 +155,11 @@ impl pytorch::Measured for Measured {
 }
 
 fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
-    let (head, runs) = recorded::<Run>(&folder.join("rows.jsonl"))?;
+    let (head, mut runs) = recorded::<Run>(&folder.join("rows.jsonl"))?;
+    let layers = folder.join("layers.jsonl");
+    if layers.exists() {
+        runs.extend(recorded::<Run>(&layers)?.1);
+    }
     let mut all = Vec::new();
     for run in runs.into_iter().filter(|run| run.steps.is_measured()) {
         let graph = read(&folder.join(&run.steps.label).with_extension("pt2"), &Shapes::default())?;
@@ -133,7 +172,9 @@ fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
 /// What is paid beside the kernels on all GPUs: of graphs by all of them, of hosts by steps that
 /// wait for one.
 fn costs(runs: &[&Measured]) -> Costs {
-    let graphs = runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
+    let is_concurrent = |(_, row): &(usize, Row)| row.call.is_concurrent(row.kernels);
+    let plain = runs.iter().filter(|run| !run.calls.iter().any(is_concurrent));
+    let graphs = plain.filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
     let [node, replay] = graph_costs(graphs);
     let hosts = runs.iter().filter(|run| run.eager() > 1.5 * run.kernels()[0]);
     let hosts = hosts.map(|run| {
@@ -149,6 +190,7 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     let runs: Vec<&Measured> = gpus.iter().flat_map(|gpu| &gpu.runs).collect();
     let (costs, compilation) = (costs(&runs), compiled::fitted(&runs));
     for gpu in &mut gpus {
+        gpu.runs.iter_mut().for_each(|run| run.replay(&costs));
         let compiled = compilation.filter(|_| gpu.runs.iter().any(|run| run.compiled.is_some()));
         gpu.about = About { costs, compiled, ..gpu.about.clone() };
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use flopgap_flops::{ElementType, Precision};
+use flopgap_flops::{AttentionMask, ElementType, Precision};
 use flopgap_graph::op::{Conv, NormFunction};
 use flopgap_graph::{Graph, Layer, Layout, Op, Tensor};
 use serde::{Deserialize, Serialize};
@@ -152,17 +152,11 @@ impl Kind {
         }
     }
 
-    /// Between how many kernels of a call nothing runs: those of a recurrent layer run beside each
-    /// other.
-    pub fn gaps(self, kernels: f64) -> f64 {
-        if self == Self::Recurrent { kernels.min(1.0) } else { kernels }
-    }
-
     /// How many sizes a call has.
     pub(super) const fn sizes(self) -> usize {
         match self {
             Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 14,
-            Self::Recurrent => 6,
+            Self::Recurrent | Self::FusedAttention | Self::MathAttention => 8,
             Self::Norm | Self::Fused => 4,
             Self::Optimizer => 3,
             _ => 7,
@@ -234,17 +228,18 @@ impl Call {
                 };
                 (kind, arithmetic, Cow::Borrowed(""), sizes)
             }
-            Op::Attention(_) => {
-                let found = attention(inputs, width)?;
+            Op::Attention(of) => {
+                let found = attention(inputs, of.mask == AttentionMask::Causal, width)?;
                 flops = found.flops;
                 if found.kind == Kind::MathAttention {
                     moved = found.scores.saturating_add(moved.saturating_mul(3));
                 }
                 (found.kind, stored(computed.products), Cow::Borrowed(""), found.sizes)
             }
-            Op::Recurrent(layer) => {
-                let own = [layer.batch, layer.length, layer.hidden, layer.inputs];
-                let sizes = [&own[..], &[layer.cell.gates(), layer.directions]].concat();
+            Op::Recurrent(of) => {
+                let bf16 = u64::from(output.element == Some(ElementType::Bf16));
+                let own = [of.batch, of.length, of.hidden, of.inputs, stacked(graph, layer), bf16];
+                let sizes = [&own[..], &[of.cell.gates(), of.directions]].concat();
                 (Kind::Recurrent, stored(computed.cudnn), Cow::Borrowed(""), sizes)
             }
             Op::Norm(norm) => {
@@ -263,7 +258,13 @@ impl Call {
             | Op::Gather { .. } => {
                 let by_rows = matches!(op, Op::Softmax { .. } | Op::Reduce { .. } | Op::Pool(_));
                 let kind = if by_rows { Kind::Rows } else { Kind::Map };
-                (kind, Arithmetic::Fp32, operator(), operands.sizes())
+                let operator = match op {
+                    // Another kernel, which picks them one after the other (PyTorch's
+                    // `indexSelectSmallIndex`).
+                    Op::Gather { rows: ..=16, .. } => Cow::Owned(format!("{} of few rows", operator())),
+                    _ => operator(),
+                };
+                (kind, Arithmetic::Fp32, operator, operands.sizes())
             }
             _ => return None,
         };
@@ -324,9 +325,48 @@ impl Call {
         }
     }
 
-    /// How often its kernels repeat: at each place of a sequence.
+    /// Whether it is a recurrent layer that cuDNN computes by one kernel for the whole sequence,
+    /// whose weights stay in the multiprocessors: up to 192 hidden units, of cells without gates up to
+    /// 384, never in bf16, and where PyTorch asks for it in fp16 (`use_persist_common_heuristics`
+    /// in its `RNN.cpp`). So it was in each of 589 measured calls.
+    pub(super) fn persists(&self) -> bool {
+        let (Kind::Recurrent, &[batch, _, hidden, inputs, stacked, bf16, gates, directions]) =
+            (self.kind, self.sizes.as_slice())
+        else {
+            return false;
+        };
+        let small = hidden <= if gates == 1 { 384 } else { 192 };
+        let chosen = self.arithmetic == Arithmetic::Half
+            && (stacked, directions) == (1, 1)
+            && gates != 3
+            && hidden <= 1024
+            && (hidden % 128, inputs % 128, batch % 8) == (0, 0, 0)
+            && batch <= 128;
+        bf16 == 0 && (small || chosen)
+    }
+
+    /// Whether so many kernels of it run beside each other: those of recurrent layers of one node,
+    /// and those of groups of channels, which cuDNN launches on several streams.
+    pub fn is_concurrent(&self, kernels: f64) -> bool {
+        match (self.kind, self.sizes.as_slice()) {
+            (Kind::Recurrent, _) => true,
+            (Kind::GroupedConvolution, &[_, _, _, _, _, _, groups, ..]) => kernels >= groups as f64,
+            _ => false,
+        }
+    }
+
+    /// How many of its kernels wait for the one before.
+    pub fn waits(&self, kernels: f64) -> f64 {
+        if self.is_concurrent(kernels) { kernels.min(1.0) } else { kernels }
+    }
+
+    /// How often its kernels repeat: at each place of a sequence, or for each group.
     pub(super) fn steps(&self) -> f64 {
-        if self.kind == Kind::Recurrent { self.sizes[1] as f64 } else { 1.0 }
+        match (self.kind, self.arithmetic, self.sizes.as_slice()) {
+            (Kind::Recurrent, _, &[_, length, ..]) if !self.persists() => length as f64,
+            (Kind::GroupedConvolution, Arithmetic::Fp32, &[_, _, _, _, _, _, groups, ..]) => groups as f64,
+            _ => 1.0,
+        }
     }
 
     pub(super) fn key(&self) -> Key {
@@ -334,17 +374,20 @@ impl Call {
     }
 
     /// Seconds that its times are shares of: its floor, but for grouped convolutions, whose tiles
-    /// are as full as their groups have channels. That rule was chosen by hand.
+    /// are as full as their groups have channels, and which in fp32 are mostly a kernel for each
+    /// group (321 of 360 on H100 and H200). These rules were chosen by hand.
     pub(super) fn unit(&self, peaks: &Peaks) -> f64 {
         let floor = self.floor(peaks);
-        let filled = match (self.kind, self.phase, self.sizes.as_slice()) {
-            (_, Phase::Compiled, _) => 1.0,
+        let (filled, start) = match (self.kind, self.phase, self.sizes.as_slice()) {
+            (_, Phase::Compiled, _) => (1.0, 0.0),
             (Kind::GroupedConvolution, _, &[_, _, _, _, inputs, _, groups, ..]) => {
-                (inputs / groups.max(1)).clamp(1, 128) as f64 / 512.0
+                let filled = (inputs / groups.max(1)).clamp(1, 128) as f64 / 512.0;
+                let start = if self.arithmetic == Arithmetic::Fp32 { 1e-6 * groups as f64 } else { 0.0 };
+                (filled, start)
             }
-            _ => 1.0,
+            _ => (1.0, 0.0),
         };
-        Floor { compute: floor.compute / filled, ..floor }.seconds()
+        Floor { compute: floor.compute / filled, start: floor.start + start, ..floor }.seconds()
     }
 
     pub(super) fn floor(&self, peaks: &Peaks) -> Floor {
@@ -357,7 +400,13 @@ impl Call {
             Kind::Norm | Kind::Map | Kind::Rows | Kind::Optimizer | Kind::Fused => 0.0,
             _ => self.flops as f64 / peak,
         };
-        let steps = if self.kind == Kind::Recurrent { self.steps() * 3e-6 } else { 0.0 };
+        let steps = match (self.kind, self.sizes.as_slice()) {
+            (Kind::Recurrent, &[_, length, ..]) => {
+                let [start, step] = if self.persists() { [20e-6, 0.7e-6] } else { [10e-6, 3e-6] };
+                start + length as f64 * step
+            }
+            _ => 0.0,
+        };
         let bytes =
             if self.kind == Kind::Recurrent { 0.0 } else { self.bytes as f64 / peaks.bytes_per_second };
         Floor { compute, bytes, start: self.kind.start() + steps }
@@ -442,6 +491,17 @@ fn convolution(conv: &Conv, pixels: u64, flags: [u64; 3]) -> (Kind, Vec<u64>) {
     (kind, [&sizes[..], &flags].concat())
 }
 
+/// How many layers the call of a recurrent layer has, which run beside each other: `lstm.0` and
+/// `lstm.1` of one node.
+fn stacked(graph: &Graph, layer: &Layer) -> u64 {
+    let node = |layer: &Layer| Some(layer.name.rsplit_once('.')?.0.to_owned());
+    let Some(own) = node(layer).filter(|_| layer.operator.starts_with("aten.")) else { return 1 };
+    let of_node = |other: &&Layer| {
+        matches!(other.op, Some(Op::Recurrent(_))) && node(other).is_some_and(|node| node == own)
+    };
+    graph.layers.iter().filter(of_node).count() as u64
+}
+
 struct Attention {
     kind: Kind,
     sizes: Vec<u64>,
@@ -453,7 +513,7 @@ struct Attention {
 
 /// Attention by its queries, keys, values and mask. PyTorch's fused kernels want the last dimension
 /// of all of them dense.
-fn attention(inputs: &[&Tensor], width: u64) -> Option<Attention> {
+fn attention(inputs: &[&Tensor], causal: bool, width: u64) -> Option<Attention> {
     let [query, key, ..] = inputs else { return None };
     let (&[ref heads @ .., queries, head_width], &[.., keys, _]) =
         (query.shape.as_slice(), key.shape.as_slice())
@@ -466,10 +526,10 @@ fn attention(inputs: &[&Tensor], width: u64) -> Option<Attention> {
     let truth = mask.is_some_and(|mask| mask.element.is_none());
     let heads = size(heads);
     let scores = heads.saturating_mul(queries).saturating_mul(keys);
-    let flags = [u64::from(truth), u64::from(mask.is_some() && !truth)];
+    let [truth, added, causal] = [truth, mask.is_some() && !truth, causal].map(u64::from);
     Some(Attention {
         kind,
-        sizes: vec![heads, queries, keys, head_width, flags[0], flags[1], width],
+        sizes: vec![heads, queries, keys, head_width, truth, added, causal, width],
         flops: scores.saturating_mul(4).saturating_mul(head_width),
         scores: scores.saturating_mul(8 * width),
     })

@@ -66,7 +66,7 @@ const MOST_AT_ONCE: usize = 8;
 /// spelled out. That is both products in 32 bits, softmax between them, and kernels that move the
 /// operands and the result.
 pub(super) fn calls(call: Call, products: Arithmetic) -> Vec<Call> {
-    let (Kind::MathAttention, &[heads, queries, keys, head_width, _, _, width]) =
+    let (Kind::MathAttention, &[heads, queries, keys, head_width, .., width]) =
         (call.kind, call.sizes.as_slice())
     else {
         return vec![call];

@@ -59,8 +59,9 @@ const DEPTHWISE: &[Scale] = &[
     GPU,
 ];
 const ATTENTION: &[Scale] =
-    &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(3.0), GPU];
-const RECURRENT: &[Scale] = &[scale(6.0), scale(6.0), scale(6.0), scale(6.0), scale(2.0), GPU];
+    &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(2.0), scale(3.0), GPU];
+const RECURRENT: &[Scale] =
+    &[scale(6.0), scale(6.0), scale(4.0), scale(12.0), scale(4.0), scale(0.2), scale(2.0), scale(2.0), GPU];
 const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0), GPU];
 const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME, GPU];
 const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, GPU];
@@ -122,7 +123,7 @@ impl Call {
             }
             (
                 Kind::FusedAttention | Kind::MathAttention,
-                &[heads, queries, keys, head_width, truth, added, _],
+                &[heads, queries, keys, head_width, truth, added, causal, _],
             ) => vec![
                 log(heads),
                 log(queries),
@@ -130,11 +131,19 @@ impl Call {
                 log(head_width),
                 flag(truth),
                 flag(added),
+                flag(causal),
                 last_wave(heads as f64 * tiles(queries, 128), units),
             ],
-            (Kind::Recurrent, &[ref sizes @ .., gates, _]) => {
-                sizes.iter().map(|size| log(*size)).chain([flag(gates)]).collect()
-            }
+            (Kind::Recurrent, &[batch, length, hidden, inputs, stacked, _, gates, directions]) => vec![
+                log(batch),
+                log(length),
+                log(hidden),
+                log(inputs),
+                log(stacked),
+                f64::from(u8::from(self.persists())),
+                flag(gates),
+                flag(directions),
+            ],
             (Kind::Norm, &[rows, columns, reordered, gaps]) => {
                 vec![log(rows), log(columns), name, log(self.bytes), flag(reordered), flag(gaps)]
             }

@@ -220,8 +220,8 @@ pub struct CallEstimate {
     pub high: f64,
     /// Kernels.
     pub kernels: f64,
-    /// The fewest and the most that they may be.
-    pub launched: [f64; 2],
+    /// Kernels that wait for the one before ([`Call::waits`]).
+    pub waits: f64,
     /// What bounds it.
     pub bound: Bound,
     /// Nanoseconds of its roofline.
@@ -247,8 +247,6 @@ pub struct Estimate {
     pub gpu_ns: f64,
     /// Nanoseconds of the host, which launches them one by one; 0 of a graph.
     pub host_ns: f64,
-    /// The same if there are as few and as many kernels as there may be.
-    pub hosts: [f64; 2],
     /// How uncertain `gpu_ns` is if errors of its calls go along with each other: the mean of
     /// ln(high / time), by their shares of the time.
     pub deviation: f64,
@@ -304,7 +302,7 @@ impl<'a> Sum<'a> {
             (_, Phase::Forward) => &mut self.parts.forward,
             _ => &mut self.parts.backward,
         };
-        *part += found.nanoseconds + self.pytorch.about.costs.node * kind.gaps(found.kernels);
+        *part += found.nanoseconds + self.pytorch.about.costs.node * found.waits;
         self.calls.push(found);
     }
 
@@ -345,7 +343,7 @@ impl<'a> Sum<'a> {
                             low: share * found.low,
                             high: share * found.high,
                             kernels: share,
-                            launched: [share; 2],
+                            waits: share,
                             roofline_ns: share * found.roofline_ns,
                             ..found
                         });
@@ -365,21 +363,19 @@ impl<'a> Sum<'a> {
         let sum = |of: fn(&CallEstimate) -> f64| calls.iter().map(of).sum::<f64>();
         let kernels = sum(|call| call.nanoseconds);
         let costs = &about.costs;
-        let gpu_ns = kernels + costs.node * sum(|call| call.kind.gaps(call.kernels)) + costs.replay;
-        let counts = [sum(|call| call.launched[0]), sum(|call| call.kernels), sum(|call| call.launched[1])];
-        let launched = |launch: f64| counts.map(|kernels| host_ns + launch * kernels);
-        let ([fewest, host_ns, most], errors) = match (way, &about.compiled) {
-            (Way::Graph, _) => ([0.0; 3], &about.graph),
+        let gpu_ns = kernels + costs.node * sum(|call| call.waits) + costs.replay;
+        let launched = |launch: f64| host_ns + launch * sum(|call| call.kernels);
+        let (host_ns, errors) = match (way, &about.compiled) {
+            (Way::Graph, _) => (0.0, &about.graph),
             (Way::Eager, _) => (launched(costs.launch), &about.eager),
             (Way::Compiled, Some(of)) => (launched(of.launch), &of.launched),
-            (Way::CompiledGraph, Some(of)) => ([0.0; 3], &of.graph),
+            (Way::CompiledGraph, Some(of)) => (0.0, &of.graph),
             (_, None) => return None,
         };
         let deviation = sum(|call| call.nanoseconds * call.deviation) / kernels;
-        let (nanoseconds, hosts, parts) = (gpu_ns.max(host_ns), [fewest, most], Some(parts));
+        let (nanoseconds, parts) = (gpu_ns.max(host_ns), Some(parts));
         let [low, high] = [nanoseconds; 2];
-        let estimate =
-            Estimate { nanoseconds, low, high, gpu_ns, host_ns, hosts, deviation, calls, missing, parts };
+        let estimate = Estimate { nanoseconds, low, high, gpu_ns, host_ns, deviation, calls, missing, parts };
         let [low, high] = estimate.interval(errors.tails, errors.waits);
         Some(Estimate { low, high, ..estimate })
     }
@@ -391,7 +387,7 @@ impl Estimate {
     pub fn interval(&self, tails: [f64; 2], waits: [f64; 2]) -> [f64; 2] {
         [0, 1].map(|end| {
             let gpu = self.gpu_ns * (tails[end] * self.deviation).exp();
-            gpu.max(self.hosts[end] * waits[end].exp())
+            gpu.max(self.host_ns * waits[end].exp())
         })
     }
 }
@@ -443,7 +439,6 @@ impl PyTorch {
             && !table.launches(&call.operator, &point)?
         {
             let [nanoseconds, low, high, kernels, deviation, roofline_ns] = [0.0; 6];
-            let launched = [kernels; 2];
             let nothing = CallEstimate {
                 layer,
                 kind: call.kind,
@@ -451,7 +446,7 @@ impl PyTorch {
                 low,
                 high,
                 kernels,
-                launched,
+                waits: kernels,
                 bound,
                 roofline_ns,
                 flops: 0,
@@ -464,6 +459,7 @@ impl PyTorch {
         let at = |logarithm: f64| 1e9 * call.unit(peaks) * logarithm.exp();
         let is_own = |own: &&Reach| (own.phase, own.kind, own.arithmetic) == call.key();
         let reach = self.about.reaches.iter().find(is_own).map_or(UNJUDGED, |own| own.reach);
+        let kernels = found.kernels * call.steps();
         let wide = reach * table.spread() * found.deviation;
         Some(CallEstimate {
             layer,
@@ -471,8 +467,8 @@ impl PyTorch {
             nanoseconds: at(found.value),
             low: at(found.value - wide),
             high: at(found.value + wide),
-            kernels: found.kernels * call.steps(),
-            launched: found.launched.map(|kernels| kernels * call.steps()),
+            kernels,
+            waits: call.waits(kernels),
             bound,
             roofline_ns,
             flops,

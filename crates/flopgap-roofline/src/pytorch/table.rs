@@ -23,8 +23,6 @@ pub(super) struct Table {
     /// views does.
     launches: BTreeMap<String, Field>,
     scales: &'static [Scale],
-    /// Whether kernels of a call repeat at each place of a sequence.
-    repeats: bool,
 }
 
 /// What lies between the measured calls.
@@ -32,15 +30,13 @@ pub(super) struct Between {
     pub(super) value: f64,
     pub(super) deviation: f64,
     pub(super) kernels: f64,
-    /// The fewest and the most that they may be.
-    pub(super) launched: [f64; 2],
 }
 
 impl Table {
     pub(super) fn new(kind: Kind) -> Self {
-        let (scales, repeats) = (kind.scales(), kind == Kind::Recurrent);
+        let scales = kind.scales();
         let (times, launches, forms) = (Field::new(scales), BTreeMap::new(), BTreeSet::new());
-        Self { times, kernels: Vec::new(), sums: [0.0; 2], forms, launches, scales, repeats }
+        Self { times, kernels: Vec::new(), sums: [0.0; 2], forms, launches, scales }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -78,24 +74,9 @@ impl Table {
         Some(self.launches.get(operator)?.nearest(point)? > 0.5)
     }
 
-    /// Whether a sequence is one kernel or many at each place is a choice of cuDNN's that its sizes
-    /// do not tell.
-    fn launched(&self, kernels: f64) -> [f64; 2] {
-        if !self.repeats {
-            return [kernels; 2];
-        }
-        let all = self.kernels.iter().copied();
-        [all.clone().fold(kernels, f64::min), all.fold(kernels, f64::max)]
-    }
-
     pub(super) fn at(&self, point: &[f64]) -> Option<Between> {
         let guess = self.times.at(point).filter(|_| self.len() >= FEWEST)?;
         let kernels = self.kernels[guess.nearest];
-        Some(Between {
-            value: guess.value,
-            deviation: guess.deviation,
-            kernels,
-            launched: self.launched(kernels),
-        })
+        Some(Between { value: guess.value, deviation: guess.deviation, kernels })
     }
 }

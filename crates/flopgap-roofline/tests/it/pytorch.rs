@@ -41,7 +41,7 @@ fn a_model_is_its_calls_and_what_lies_between_them() {
                 [Way::Graph, Way::Eager].map(|way| pytorch.estimate(&model, FP32, way).unwrap());
             let sum = |of: fn(&Estimate) -> f64| of(&graph);
             let kernels: f64 = graph.calls.iter().map(|call| call.nanoseconds).sum();
-            let nodes: f64 = graph.calls.iter().map(|call| call.kind.gaps(call.kernels)).sum();
+            let nodes: f64 = graph.calls.iter().map(|call| call.waits).sum();
             let expected = kernels + costs.node * nodes + costs.replay;
             assert!((sum(|graph| graph.nanoseconds) / expected - 1.0).abs() < 1e-9, "{}", model.name);
             assert!((graph.host_ns).abs() < f64::EPSILON);
@@ -179,33 +179,44 @@ fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
     assert!(fused[0] < 0.16 && fused[1] < 0.42, "{fused:?}");
 }
 
-/// Models that no table has, measured on an H200 that no table has: every fourth run of
-/// `docs/measurements/calibration.md`.
-#[test]
-fn models_that_nobody_fitted_are_within_their_intervals() {
-    #[derive(serde::Deserialize)]
-    struct Run {
-        label: String,
-        kind: String,
-        tf32: bool,
-        loop_us: f64,
-        graph_us: Option<f64>,
-    }
+/// A run of a model that no table has, measured on an H200 that no table has.
+#[derive(serde::Deserialize)]
+struct Judged {
+    label: String,
+    kind: String,
+    tf32: bool,
+    loop_us: f64,
+    graph_us: Option<f64>,
+    /// Kernels of each node, with their nanoseconds.
+    nodes: Vec<(String, Vec<(String, f64)>)>,
+}
+
+/// The runs of some models, and how each computes.
+fn judged(is_asked: impl Fn(usize, &str) -> bool) -> Vec<(Judged, Graph, Computed)> {
     let folder = archived("judged-models.tar.zst");
     let lines = unpacked("judged.jsonl.zst");
     let runs = std::str::from_utf8(&lines).unwrap().lines().filter(|line| line.contains("\"loop_us\""));
-    let runs: Vec<Run> = runs.step_by(4).map(|line| serde_json::from_str(line).unwrap()).collect();
-    let h200 = named("h200").unwrap();
-    let mut errors = [Vec::new(), Vec::new()];
-    let mut covered = [0, 0];
-    for run in &runs {
-        let graph = read(&folder.path().join(&run.label).with_extension("pt2"), &Shapes::default()).unwrap();
-        let arithmetic = match (run.kind.as_str(), run.tf32) {
+    let runs = runs.map(|line| serde_json::from_str::<Judged>(line).unwrap()).enumerate();
+    let found = runs.filter(|(place, run)| is_asked(*place, &run.label)).map(|(_, run)| {
+        let path = folder.path().join(&run.label).with_extension("pt2");
+        let products = match (run.kind.as_str(), run.tf32) {
             ("float32", true) => Arithmetic::Tf32,
             ("float32", false) => Arithmetic::Fp32,
             _ => Arithmetic::Half,
         };
-        let computed = Computed { products: arithmetic, cudnn: arithmetic };
+        let graph = read(&path, &Shapes::default()).unwrap();
+        (run, graph, Computed { products, cudnn: products })
+    });
+    found.collect()
+}
+
+/// Every fourth run of `docs/measurements/calibration.md`.
+#[test]
+fn models_that_nobody_fitted_are_within_their_intervals() {
+    let h200 = named("h200").unwrap();
+    let mut errors = [Vec::new(), Vec::new()];
+    let mut covered = [0, 0];
+    for (run, graph, computed) in judged(|place, _| place % 4 == 0) {
         for (place, way, measured) in [(0, Way::Graph, run.graph_us), (1, Way::Eager, Some(run.loop_us))] {
             let Some(measured) = measured else { continue };
             let found = h200.estimate(&graph, computed, way).unwrap();
@@ -214,7 +225,7 @@ fn models_that_nobody_fitted_are_within_their_intervals() {
             errors[place].push((found.nanoseconds / (1e3 * measured) - 1.0).abs());
         }
     }
-    for ((mut errors, covered), median) in errors.into_iter().zip(covered).zip([0.08, 0.20]) {
+    for ((mut errors, covered), median) in errors.into_iter().zip(covered).zip([0.08, 0.30]) {
         errors.sort_by(f64::total_cmp);
         let share = covered as f64 / errors.len() as f64;
         assert!(errors.len() > 45 && (0.8..0.97).contains(&share), "{covered} of {}", errors.len());
@@ -257,7 +268,7 @@ fn intervals_are_of_the_longer_of_gpu_and_host() {
     let model = model("bert.pt2");
     let eager = named("h100").unwrap().estimate(&model, HALF, Way::Eager).unwrap();
     let at = |gpu_ns: f64, host: f64| {
-        let estimate = Estimate { gpu_ns, hosts: [host; 2], deviation: 0.5, ..eager.clone() };
+        let estimate = Estimate { gpu_ns, host_ns: host, deviation: 0.5, ..eager.clone() };
         estimate.interval([-1.0, 1.0], [-0.3, 0.4])
     };
     let [low, high] = at(1000.0, 900.0);
@@ -266,17 +277,37 @@ fn intervals_are_of_the_longer_of_gpu_and_host() {
     assert!((low / other_low - 1.0).abs() < 1e-3 && (high / other_high - 1.0).abs() < 1e-3);
 }
 
-/// cuDNN computes a sequence as one kernel or as many at each place: an eager step has an interval
-/// of both.
+/// cuDNN computes a sequence as one kernel or as many at each place: which, sizes and types tell.
 #[test]
 fn kernels_of_recurrent_layers_are_as_many_as_were_measured() {
-    let lstm = model("lstm.pt2");
-    for name in NAMES {
-        let eager = named(name).unwrap().estimate(&lstm, FP32, Way::Eager).unwrap();
-        let recurrent = eager.calls.iter().find(|call| call.kind == Kind::Recurrent).unwrap();
-        let [fewest, most] = recurrent.launched;
-        assert!(fewest <= recurrent.kernels && recurrent.kernels <= most && fewest < most);
-        assert!(eager.hosts[0] < eager.hosts[1] && eager.low <= eager.nanoseconds);
+    let mut ways = [0, 0];
+    for (run, graph, computed) in judged(|_, label| label.starts_with("gru_")) {
+        let found = named("h200").unwrap().estimate(&graph, computed, Way::Graph).unwrap();
+        let own = found.calls.iter().filter(|call| call.kind == Kind::Recurrent);
+        let estimated: f64 = own.map(|call| call.kernels).sum();
+        let nodes = run.nodes.iter().filter(|(name, _)| name.starts_with("gru"));
+        let measured = nodes.map(|(_, kernels)| kernels.len()).sum::<usize>() as f64;
+        ways[usize::from(measured > 20.0)] += 1;
+        assert!((estimated / measured).ln().abs() < 0.7, "{}: {estimated}, {measured}", run.label);
+    }
+    assert!(ways[0] > 4 && ways[1] > 4, "{ways:?}");
+}
+
+/// cuDNN launches a kernel for each group of channels, on several streams: a replay takes less than
+/// their sum.
+#[test]
+fn kernels_of_groups_run_beside_each_other() {
+    let runs = judged(|_, label| label == "regnetx_006_b8_float32");
+    assert_eq!(runs.len(), 2);
+    for (run, graph, computed) in runs {
+        let found = named("h200").unwrap().estimate(&graph, computed, Way::Graph).unwrap();
+        let kernels = run.nodes.iter().flat_map(|(_, kernels)| kernels);
+        let sum: f64 = kernels.map(|(_, nanoseconds)| nanoseconds).sum();
+        let measured = 1e3 * run.graph_us.unwrap();
+        assert!((found.nanoseconds / measured).ln().abs() < 0.5, "{}, {measured}", found.nanoseconds);
+        if computed.cudnn == Arithmetic::Fp32 {
+            assert!(measured < 0.6 * sum && found.nanoseconds < 0.6 * sum, "{}, {sum}", found.nanoseconds);
+        }
     }
 }
 
@@ -301,7 +332,7 @@ fn call(operator: &'static str, read: u64, written: u64) -> Call {
 /// A layer of `nn.TransformerEncoder` runs as one operator in inference; its export has fourteen.
 #[test]
 fn an_encoder_runs_its_fast_path_unless_it_trains() {
-    let folder = archived("judged-models.tar.zst");
+    let folder = archived("h200-models.tar.zst");
     let path = folder.path().join("encoder_512x5_512_b64_float16.pt2");
     let graph = read(&path, &Shapes::default()).unwrap();
     let class = graph.classes.get("layers.4").map(String::as_str);
@@ -371,7 +402,7 @@ fn what_was_never_measured_is_not_estimated() {
     assert!(found.missing.contains("convolutions of 2-D images"), "{:?}", found.missing);
 }
 
-/// Convolutions of images were measured; of transposed ones of volumes, none was.
+/// Convolutions of images and volumes were measured; of four dimensions, none was.
 #[test]
 fn dimensions_of_convolutions_are_distinguished() {
     let pytorch = named("h100").unwrap();
@@ -383,7 +414,9 @@ fn dimensions_of_convolutions_are_distinguished() {
         ..call("", 1 << 20, 1 << 20)
     };
     assert!(pytorch.call(0, &convolution(&sizes)).is_some());
-    (sizes[9], sizes[10]) = (3, 1);
+    sizes[9] = 3;
+    assert!(pytorch.call(0, &convolution(&sizes)).is_some());
+    sizes[9] = 4;
     assert_eq!(pytorch.call(0, &convolution(&sizes)), None);
 }
 
