@@ -91,23 +91,14 @@ impl Measured {
             }
             return;
         }
-        let concurrent = self.calls.iter().map(|(_, row)| row).filter(|row| is_concurrent(row));
-        let (mut own, mut kernels, mut waits) = (0.0, 0.0, 0.0);
-        for row in concurrent {
-            own += row.nanoseconds;
-            kernels += row.kernels;
-            waits += row.call.waits(row.kernels);
-        }
-        let Some(graph) = self.run.graph_us else {
-            self.calls.retain(|(_, row)| !is_concurrent(row));
-            return;
-        };
         let all = self.run.nodes.iter().flat_map(|(_, kernels)| kernels);
-        let others = all.fold([-own, -kernels], |[time, count], (_, kernel)| [time + kernel, count + 1.0]);
-        let beside = others[0] + costs.node * (others[1] + waits) + costs.replay;
-        let share = (graph * 1e3 - beside).max(0.1 * own) / own;
-        for (_, row) in self.calls.iter_mut().filter(|(_, row)| is_concurrent(row)) {
-            row.nanoseconds *= share;
+        let all = all.fold([0.0; 2], |[time, count], (_, kernel)| [time + kernel, count + 1.0]);
+        match self.run.graph_us {
+            Some(graph) => beside_others(self.calls.iter_mut().map(|(_, row)| row), graph * 1e3, all, costs),
+            None => self.calls.retain(|(_, row)| !is_concurrent(row)),
+        }
+        if let Some((graph, all)) = self.compiled.as_ref().and_then(CompiledRun::replayed) {
+            beside_others(self.compiled_rows.iter_mut(), graph, all, costs);
         }
     }
 
@@ -151,6 +142,20 @@ impl pytorch::Measured for Measured {
 
     fn estimate(&self, by: &PyTorch, way: Way) -> Option<Estimate> {
         by.estimate(&self.graph, self.computed, way)
+    }
+}
+
+/// Gives the rows whose kernels run beside each other what a replay took beyond all other kernels;
+/// `all` is the nanoseconds and the number of all of them.
+fn beside_others<'a>(rows: impl Iterator<Item = &'a mut Row>, graph: f64, all: [f64; 2], costs: &Costs) {
+    let concurrent: Vec<&mut Row> = rows.filter(|row| row.call.is_concurrent(row.kernels)).collect();
+    let sum = |of: fn(&Row) -> f64| concurrent.iter().map(|row| of(row)).sum::<f64>();
+    let (own, kernels) = (sum(|row| row.nanoseconds), sum(|row| row.kernels));
+    let others = all[1] - kernels + sum(|row| row.call.waits(row.kernels));
+    let left = graph - (all[0] - own) - costs.node * others - costs.replay;
+    let share = left.max(0.1 * own) / own;
+    for row in concurrent {
+        row.nanoseconds *= share;
     }
 }
 

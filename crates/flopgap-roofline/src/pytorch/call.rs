@@ -258,11 +258,15 @@ impl Call {
             | Op::Gather { .. } => {
                 let by_rows = matches!(op, Op::Softmax { .. } | Op::Reduce { .. } | Op::Pool(_));
                 let kind = if by_rows { Kind::Rows } else { Kind::Map };
-                let operator = match op {
+                let operator = match (op, operator()) {
                     // Another kernel, which picks them one after the other (PyTorch's
                     // `indexSelectSmallIndex`).
-                    Op::Gather { rows: ..=16, .. } => Cow::Owned(format!("{} of few rows", operator())),
-                    _ => operator(),
+                    (Op::Gather { rows: ..=16, .. }, name)
+                        if name == "embedding" || name == "index_select" =>
+                    {
+                        Cow::Owned(format!("{name} of few rows"))
+                    }
+                    (_, name) => name,
                 };
                 (kind, Arithmetic::Fp32, operator, operands.sizes())
             }
@@ -326,9 +330,9 @@ impl Call {
     }
 
     /// Whether it is a recurrent layer that cuDNN computes by one kernel for the whole sequence,
-    /// whose weights stay in the multiprocessors: up to 192 hidden units, of cells without gates up to
-    /// 384, never in bf16, and where PyTorch asks for it in fp16 (`use_persist_common_heuristics`
-    /// in its `RNN.cpp`). So it was in each of 589 measured calls.
+    /// whose weights stay in the multiprocessors: up to 192 hidden units, of cells without gates up
+    /// to 384, never in bf16, and where PyTorch asks for it in fp16
+    /// (`use_persist_common_heuristics` in its `RNN.cpp`). So it was in each of 589 measured calls.
     pub(super) fn persists(&self) -> bool {
         let (Kind::Recurrent, &[batch, _, hidden, inputs, stacked, bf16, gates, directions]) =
             (self.kind, self.sizes.as_slice())
