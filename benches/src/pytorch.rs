@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use flopgap_calibration::accuracy;
-use flopgap_graph::{Graph, Layer, Op};
+use flopgap_graph::{Layer, Op};
 use flopgap_roofline::machines;
 use flopgap_roofline::pytorch::{
     About, Arithmetic, Call, CallEstimate, Computed, Costs, Errors, Estimate, Kind, NAMES, Peaks, Phase,
@@ -99,21 +99,7 @@ pub fn arithmetic(kind: &str, tf32: bool) -> Arithmetic {
 /// The node of a layer: a recurrent one is as many layers as it has.
 pub fn node(layer: &Layer) -> &str {
     let name = layer.name.as_str();
-    if is_recurrent(layer) { name.split('.').next().unwrap_or_default() } else { name }
-}
-
-/// Whether the kernels of a layer run beside those of others of its node.
-pub fn is_recurrent(layer: &Layer) -> bool {
-    matches!(layer.op, Some(Op::Recurrent(_)))
-}
-
-/// How many layers each recurrent node has.
-pub fn recurrent_layers(graph: &Graph) -> BTreeMap<&str, f64> {
-    let mut all = BTreeMap::new();
-    for layer in graph.layers.iter().filter(|layer| is_recurrent(layer)) {
-        *all.entry(node(layer)).or_default() += 1.0;
-    }
-    all
+    if matches!(layer.op, Some(Op::Recurrent(_))) { name.split('.').next().unwrap_or_default() } else { name }
 }
 
 /// The mean; 0 of nothing.

@@ -16,12 +16,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_recurrent,
-    least, mean, node, print_errors, print_gpu, recorded, recurrent_layers, write,
+    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, least, mean, node,
+    print_errors, print_gpu, recorded, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
 use flopgap_roofline::pytorch::{
     About, Arithmetic, Call, Computed, Costs, Estimate, Gradients, PyTorch, Row, Way, adamw, launches,
+    stacked,
 };
 use serde::Deserialize;
 
@@ -101,11 +102,10 @@ impl Measured {
         let computed = run.computed();
         let gradients = Gradients::of(&graph);
         let nodes: BTreeMap<&str, &Node> = run.nodes.iter().map(|node| (node.0.as_str(), node)).collect();
-        let shared = recurrent_layers(&graph);
         let absent: Node = (String::new(), (0.0, 0.0), Vec::new(), Vec::new());
         let mut calls = Vec::new();
         for (place, layer) in graph.layers.iter().enumerate() {
-            let parts = if is_recurrent(layer) { shared[node(layer)] } else { 1.0 };
+            let parts = stacked(&graph, layer) as f64;
             let (_, (kernels, nanoseconds), backward, sums) =
                 nodes.get(node(layer)).copied().unwrap_or(&absent);
             if *kernels > 0.0 {

@@ -17,12 +17,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers,
-    is_recurrent, node, print_gpu, print_worst, recorded, recurrent_layers, write,
+    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers, node,
+    print_gpu, print_worst, recorded, write,
 };
 use flopgap_graph::{Graph, Shapes, read};
 use flopgap_roofline::pytorch::{
-    About, Call, Compilation, Computed, Costs, Estimate, Kind, PyTorch, Row, Way, launches,
+    About, Call, Compilation, Computed, Costs, Estimate, Kind, PyTorch, Row, Way, launches, stacked,
 };
 use serde::Deserialize;
 
@@ -64,11 +64,10 @@ impl Measured {
         let computed = Computed { products, cudnn: products };
         let nodes: BTreeMap<&str, &[(String, f64)]> =
             run.nodes.iter().map(|(name, kernels)| (name.as_str(), kernels.as_slice())).collect();
-        let shared = recurrent_layers(&graph);
         let mut calls = Vec::new();
         for (place, layer) in graph.layers.iter().enumerate() {
             let Some(call) = Call::of(&graph, layer, computed) else { continue };
-            let parts = if is_recurrent(layer) { shared[node(layer)] } else { 1.0 };
+            let parts = stacked(&graph, layer) as f64;
             let kernels = nodes.get(node(layer)).copied().unwrap_or_default();
             let nanoseconds = kernels.iter().map(|(_, nanoseconds)| nanoseconds).sum::<f64>() / parts;
             calls.push((place, Row { call, kernels: kernels.len() as f64 / parts, nanoseconds }));
@@ -84,8 +83,8 @@ impl Measured {
     /// others. Where nothing was replayed, their calls are left out.
     fn replay(&mut self, costs: &Costs) {
         let is_concurrent = |row: &Row| row.call.is_concurrent(row.kernels);
-        let layers = self.calls.iter_mut().map(|(_, row)| row).filter(|row| row.call.kind != Kind::Map);
         if let Some(times) = &self.run.layers_us {
+            let layers = self.calls.iter_mut().map(|(_, row)| row).filter(|row| row.call.kind != Kind::Map);
             for (row, time) in layers.zip(times).filter(|(row, _)| is_concurrent(row)) {
                 row.nanoseconds = (time * 1e3 - costs.replay).max(0.1 * row.nanoseconds);
             }

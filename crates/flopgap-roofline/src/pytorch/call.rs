@@ -495,15 +495,17 @@ fn convolution(conv: &Conv, pixels: u64, flags: [u64; 3]) -> (Kind, Vec<u64>) {
     (kind, [&sizes[..], &flags].concat())
 }
 
-/// How many layers the call of a recurrent layer has, which run beside each other: `lstm.0` and
-/// `lstm.1` of one node.
-fn stacked(graph: &Graph, layer: &Layer) -> u64 {
-    let node = |layer: &Layer| Some(layer.name.rsplit_once('.')?.0.to_owned());
-    let Some(own) = node(layer).filter(|_| layer.operator.starts_with("aten.")) else { return 1 };
-    let of_node = |other: &&Layer| {
-        matches!(other.op, Some(Op::Recurrent(_))) && node(other).is_some_and(|node| node == own)
-    };
-    graph.layers.iter().filter(of_node).count() as u64
+/// How many layers a call of PyTorch has that is this layer's: of a recurrent one all of its node,
+/// such as `lstm.0` and `lstm.1`, which run beside each other; of others one.
+pub fn stacked(graph: &Graph, layer: &Layer) -> u64 {
+    let Some(own) = recurrent_node(layer) else { return 1 };
+    graph.layers.iter().filter(|other| recurrent_node(other) == Some(own)).count() as u64
+}
+
+/// The node that a recurrent layer of an export is of.
+fn recurrent_node(layer: &Layer) -> Option<&str> {
+    let is_recurrent = matches!(layer.op, Some(Op::Recurrent(_))) && layer.operator.starts_with("aten.");
+    layer.name.rsplit_once('.').filter(|_| is_recurrent).map(|(node, _)| node)
 }
 
 struct Attention {

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::backward::{Gradients, adamw};
 use self::call::Key;
-pub use self::call::{Arithmetic, Call, Computed, Kind, Phase};
+pub use self::call::{Arithmetic, Call, Computed, Kind, Phase, stacked};
 pub use self::compiled::{Compiled, Fused, Pattern, channels_last, compiled};
 use self::fast_path::FastPaths;
 pub use self::file::{PyTorchError, parse, to_text};
