@@ -11,7 +11,7 @@ use flopgap_graph::{Layer, Op};
 use flopgap_roofline::machines;
 use flopgap_roofline::pytorch::{
     About, Arithmetic, Call, CallEstimate, Computed, Costs, Errors, Estimate, Kind, NAMES, Peaks, Phase,
-    PyTorch, Reach, Row, UNJUDGED, Way, to_text,
+    PyTorch, Reach, Row, UNJUDGED, Way, to_bytes,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -554,9 +554,8 @@ pub fn write<R: Measured>(gpu: &Gpu<R>, about: &About, folder: &Path, extension:
             let middle = rows.len() / 2;
             rows.into_iter().nth(middle)
         })
-        .map(|row| Row { nanoseconds: row.nanoseconds.round(), ..row })
         .collect();
-    let bytes = zstd::encode_all(to_text(about, &rows)?.as_bytes(), 22)?;
+    let bytes = zstd::encode_all(&to_bytes(about, &rows)?[..], 22)?;
     eprintln!("{}: {} calls, {} bytes", output.display(), rows.len(), bytes.len());
     std::fs::write(&output, bytes)?;
     Ok(())

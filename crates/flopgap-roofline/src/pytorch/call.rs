@@ -114,12 +114,11 @@ impl Phase {
 pub(super) type Key = (Phase, Kind, Arithmetic);
 
 /// A call of an operator, with the sizes that its time depends on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
     /// What it is interpolated with.
     pub kind: Kind,
     /// See `kind`.
-    #[serde(default, skip_serializing_if = "Phase::is_forward")]
     pub phase: Phase,
     /// How it computes.
     pub arithmetic: Arithmetic,

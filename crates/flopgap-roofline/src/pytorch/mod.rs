@@ -35,7 +35,7 @@ use self::call::Key;
 pub use self::call::{Arithmetic, Call, Computed, Kind, Phase, stacked};
 pub use self::compiled::{Compiled, Fused, Pattern, channels_last, compiled};
 use self::fast_path::FastPaths;
-pub use self::file::{PyTorchError, parse, to_text};
+pub use self::file::{PyTorchError, parse, to_bytes};
 use self::table::Table;
 pub use self::training::training;
 use crate::machines::Bound;
@@ -176,10 +176,9 @@ pub struct Reach {
 pub const UNJUDGED: f64 = 3.0;
 
 /// A measured call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The call.
-    #[serde(flatten)]
     pub call: Call,
     /// Kernels, copies and memory sets that it launched.
     pub kernels: f64,

@@ -6,7 +6,7 @@ use std::path::Path;
 use flopgap_graph::{Graph, Op, Shapes, read, read_training};
 use flopgap_roofline::pytorch::{
     About, Arithmetic, Call, Compiled, Computed, Estimate, Gradients, Kind, NAMES, Phase, PyTorch, Row, Way,
-    compiled, launches, named, parse, to_text, training,
+    compiled, launches, named, parse, to_bytes, training,
 };
 
 use serde::de::IgnoredAny;
@@ -423,19 +423,27 @@ fn dimensions_of_convolutions_are_distinguished() {
 #[test]
 fn a_file_is_read_as_it_was_written_and_damage_is_named() {
     let pytorch = made_up();
-    let rows = [Row { call: call("copy", 64, 64), kernels: 1.0, nanoseconds: 2000.0 }];
-    let text = to_text(&pytorch.about, &rows).unwrap();
-    let (about, read) = parse(text.as_bytes(), "a").unwrap();
-    assert_eq!((&about, &read[..]), (&pytorch.about, &rows[..]));
-    assert_eq!(alone(about, read).rows().collect::<Vec<_>>(), [(Kind::Map, Arithmetic::Fp32, 1)]);
-    for (text, message) in [
-        ("flopgap-pytorch 2\n{}\n".to_owned(), "a: not a file of measured calls in version 1"),
-        (text.replace("\"kernels\"", "\"kernel\""), "a: missing field `kernels`"),
-        ("flopgap-pytorch 1\n".to_owned(), "a: EOF while parsing a value"),
+    let row = |call, kernels, nanoseconds| Row { call, kernels, nanoseconds };
+    let (first, second) = (row(call("copy", 64, 64), 1.0, 2000.0), row(call("copy", 64, 1 << 62), 1.5, 7.0));
+    let bytes = to_bytes(&pytorch.about, &[second.clone(), first.clone()]).unwrap();
+    let (about, read) = parse(&bytes, "a").unwrap();
+    assert_eq!((&about, &read[..]), (&pytorch.about, &[first, second][..]));
+    assert_eq!(alone(about, read).rows().collect::<Vec<_>>(), [(Kind::Map, Arithmetic::Fp32, 2)]);
+    let text = String::from_utf8_lossy(&bytes).replace("\"kind\":\"map\"", "\"kind\":\"norm\"");
+    for (bytes, message) in [
+        (b"flopgap-pytorch 2\n{}\n".to_vec(), "a: not a file of measured calls in version 1"),
+        (b"flopgap-pytorch 1\n".to_vec(), "a: EOF while parsing a value"),
+        (bytes[..bytes.len() - 1].to_vec(), "a: damaged calls: "),
+        (text.into_bytes(), "a: "),
     ] {
-        let error = parse(text.as_bytes(), "a").unwrap_err().to_string();
+        let error = parse(&bytes, "a").unwrap_err().to_string();
         assert!(error.starts_with(message), "{error}");
     }
+    for end in 0..bytes.len() {
+        assert!(parse(&bytes[..end], "a").is_err(), "{end}");
+    }
+    let other = Call { sizes: vec![1], ..call("copy", 64, 64) };
+    assert!(to_bytes(&pytorch.about, &[row(other, 1.0, 1.0)]).is_err());
 }
 
 /// What PyTorch does by default.
