@@ -34,6 +34,21 @@ fn root() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).to_owned()
 }
 
+fn bytes(path: &Path) -> u64 {
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().map(|entry| bytes(&entry.unwrap().path())).sum()
+    } else {
+        path.metadata().unwrap().len()
+    }
+}
+
+/// A clone brings all of them (CONTRIBUTING.md).
+#[test]
+fn fixtures_stay_under_16_mb() {
+    let bytes = bytes(&root().join("fixtures"));
+    assert!((1_000_000..16_000_000).contains(&bytes), "{bytes}");
+}
+
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"])
