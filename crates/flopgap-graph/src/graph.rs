@@ -231,12 +231,19 @@ impl Tensor {
         self.element.is_some_and(|element| self.element_bytes == 2 * element.bytes())
     }
 
-    /// How many bytes they take.
+    /// How many bytes they take: along a dimension of stride 0, to which it was expanded, all are
+    /// the same.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].
     pub fn bytes(&self) -> Result<u64, FlopError> {
-        product("tensor bytes", &[self.elements()?, self.element_bytes])
+        if self.strides.len() != self.shape.len() {
+            return product("tensor bytes", &[self.elements()?, self.element_bytes]);
+        }
+        let dimensions = self.shape.iter().zip(&self.strides);
+        let stored = |(&size, &stride): (&u64, &u64)| if stride == 0 { size.min(1) } else { size };
+        let sizes: Vec<u64> = dimensions.map(stored).chain([self.element_bytes]).collect();
+        product("tensor bytes", &sizes)
     }
 }
 
@@ -302,14 +309,24 @@ pub struct Layer {
 mod tests {
     use super::*;
 
+    fn tensor(shape: &[u64], strides: &[u64]) -> Tensor {
+        let (shape, strides) = (shape.to_vec(), strides.to_vec());
+        let (element, element_bytes) = (Some(ElementType::Fp32), 4);
+        let (name, parameter, trained) = (String::new(), false, false);
+        Tensor { name, shape, element, element_bytes, parameter, trained, strides }
+    }
+
+    #[test]
+    fn what_was_expanded_takes_the_bytes_of_what_is_there() {
+        assert_eq!(tensor(&[8, 2, 6, 5], &[10, 5, 0, 1]).bytes(), Ok(8 * 2 * 5 * 4));
+        assert_eq!(tensor(&[8, 2, 6, 5], &[]).bytes(), Ok(8 * 2 * 6 * 5 * 4));
+        assert_eq!(tensor(&[3, 0], &[0, 0]).bytes(), Ok(0));
+        assert_eq!(tensor(&[7], &[0]).bytes(), Ok(4));
+    }
+
     #[test]
     fn layouts_are_those_of_strides() {
-        let layout = |shape: &[u64], strides: &[u64]| {
-            let (shape, strides) = (shape.to_vec(), strides.to_vec());
-            let (element, element_bytes) = (Some(ElementType::Fp32), 4);
-            let (name, parameter, trained) = (String::new(), false, false);
-            Tensor { name, shape, element, element_bytes, parameter, trained, strides }.layout()
-        };
+        let layout = |shape: &[u64], strides: &[u64]| tensor(shape, strides).layout();
         assert_eq!(layout(&[2, 1, 3], &[3, 77, 1]), Layout::Rows);
         assert_eq!(layout(&[2, 3], &[]), Layout::Rows, "a file that does not say");
         assert_eq!(layout(&[2, 3], &[1, 2]), Layout::Reordered);

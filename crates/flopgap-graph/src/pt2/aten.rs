@@ -357,6 +357,35 @@ fn picks(call: &Call<'_>) -> Option<Meaning> {
     })
 }
 
+/// Operators that, in place, change as many elements of their first operand as another has, such as
+/// a cache of keys that a token is put into. Filling by one number is none of them: how much it
+/// fills depends on indexes.
+pub(super) fn part(call: &Call<'_>) -> Option<Meaning> {
+    let (argument, adds) = match call.name {
+        "index_copy" => ("source", false),
+        "index_put" | "_index_put_impl" => ("values", call.truth("accumulate") == Some(true)),
+        "scatter" => ("src", false),
+        "scatter_add" | "scatter_reduce" => ("src", true),
+        "index_add" => ("source", true),
+        _ => return None,
+    };
+    let position = call.position(argument)?;
+    let shape = call.shape(position)?;
+    let elements = count(shape).filter(|elements| *elements > 1)?;
+    let op = if adds {
+        elementwise(ElementwiseFunction::Add, &[shape, shape], shape)?
+    } else {
+        Op::Copy { elements }
+    };
+    let indexes = call
+        .operands
+        .iter()
+        .enumerate()
+        .filter(|(_, operand)| matches!(operand.argument.as_str(), "index" | "indices"));
+    let order = std::iter::once(position).chain(indexes.map(|(index, _)| index));
+    Some(Meaning::of(Some(op)).ordered(order.map(Some)))
+}
+
 fn copied(call: &Call<'_>) -> Option<Op> {
     let mut elements = 0_u64;
     for &output in call.outputs {

@@ -7,7 +7,7 @@ use flopgap_flops::ElementType;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
-use super::aten::meaning;
+use super::aten::{meaning, part};
 use super::call::{Call, Operand};
 use super::recurrent::{OneStep, Stacked, one_step, stacked};
 use super::symbols::{Open, Symbols, alone, evaluate, names, solve};
@@ -297,6 +297,7 @@ impl Walk<'_> {
             parts.next().unwrap_or_default(),
             parts.next().unwrap_or_default(),
         );
+        let in_place = base.ends_with('_') && !base.starts_with("__");
         let base = plain(base);
         let known = matches!(namespace, "aten" | "quantized_decomposed" | "prims" | "_operator");
         let call = Call {
@@ -311,6 +312,9 @@ impl Walk<'_> {
         let layers = if known { stacked(&call) } else { None };
         if let Some(layers) = layers {
             return self.recurrent(&place, &layers, &tensors, &outputs);
+        }
+        if let Some(meaning) = part(&call).filter(|_| known && in_place) {
+            return self.part(place, meaning, &tensors, outputs);
         }
         let step = if known { one_step(&call) } else { None };
         if let Some(step) = step {
@@ -424,6 +428,27 @@ impl Walk<'_> {
 }
 
 impl Walk<'_> {
+    /// A change of a part of the first tensor where it lies: what is written is as large as what is
+    /// put there, and the first tensor is what it was.
+    fn part(
+        &mut self,
+        place: Place,
+        meaning: Meaning,
+        tensors: &[usize],
+        outputs: Vec<usize>,
+    ) -> Result<(), GraphError> {
+        let read: Vec<usize> =
+            meaning.order.iter().flatten().filter_map(|&position| tensors.get(position).copied()).collect();
+        let (Some(&whole), Some(&put)) = (tensors.first(), read.first()) else { return Ok(()) };
+        let of = &self.assembly.graph.tensors[put];
+        let (shape, stored) = (of.shape.clone(), Stored { element: of.element, bytes: of.element_bytes });
+        let part = format!("{}.part", place.name);
+        let written = self.assembly.tensor(&part, &part, shape, stored, false);
+        let view = Place { name: format!("{}.whole", place.name), ..place.clone() };
+        self.assembly.layer(place, meaning, tensors, vec![written])?;
+        self.assembly.layer(view, Op::View.into(), &[whole], outputs)
+    }
+
     /// The two products of a cell's step, and the function of their sums.
     fn one_step(
         &mut self,

@@ -121,6 +121,25 @@ fn cells_samples_and_complex_numbers_are_counted() {
     assert_eq!((flops("mul"), flops("add")), (6 * 240, 2 * 240));
 }
 
+/// A token of three sequences after a hundred others, two heads of 16 repeated for four
+/// (`fixtures/models/ORIGIN.md`): a static cache is changed where it lies, by as many elements as a
+/// token has, and what is repeated is read once.
+#[test]
+fn a_static_cache_is_changed_in_place() {
+    let graph = load("static_cache.pt2");
+    assert_eq!(graph.unknown().count(), 0);
+    let moved = |name: &str| {
+        let layer = graph.layers.iter().find(|layer| layer.name == name).unwrap();
+        let work = layer.work.unwrap();
+        [work.bytes_read, work.bytes_written]
+    };
+    let token = 3 * 2 * 16 * 2;
+    assert_eq!(moved("index_copy_"), [token; 2]);
+    assert_eq!(moved("index_copy_.whole"), [0, 0]);
+    // 101 tokens.
+    assert_eq!(moved("reshape"), [101 * token, 2 * 101 * token]);
+}
+
 #[test]
 fn attention_is_counted_where_pytorch_does_not() {
     // Two layers, twelve heads of 64, 64 tokens: two products each.
