@@ -1,6 +1,6 @@
-"""How far estimates are off what measure.py timed: judge.py FOLDER MACHINE [PROGRAM].
+"""How far estimates are off what measure.py and language.py timed: judge.py FOLDER MACHINE [PROGRAM].
 
-FOLDER has rows.jsonl and the models of measure.py; PROGRAM is `flopgap` or its path. Steps are those of a loop that waits at its end.
+FOLDER has their rows.jsonl and models; PROGRAM is `flopgap` or its path. Steps are those of a loop that waits at its end.
 """
 
 import concurrent.futures
@@ -42,8 +42,8 @@ def main():
     rows = [row for row in rows if "failed" not in row]
     print("| model as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|")
     worst = []
-    for way, time in (("graph", "graph_us"), ("eager", "loop_us")):
-        timed = [row for row in rows if row[time]]
+    for way, time in (("graph", "graph_us"), ("eager", "loop_us"), ("compile-graph", "compiled_us")):
+        timed = [row for row in rows if row.get(time)]
         with concurrent.futures.ThreadPoolExecutor() as pool:
             answers = list(pool.map(lambda row: estimated(folder, machine, program, row, way), timed))
         judged = [(row, row[time], answer) for row, answer in zip(timed, answers) if answer["time_ms"]]
@@ -54,7 +54,7 @@ def main():
             line(f"{way}, {name}", [run for run in judged if arithmetic(run[0]) == name])
         if way == "eager":
             line("eager, where the GPU decides", [run for run in judged if run[2]["gpu_ms"] >= run[2]["host_ms"]])
-        else:
+        elif way == "graph":
             worst = sorted(judged, key=lambda run: -abs(1000 * run[2]["time_ms"] / run[1] - 1))[:12]
     print("\n| worst as a graph | measured, µs | estimated |\n|---|---:|---:|")
     for row, measured, answer in worst:

@@ -1,20 +1,26 @@
-"""Times prefill and decode of language models with random weights as CUDA graphs, for `estimate config.json`.
+"""Times prefill and decode of language models with random weights as CUDA graphs, and exports them, for `judge.py`.
 
-    python3 benches/pytorch/language.py --out OUT                      OUT/language.jsonl, a row for each model and batch
+    python3 benches/pytorch/language.py --out OUT                      OUT/rows.jsonl, a row for each model and batch
+    python3 benches/pytorch/language.py --out OUT --export             OUT/LABEL.pt2 of each row, without weights and without a GPU
     python3 benches/pytorch/language.py --out OUT --device cpu --tiny  a trial run without a GPU
 
-Models of Hugging Face in bf16 with a static cache and PyTorch's fused attention; `compile` is the same under `torch.compile`.
+Models of Hugging Face in bf16 with a static cache and PyTorch's fused attention; `compiled_us` is the same under `torch.compile`.
 Written for PyTorch 2.11 and transformers 5.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
+import sys
 import time
+import zipfile
 
 import torch
+from torch._export.serde import serialize
 from transformers import AutoConfig, AutoModelForCausalLM, StaticCache
+from transformers.initialization import no_init_weights
 
 MODELS = {
     "qwen2.5-1.5b": {
@@ -38,12 +44,17 @@ TINY = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "nu
 # Sequences and tokens.
 PREFILL = [(1, 512), (1, 2048), (8, 1024)]
 DECODE = [(1, 1024), (8, 1024), (32, 1024), (32, 4096), (128, 1024)]
+WORK = [("decode", batch, 1, context) for batch, context in DECODE] + [("prefill", batch, tokens, 0) for batch, tokens in PREFILL]
 
 
-def model_of(sizes, device):
+def label(name, kind, batch, tokens, context):
+    return f"{name}-{kind}-b{batch}-t{tokens}-c{context}"
+
+
+def model_of(sizes, device, initialize=True):
     config = AutoConfig.for_model(**sizes, dtype="bfloat16")
     config._attn_implementation = "sdpa"
-    with torch.device(device):
+    with torch.device(device), contextlib.nullcontext() if initialize else no_init_weights():
         torch.set_default_dtype(torch.bfloat16)
         model = AutoModelForCausalLM.from_config(config).eval()
         torch.set_default_dtype(torch.float32)
@@ -63,9 +74,10 @@ class Step:
         heads = config.num_key_value_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.cache.early_initialization(batch, heads, width, torch.bfloat16, device)
-        for layer in self.cache.layers:
-            layer.keys.normal_()
-            layer.values.normal_()
+        if device.type == "cuda":
+            for layer in self.cache.layers:
+                layer.keys.normal_()
+                layer.values.normal_()
 
     def reset(self):
         """The next token goes where the context ends, also in the next replay."""
@@ -112,26 +124,55 @@ def measure(name, sizes, arguments, write):
     parameters = sum(own.numel() for own in model.parameters())
     print(f"{name}: {parameters:,} parameters, {time.monotonic() - begin:.1f} s", flush=True)
     compiled = torch.compile(model, dynamic=False) if name in arguments.compile else None
-    work = [("decode", batch, 1, context) for batch, context in DECODE]
-    work += [("prefill", batch, tokens, 0) for batch, tokens in PREFILL]
-    for kind, batch, tokens, context in work:
-        for run_as, forward in [("graph", model), ("compile", compiled)]:
+    for kind, batch, tokens, context in WORK:
+        row = {"model": name, "label": label(name, kind, batch, tokens, context), "batch": batch, "kind": "bfloat16", "tf32": False}
+        for time_of, forward in [("graph_us", model), ("compiled_us", compiled)]:
             if forward is None or time.monotonic() > arguments.ends:
                 continue
             try:
                 step = Step(model, config, batch, tokens, context)
                 if arguments.device == "cpu":
                     step.reset()
-                    print(kind, batch, tokens, context, tuple(step(model).shape))
+                    print(row["label"], tuple(step(model).shape))
                     continue
-                ms, spread, count = replayed(lambda: step(forward), step.reset, arguments.seconds)
+                us, spread, count = replayed(lambda: step(forward), step.reset, arguments.seconds)
             except Exception as error:
-                print(name, kind, batch, tokens, context, run_as, str(error)[:300], flush=True)
+                print(row["label"], time_of, str(error)[:300], flush=True)
                 torch.cuda.empty_cache()
                 continue
-            row = {"model": name, "kind": kind, "run_as": run_as, "batch": batch, "tokens": tokens, "context": context,
-                   "ms": round(ms, 6), "spread": round(spread, 4), "replays": count}  # fmt: skip
+            row |= {time_of: round(1000 * us, 3), f"spread_of_{time_of}": round(spread, 4), f"replays_of_{time_of}": count}
+        if "graph_us" in row:
             write(row)
+
+
+class Exported(torch.nn.Module):
+    """A step as what `torch.export` takes."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.model, self.cache = step.model, step.cache
+
+    def forward(self, ids, positions):
+        return self.model(ids, past_key_values=self.cache, position_ids=positions, use_cache=True, logits_to_keep=1).logits
+
+
+@torch.no_grad()
+def export(name, sizes, out):
+    """Writes the graph of each step. Neither weights nor caches are touched, so that they take no memory."""
+    model, config = model_of(sizes, "cpu", initialize=False)
+    serialize.serialize_torch_artifact = lambda *_, **__: b""
+    sys.setrecursionlimit(10_000)
+    torch.zeros = torch.empty
+    for work in WORK:
+        step = Step(model, config, *work[1:])
+        arguments = (step.ids, step.positions.expand(step.ids.shape[0], -1).clone())
+        program = torch.export.export(Exported(step), arguments, strict=False)
+        graph = serialize.ExportedProgramSerializer().serialize(program).exported_program
+        text = json.dumps(serialize._dataclass_to_dict(graph), cls=serialize.EnumEncoder)
+        path = os.path.join(out, label(name, *work) + ".pt2")
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(f"{label(name, *work)}/models/model.json", text)
+        print(path, flush=True)
 
 
 def main():
@@ -139,13 +180,18 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--export", action="store_true")
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--limit", type=float, default=300, help="starts nothing after so many seconds")
     parser.add_argument("--compile", nargs="*", default=[], help="the models that are compiled, too")
     arguments = parser.parse_args()
     arguments.ends = time.monotonic() + arguments.limit
     os.makedirs(arguments.out, exist_ok=True)
-    with open(os.path.join(arguments.out, "language.jsonl"), "w", encoding="utf-8") as file:
+    if arguments.export:
+        for name, sizes in MODELS.items():
+            export(name, sizes | (TINY if arguments.tiny else {}), arguments.out)
+        return
+    with open(os.path.join(arguments.out, "rows.jsonl"), "w", encoding="utf-8") as file:
 
         def write(row):
             print(json.dumps(row), flush=True)
