@@ -167,9 +167,12 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         None => (model, None),
     };
     let written = &arguments.output;
-    let one = |machine: &MachineOptions, moved: Option<&Machine>| {
+    let one = |machine: &MachineOptions, moved: Option<&Machine>| -> Result<Found, Failure> {
         let graph = moved.is_some() || matches!(arguments.machine.target(), Target::All);
-        estimated(arguments, machine, &model, (precision, graph), moved, console)
+        let mut found = estimated(arguments, machine, &model, (precision, graph), moved, console)?;
+        let unknown = model.unknown.iter().map(|unknown| format!("{unknown} has no formula"));
+        found.answer.missing.extend(unknown);
+        Ok(found)
     };
     let moved = match arguments.machine.target() {
         _ if framework.is_some() => None,
@@ -193,9 +196,6 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         }
         None => one(machine, moved)?,
     };
-    for unknown in &model.unknown {
-        flopgap_cli::warn(PROGRAM, format_args!("{unknown} has no formula and is not in the estimate"));
-    }
     if found.answer.estimate.as_ref().is_some_and(|estimate| estimate.extrapolated) {
         flopgap_cli::warn(
             PROGRAM,

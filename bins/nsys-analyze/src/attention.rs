@@ -60,6 +60,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         queries: arguments.seq,
         keys: arguments.seq,
         head_width: arguments.head_dim,
+        value_width: None,
         mask: AttentionMask::Full,
     };
     let names = Names {

@@ -130,6 +130,7 @@ impl Look {
             queries: self.seq?,
             keys: self.seq?,
             head_width: self.head_dim?,
+            value_width: None,
             mask: AttentionMask::Full,
         })
     }

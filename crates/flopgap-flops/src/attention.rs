@@ -46,8 +46,11 @@ pub struct Attention {
     pub queries: u64,
     /// Key and value positions.
     pub keys: u64,
-    /// Width of a head.
+    /// Width of a head of queries and keys.
     pub head_width: u64,
+    /// Width of a head of values, where it is another (as of latent attention).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_width: Option<u64>,
     /// Which pairs are computed.
     pub mask: AttentionMask,
 }
@@ -65,6 +68,7 @@ impl Attention {
             queries: length,
             keys: length,
             head_width,
+            value_width: None,
             mask: AttentionMask::Full,
         }
     }
@@ -88,7 +92,7 @@ impl Attention {
     /// As [`score_elements`](Self::score_elements).
     pub fn scores(&self, element: ElementType) -> Result<Work, FlopError> {
         self.check_heads()?;
-        let product = self.product("attention score FLOPs")?;
+        let product = self.product("attention score FLOPs", self.head_width)?;
         Work::of_elements(
             product,
             &[self.query_elements()?, self.key_elements()?],
@@ -117,17 +121,17 @@ impl Attention {
         Work::of_elements(flops, &[scores], &[scores], element)
     }
 
-    /// `O = P V`: `2 batch heads pairs head_width`. Reads `P` and `V`, writes `O`.
+    /// `O = P V`: `2 batch heads pairs value_width`. Reads `P` and `V`, writes `O`.
     ///
     /// # Errors
     /// As [`score_elements`](Self::score_elements).
     pub fn weighted_sum(&self, element: ElementType) -> Result<Work, FlopError> {
         self.check_heads()?;
-        let product = self.product("attention output FLOPs")?;
+        let product = self.product("attention output FLOPs", self.values())?;
         Work::of_elements(
             product,
-            &[self.score_elements()?, self.key_elements()?],
-            &[self.query_elements()?],
+            &[self.score_elements()?, self.value_elements()?],
+            &[self.output_elements()?],
             element,
         )
     }
@@ -149,11 +153,20 @@ impl Attention {
                 self.weighted_sum(element)?.flops,
             ],
         )?;
-        let (queries, keys) = (self.query_elements()?, self.key_elements()?);
-        Work::of_elements(flops, &[queries, keys, keys], &[queries], element)
+        let read = [self.query_elements()?, self.key_elements()?, self.value_elements()?];
+        Work::of_elements(flops, &read, &[self.output_elements()?], element)
     }
 
-    /// Elements of `Q`, and of `O`.
+    /// Multiply-adds of both products.
+    ///
+    /// # Errors
+    /// As [`score_elements`](Self::score_elements).
+    pub fn multiply_adds(&self) -> Result<u64, FlopError> {
+        let widths = checked::sum("attention multiply-adds", &[self.head_width, self.values()])?;
+        checked::product("attention multiply-adds", &[self.score_elements()?, widths])
+    }
+
+    /// Elements of `Q`.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].
@@ -161,7 +174,7 @@ impl Attention {
         checked::product("query elements", &[self.batch, self.heads, self.queries, self.head_width])
     }
 
-    /// Elements of `K`, and of `V`.
+    /// Elements of `K`.
     ///
     /// # Errors
     /// [`FlopError::Overflow`].
@@ -169,8 +182,28 @@ impl Attention {
         checked::product("key elements", &[self.batch, self.kv_heads, self.keys, self.head_width])
     }
 
-    fn product(&self, quantity: &'static str) -> Result<u64, FlopError> {
-        checked::product(quantity, &[2, self.score_elements()?, self.head_width])
+    /// Elements of `V`.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`].
+    pub fn value_elements(&self) -> Result<u64, FlopError> {
+        checked::product("value elements", &[self.batch, self.kv_heads, self.keys, self.values()])
+    }
+
+    /// Elements of `O`.
+    ///
+    /// # Errors
+    /// [`FlopError::Overflow`].
+    pub fn output_elements(&self) -> Result<u64, FlopError> {
+        checked::product("output elements", &[self.batch, self.heads, self.queries, self.values()])
+    }
+
+    fn values(&self) -> u64 {
+        self.value_width.unwrap_or(self.head_width)
+    }
+
+    fn product(&self, quantity: &'static str, width: u64) -> Result<u64, FlopError> {
+        checked::product(quantity, &[2, self.score_elements()?, width])
     }
 
     /// Query `i` of `q` (from 0) sees the first `k - q + 1 + i` keys: `q (k - q) + q (q + 1) / 2`
@@ -209,8 +242,23 @@ mod tests {
         queries: 3,
         keys: 5,
         head_width: 8,
+        value_width: None,
         mask: AttentionMask::Full,
     };
+
+    /// Values of 3 beside keys of 8, by hand.
+    #[test]
+    fn values_may_have_a_width_of_their_own() {
+        let attention = Attention { value_width: Some(3), ..SMALL };
+        let (scores, sum) = (attention.scores(ElementType::Fp16), attention.weighted_sum(ElementType::Fp16));
+        assert_eq!(scores, SMALL.scores(ElementType::Fp16));
+        let pairs = 2 * 4 * 3 * 5;
+        let read = 2 * (pairs + 2 * 2 * 5 * 3);
+        let expected = Work { flops: 2 * pairs * 3, bytes_read: read, bytes_written: 2 * (2 * 4 * 3 * 3) };
+        assert_eq!(sum, Ok(expected));
+        assert_eq!(attention.multiply_adds(), Ok(pairs * (8 + 3)));
+        assert_eq!(SMALL.multiply_adds(), Ok(pairs * 16));
+    }
 
     #[test]
     fn causal_pairs_are_counted_one_by_one() {

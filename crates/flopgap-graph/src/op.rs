@@ -67,6 +67,22 @@ pub enum Op {
     GridSample(GridSample),
     /// Rows picked out of a table and brought together by bag.
     EmbeddingBag(EmbeddingBag),
+    /// Products of rows with the matrix of their group: the experts of a mixture.
+    GroupedGemm(GroupedGemm),
+}
+
+/// Sizes of products whose rows, columns or inner sums are divided into groups, each with operands
+/// of its own. How long the groups are depends on data, what they multiply together does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GroupedGemm {
+    /// Groups.
+    pub groups: u64,
+    /// Rows of all groups: tokens times experts of a token.
+    pub m: u64,
+    /// Columns: outputs.
+    pub n: u64,
+    /// Length of the inner sums: inputs.
+    pub k: u64,
 }
 
 /// Sizes of a (batched) matrix product.

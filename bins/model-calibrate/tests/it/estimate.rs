@@ -170,6 +170,24 @@ fn what_was_never_measured_is_not_estimated() {
 
 /// Four products with operands of their own, where only single ones were measured.
 /// Nothing of what reads where data points is in the time of a model, whatever runs it.
+/// A mixture of experts: what routes tokens has no formula, and no table has grouped products.
+#[test]
+fn a_model_with_an_operator_without_a_formula_is_not_estimated() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = fixture("dynamic/mixture.pt2");
+    let how = ["estimate", model.to_str().unwrap(), "--machine", "h100", "--format", "json"];
+    for way in ["graph", "eager", "compile", "compile-graph", "own"] {
+        let json = done(dir.path(), &[&how[..], &["--as", way]].concat());
+        let estimate: Value = serde_json::from_str(&json.out).unwrap();
+        assert_eq!(estimate["time_ms"], Value::Null, "{way}");
+        let reason = estimate["not_estimated"].to_string();
+        for part in ["topk", "sort", "histc", "grouped product"] {
+            assert!(reason.contains(part), "{way}: {reason}");
+        }
+        assert!(json.err.contains("is not estimated"), "{way}: {}", json.err);
+    }
+}
+
 #[test]
 fn samples_and_bags_are_not_estimated() {
     let cells = fixture("dynamic/cells.pt2");

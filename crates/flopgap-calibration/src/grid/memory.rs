@@ -124,7 +124,9 @@ pub(super) fn attention(random: &mut Random) -> Step {
     let scores = heads * queries * keys;
     let most = 27_u64.saturating_sub(u64::from(scores.ilog2()) + 1);
     let batch = random.octave(0, most.clamp(1, 9));
-    let op = Op::Attention(Attention { batch, heads, kv_heads, queries, keys, head_width, mask });
+    let value_width = None;
+    let op =
+        Op::Attention(Attention { batch, heads, kv_heads, queries, keys, head_width, value_width, mask });
     Step { op, epilogue: Epilogue::default() }
 }
 

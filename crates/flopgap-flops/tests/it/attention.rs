@@ -63,7 +63,8 @@ proptest! {
     fn nothing_panics(sizes in any::<[u64; 6]>(), shift in 0_u32..64, causal: bool) {
         let [batch, heads, kv_heads, queries, keys, head_width] = sizes.map(|size| size >> shift);
         let mask = if causal { AttentionMask::Causal } else { AttentionMask::Full };
-        let attention = Attention { batch, heads, kv_heads, queries, keys, head_width, mask };
+        let value_width = None;
+        let attention = Attention { batch, heads, kv_heads, queries, keys, head_width, value_width, mask };
         let _ = attention.scores(ElementType::Fp32).and_then(|_| attention.weighted_sum(ElementType::Fp64));
         let _ = attention.fused_forward(ElementType::Fp16);
     }

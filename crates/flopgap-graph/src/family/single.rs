@@ -123,13 +123,13 @@ fn operands(builder: &mut Builder, op: &Op) -> Result<(Vec<usize>, Vec<u64>), Si
         }
         Op::Attention(a) => {
             let query = [a.batch, a.heads, a.queries, a.head_width];
-            let key = [a.batch, a.kv_heads, a.keys, a.head_width];
+            let width = a.value_width.unwrap_or(a.head_width);
             let inputs = vec![
                 builder.input("query", &query),
-                builder.input("key", &key),
-                builder.input("value", &key),
+                builder.input("key", &[a.batch, a.kv_heads, a.keys, a.head_width]),
+                builder.input("value", &[a.batch, a.kv_heads, a.keys, width]),
             ];
-            (inputs, query.to_vec())
+            (inputs, vec![a.batch, a.heads, a.queries, width])
         }
         Op::Recurrent(r) => {
             let rows = product("recurrent parameters", &[r.cell.gates(), r.hidden])?;
@@ -165,7 +165,7 @@ fn operands(builder: &mut Builder, op: &Op) -> Result<(Vec<usize>, Vec<u64>), Si
                 .unwrap_or(1);
             (vec![builder.input("input", &[rows, elements / rows])], vec![elements / rows, rows])
         }
-        Op::GridSample(_) | Op::EmbeddingBag(_) => {
+        Op::GridSample(_) | Op::EmbeddingBag(_) | Op::GroupedGemm(_) => {
             return Err(Sizes::Impossible("what it costs depends on where its operands point"));
         }
         Op::View | Op::Empty => return Err(Sizes::Impossible("there is nothing to compute")),
@@ -212,6 +212,7 @@ fn operator_name(op: &Op) -> &'static str {
         Op::Gather { .. } => "Gather",
         Op::GridSample(_) => "GridSample",
         Op::EmbeddingBag(_) => "EmbeddingBag",
+        Op::GroupedGemm(_) => "GroupedGemm",
         Op::Reduce { .. } => "ReduceSum",
         Op::Copy { .. } => "Transpose",
         Op::View => "Identity",

@@ -223,14 +223,24 @@ pub(crate) fn attention(query: &[u64], key: &[u64], value: &[u64], causal: Optio
     };
     let ((batch, heads, queries, width), (_, kv_heads, keys, key_width)) = (split(query)?, split(key)?);
     let (_, _, _, value_width) = split(value)?;
-    if width != key_width || width != value_width || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+    if width != key_width || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         return None;
     }
     let (keys, mask) = match causal {
         None => (keys, AttentionMask::Full),
         Some(before) => (before.checked_add(queries).filter(|&seen| seen <= keys)?, AttentionMask::Causal),
     };
-    Some(Op::Attention(Attention { batch, heads, kv_heads, queries, keys, head_width: width, mask }))
+    let value_width = Some(value_width).filter(|&value_width| value_width != width);
+    Some(Op::Attention(Attention {
+        batch,
+        heads,
+        kv_heads,
+        queries,
+        keys,
+        head_width: width,
+        value_width,
+        mask,
+    }))
 }
 
 /// Rows of `width` elements picked out of a table to fill an output.

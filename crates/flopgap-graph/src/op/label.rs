@@ -36,8 +36,10 @@ impl Op {
                 format!("norm {function} {rows}x{columns}")
             }
             Op::Attention(a) => {
-                format!("attention {}x{} {}x{}x{}", a.batch, a.heads, a.queries, a.keys, a.head_width)
+                let values = a.value_width.map(|width| format!(" values {width}")).unwrap_or_default();
+                format!("attention {}x{} {}x{}x{}{values}", a.batch, a.heads, a.queries, a.keys, a.head_width)
             }
+            Op::GroupedGemm(g) => format!("grouped gemm {}x{}x{} in {}", g.m, g.n, g.k, g.groups),
             Op::Recurrent(r) => {
                 format!("recurrent {}x{} {} to {}", r.batch, r.length, r.inputs, r.hidden)
             }

@@ -3,7 +3,7 @@
 use flopgap_flops::operator::{self, Convolution, NormKind, Pooling, window_positions};
 use flopgap_flops::{ElementType, FlopError, Work};
 
-use super::{Conv, Elementwise, ElementwiseFunction, Gemm, Norm, NormFunction, Op, Pool};
+use super::{Conv, Elementwise, ElementwiseFunction, Gemm, GroupedGemm, Norm, NormFunction, Op, Pool};
 
 /// A product that names what overflowed.
 pub(crate) fn product(quantity: &'static str, factors: &[u64]) -> Result<u64, FlopError> {
@@ -49,6 +49,7 @@ impl Op {
             Op::Gather { rows, width } => operator::gather(*rows, *width, element),
             Op::GridSample(sample) => sample.work(element),
             Op::EmbeddingBag(bag) => bag.work(element),
+            Op::GroupedGemm(gemm) => gemm.work(element),
             Op::Reduce { inputs, outputs } => operator::reduction(*inputs, *outputs, element),
             Op::Copy { elements } => operator::copy(*elements, element),
             Op::View | Op::Empty => Ok(Work::default()),
@@ -63,14 +64,13 @@ impl Op {
     pub fn multiply_adds(&self) -> Result<u64, FlopError> {
         match self {
             Op::Gemm(gemm) => product("multiply-adds", &[gemm.batch, gemm.m, gemm.n, gemm.k]),
+            Op::GroupedGemm(gemm) => product("multiply-adds", &[gemm.m, gemm.n, gemm.k]),
             Op::Conv(conv) => {
                 let output = conv.output()?;
                 conv.shape(&output).multiply_adds()
             }
             Op::Recurrent(recurrent) => recurrent.multiply_adds(),
-            Op::Attention(attention) => {
-                product("multiply-adds", &[2, attention.score_elements()?, attention.head_width])
-            }
+            Op::Attention(attention) => attention.multiply_adds(),
             _ => Ok(0),
         }
     }
@@ -82,6 +82,7 @@ impl Op {
     pub fn output_elements(&self) -> Result<u64, FlopError> {
         match self {
             Op::Gemm(gemm) => product("output elements", &[gemm.batch, gemm.m, gemm.n]),
+            Op::GroupedGemm(gemm) => product("output elements", &[gemm.m, gemm.n]),
             Op::Conv(conv) => {
                 let output = conv.output()?;
                 conv.shape(&output).output_elements()
@@ -91,7 +92,7 @@ impl Op {
             Op::Softmax { rows, columns } | Op::Norm(Norm { rows, columns, .. }) => {
                 product("output elements", &[*rows, *columns])
             }
-            Op::Attention(attention) => attention.query_elements(),
+            Op::Attention(attention) => attention.output_elements(),
             Op::Recurrent(layer) => {
                 product("output elements", &[layer.batch, layer.length, layer.directions, layer.hidden])
             }
@@ -118,6 +119,7 @@ impl Op {
             Op::Gather { .. } => "gather",
             Op::GridSample(_) => "grid_sample",
             Op::EmbeddingBag(_) => "embedding_bag",
+            Op::GroupedGemm(_) => "grouped_gemm",
             Op::Reduce { .. } => "reduce",
             Op::Copy { .. } => "copy",
             Op::View => "view",
@@ -139,6 +141,20 @@ impl Op {
 impl Gemm {
     fn work(&self, element: ElementType) -> Result<Work, FlopError> {
         Work::gemm(self.m, self.n, self.k, element)?.checked_repeat(self.batch)
+    }
+}
+
+impl GroupedGemm {
+    fn work(&self, element: ElementType) -> Result<Work, FlopError> {
+        let rows = product("product elements", &[self.m, self.k])?;
+        let weights = product("product elements", &[self.groups, self.k, self.n])?;
+        let read = rows.checked_add(weights);
+        let read = read.ok_or(FlopError::Overflow { quantity: "product elements".into() })?;
+        Ok(Work {
+            flops: product("product FLOPs", &[2, self.m, self.n, self.k])?,
+            bytes_read: product("bytes read", &[read, element.bytes()])?,
+            bytes_written: product("bytes written", &[self.m, self.n, element.bytes()])?,
+        })
     }
 }
 

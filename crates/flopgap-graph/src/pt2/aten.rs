@@ -11,7 +11,7 @@ use crate::import::{
     embedding_bag, gather, grid_sample, is_among, linear, matmul, norm, pointwise, pooling, reduce,
     reduction, same_padding, softmax,
 };
-use crate::op::{ElementwiseFunction, NormFunction, Op, PoolFunction};
+use crate::op::{ElementwiseFunction, GroupedGemm, NormFunction, Op, PoolFunction};
 
 /// Attention of queries, keys and values.
 const ATTENTION: &str = "scaled_dot_product_attention _scaled_dot_product_flash_attention \
@@ -87,6 +87,12 @@ fn products(call: &Call<'_>) -> Option<Meaning> {
         "addmm" => of(pair("mat1", "mat2"), &["mat1", "mat2", "self"]),
         "baddbmm" | "addbmm" => of(pair("batch1", "batch2"), &["batch1", "batch2", "self"]),
         "addmv" => of(pair("mat", "vec"), &["mat", "vec", "self"]),
+        "_grouped_mm" | "_scaled_grouped_mm" | "grouped_mm_fallback" => {
+            let left = call.position("self").or(call.position("input"))?;
+            let right = call.position("mat2").or(call.position("weight"))?;
+            let op = grouped(call.shape(left)?, call.shape(right)?);
+            Meaning::of(op).ordered([Some(left), Some(right), call.position("offs")])
+        }
         "mm" | "bmm" => of(pair("self", "mat2"), &["self", "mat2"]),
         "_int_mm" | "_scaled_mm" => of(pair("self", "mat2"), &["self", "mat2", "bias"]),
         "mv" => of(pair("self", "vec"), &["self", "vec"]),
@@ -107,6 +113,19 @@ fn products(call: &Call<'_>) -> Option<Meaning> {
         }
         _ => return None,
     })
+}
+
+/// Products whose rows, columns or inner sums are divided into groups: of two operands of three
+/// dimensions, a batch.
+fn grouped(left: &[u64], right: &[u64]) -> Option<Op> {
+    let groups = match (left, right) {
+        ([_, _, _], [_, _, _]) => return matmul(left, right),
+        ([_, _], [groups, _, _]) | ([groups, _, _], [_, _]) => *groups,
+        ([_, _], [_, _]) => 1,
+        _ => return None,
+    };
+    let ([.., m, k], [.., inner, n]) = (left, right) else { return None };
+    (k == inner).then_some(Op::GroupedGemm(GroupedGemm { groups, m: *m, n: *n, k: *k }))
 }
 
 /// Convolutions, pools and what scales images.

@@ -299,7 +299,9 @@ impl Walk<'_> {
         );
         let in_place = base.ends_with('_') && !base.starts_with("__");
         let base = plain(base);
-        let known = matches!(namespace, "aten" | "quantized_decomposed" | "prims" | "_operator");
+        // Products of experts, as Hugging Face's models call them where PyTorch's own do not fit.
+        let known = matches!(namespace, "aten" | "quantized_decomposed" | "prims" | "_operator")
+            || operator == "transformers.grouped_mm_fallback.default";
         let call = Call {
             name: base,
             overload,

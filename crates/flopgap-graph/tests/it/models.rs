@@ -1,7 +1,7 @@
 //! Real models: what `PyTorch` exports, against what its own counter says.
 
 use flopgap_files::Hint as _;
-use flopgap_graph::op::NormFunction;
+use flopgap_graph::op::{GroupedGemm, NormFunction};
 use flopgap_graph::{Graph, Op, plan, read, read_training};
 
 use crate::support::{fixture, load, products, shapes};
@@ -138,6 +138,24 @@ fn a_static_cache_is_changed_in_place() {
     assert_eq!(moved("index_copy_.whole"), [0, 0]);
     // 101 tokens.
     assert_eq!(moved("reshape"), [101 * token, 2 * 101 * token]);
+}
+
+/// `fixtures/models/ORIGIN.md`: PyTorch's counter does not see into the products of experts, 48 rows
+/// of 64 by 64 and of 32 by 64; the width of values is 16 where that of keys is 24.
+#[test]
+fn mixtures_of_experts_and_latent_attention_are_counted() {
+    let graph = load("dynamic/mixture.pt2");
+    let attention = 2 * 4 * 12 * 12 * (16 + 16);
+    let others = graph.multiply_adds().unwrap() - attention;
+    assert_eq!(2 * others, 614_400 + 192 + 2 * 48 * 64 * (64 + 32));
+    let experts: Vec<&Op> = graph.layers.iter().filter_map(|layer| layer.op.as_ref()).collect();
+    let grouped = |n, k| Op::GroupedGemm(GroupedGemm { groups: 8, m: 48, n, k });
+    assert!(experts.contains(&&grouped(64, 64)) && experts.contains(&&grouped(64, 32)), "{experts:?}");
+    let unknown: Vec<&str> = graph.unknown().map(|layer| layer.operator.as_str()).collect();
+    assert_eq!(unknown, ["aten.topk.default", "aten.sort.default", "aten.histc.default"]);
+    let graph = load("latent.pt2");
+    assert_eq!(2 * graph.multiply_adds().unwrap(), 1_437_696 + 92_256);
+    assert_eq!(graph.unknown().count(), 0);
 }
 
 #[test]

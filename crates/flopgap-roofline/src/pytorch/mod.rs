@@ -305,6 +305,11 @@ impl<'a> Sum<'a> {
         self.calls.push(found);
     }
 
+    /// What has no formula: no table has it.
+    fn unknown(&mut self, graph: &Graph) {
+        self.missing.extend(graph.unknown().map(|layer| format!("calls of {}", call::operator(layer))));
+    }
+
     /// The calls of a graph forward.
     fn forward(&mut self, graph: &Graph, computed: Computed, paths: &FastPaths) {
         for (layer, of) in graph.layers.iter().enumerate() {
@@ -479,6 +484,7 @@ impl PyTorch {
     /// The time of a model, as far as there is one.
     pub fn estimate(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
         let mut sum = Sum::new(self);
+        sum.unknown(graph);
         let host_ns = match way {
             Way::Eager | Way::Graph => {
                 let paths = FastPaths::of(graph);
@@ -524,11 +530,13 @@ impl Calls {
     }
 }
 
-/// The operations that no table has: what they take depends on where their operands point.
+/// The operations that no table has, mostly because what they take depends on data.
 fn never_measured(op: &Op) -> Option<&'static str> {
     match op {
         Op::GridSample(_) => Some("grid samples"),
         Op::EmbeddingBag(_) => Some("embedding bags"),
+        Op::GroupedGemm(_) => Some("grouped products"),
+        Op::Attention(of) if of.value_width.is_some() => Some("attention with values of another width"),
         _ => None,
     }
 }

@@ -42,6 +42,9 @@ pub(super) fn supported(sizes: &Attention, step: &Step, precision: Precision) ->
             format!("{heads} query heads cannot share {kv_heads} key heads evenly"),
         ));
     }
+    if sizes.value_width.is_some() {
+        return Err(unsupported(step, "values must be as wide as keys"));
+    }
     if precision == Precision::Int8 {
         return Err(unsupported(step, "attention does not support int8"));
     }
@@ -56,7 +59,7 @@ pub(super) fn make(
     precision: Precision,
 ) -> Result<Box<dyn Kernel>, EngineError> {
     supported(sizes, step, precision)?;
-    let Attention { batch, heads, kv_heads, queries, keys, head_width, mask } = *sizes;
+    let Attention { batch, heads, kv_heads, queries, keys, head_width, mask, .. } = *sizes;
     // Query heads that share keys are rows of one product.
     let planes = batch.saturating_mul(kv_heads);
     let rows_of_plane = (heads / kv_heads).saturating_mul(queries);

@@ -31,10 +31,11 @@ pub(super) fn write(writer: &mut Writer<'_>, index: usize) -> Result<(), GraphEr
         Op::Softmax { .. } => writer.node(name, "Softmax", &inputs, &result, vec![integer("axis", -1)]),
         Op::Norm(norm) => normalization(writer, name, norm.function, index, &inputs, &result)?,
         Op::Attention(attention) => {
-            if attention.mask != AttentionMask::Full || attention.kv_heads != attention.heads {
+            let plain = attention.kv_heads == attention.heads && attention.value_width.is_none();
+            if attention.mask != AttentionMask::Full || !plain {
                 return Err(refused(
                     name,
-                    "only attention over all pairs, with keys for each head, is supported",
+                    "only attention over all pairs, with keys for each head and values as wide, is supported",
                 ));
             }
             self::attention(writer, name, attention.head_width, &inputs, &result);
@@ -57,7 +58,7 @@ pub(super) fn write(writer: &mut Writer<'_>, index: usize) -> Result<(), GraphEr
             let attributes = vec![integer("keepdims", 0)];
             writer.node(name, "ReduceSum", &[inputs[0], &axes], &result, attributes);
         }
-        Op::GridSample(_) | Op::EmbeddingBag(_) => {
+        Op::GridSample(_) | Op::EmbeddingBag(_) | Op::GroupedGemm(_) => {
             return Err(refused(name, "what data points at is not written"));
         }
         Op::Copy { .. } => writer.node(name, "Transpose", &inputs, &result, Vec::new()),

@@ -61,7 +61,8 @@ impl Kinds {
 /// The precision that distinguishes kernels: both 16-bit formats are one, and TF32 is how products
 /// are computed, so that everything else is in FP32.
 fn computed_in(op: &Op, precision: Precision) -> Precision {
-    let product = matches!(op, Op::Gemm(_) | Op::Conv(_) | Op::Attention(_) | Op::Recurrent(_));
+    let product =
+        matches!(op, Op::Gemm(_) | Op::GroupedGemm(_) | Op::Conv(_) | Op::Attention(_) | Op::Recurrent(_));
     match class(precision) {
         Precision::Tf32 if !product => Precision::Fp32,
         class => class,
@@ -103,6 +104,7 @@ pub(crate) fn name(op: &Op) -> String {
         Op::Reduce { .. } => "reduction".to_owned(),
         Op::GridSample(_) => "grid sample".to_owned(),
         Op::EmbeddingBag(_) => "embedding bag".to_owned(),
+        Op::GroupedGemm(_) => "grouped product".to_owned(),
         _ => op.name().to_owned(),
     }
 }
@@ -133,13 +135,16 @@ fn of_attention(sizes: &Attention) -> String {
     if sizes.queries != sizes.keys {
         name.push_str(" with other keys than queries");
     }
+    if sizes.value_width.is_some() {
+        name.push_str(" with values of another width");
+    }
     name
 }
 
 #[cfg(test)]
 mod tests {
     use flopgap_flops::operator::{Bag, EmbeddingBag, Recurrent};
-    use flopgap_graph::op::Gemm;
+    use flopgap_graph::op::{Gemm, GroupedGemm};
 
     use super::*;
 
@@ -148,7 +153,16 @@ mod tests {
     }
 
     fn attention(mask: AttentionMask, kv_heads: u64, keys: u64) -> Op {
-        Op::Attention(Attention { batch: 1, heads: 8, kv_heads, queries: 64, keys, head_width: 64, mask })
+        Op::Attention(Attention {
+            batch: 1,
+            heads: 8,
+            kv_heads,
+            queries: 64,
+            keys,
+            head_width: 64,
+            value_width: None,
+            mask,
+        })
     }
 
     #[test]
@@ -178,6 +192,7 @@ mod tests {
             (Op::Recurrent(layer), "recurrent layer (GRU)"),
             (Op::Softmax { rows: 1, columns: 1 }, "softmax"),
             (Op::EmbeddingBag(bag), "embedding bag"),
+            (Op::GroupedGemm(GroupedGemm { groups: 8, m: 1, n: 1, k: 1 }), "grouped product"),
         ] {
             assert_eq!(name(&op), expected);
         }
