@@ -1,5 +1,7 @@
 //! Scaled dot-product attention.
 
+use std::hash::{Hash, Hasher};
+
 use crate::{ElementType, FlopError, Work, checked};
 
 /// Which query/key pairs are computed.
@@ -34,7 +36,7 @@ pub enum AttentionMask {
 /// assert_eq!((scores, softmax), (1_610_612_736, 62_914_560));
 /// # Ok::<(), flopgap_flops::FlopError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Attention {
     /// Sequences.
     pub batch: u64,
@@ -53,6 +55,17 @@ pub struct Attention {
     pub value_width: Option<u64>,
     /// Which pairs are computed.
     pub mask: AttentionMask,
+}
+
+/// Values as wide as keys add nothing: fits divide measured attention by its hash.
+impl Hash for Attention {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { batch, heads, kv_heads, queries, keys, head_width, value_width, mask } = self;
+        (batch, heads, kv_heads, queries, keys, head_width, mask).hash(state);
+        if let Some(width) = value_width {
+            width.hash(state);
+        }
+    }
 }
 
 /// Softmax per score: maximum, subtraction, exponential, sum, division.

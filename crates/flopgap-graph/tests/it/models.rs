@@ -140,8 +140,8 @@ fn a_static_cache_is_changed_in_place() {
     assert_eq!(moved("reshape"), [101 * token, 2 * 101 * token]);
 }
 
-/// `fixtures/models/ORIGIN.md`: PyTorch's counter does not see into the products of experts, 48 rows
-/// of 64 by 64 and of 32 by 64; the width of values is 16 where that of keys is 24.
+/// `fixtures/models/ORIGIN.md`: the counter of `PyTorch` does not see into the products of experts,
+/// 48 rows of 64 by 64 and of 32 by 64; the width of values is 16 where that of keys is 24.
 #[test]
 fn mixtures_of_experts_and_latent_attention_are_counted() {
     let graph = load("dynamic/mixture.pt2");
