@@ -184,6 +184,14 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
             for machine in NAMES.iter().filter(|name| **name != REFERENCE).filter_map(|name| named(name)) {
                 found.push(one(&reference, Some(machine))?);
             }
+            let mut missing: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+            for found in found.iter().filter(|found| !found.answer.missing.is_empty()) {
+                missing.entry(found.answer.missing.join("; ")).or_default().push(&found.origin.device);
+            }
+            for (why, devices) in missing {
+                let devices = devices.join(", ");
+                flopgap_cli::warn(PROGRAM, format_args!("the model is not estimated on {devices}: {why}"));
+            }
             let outputs: Vec<output::Output<'_>> = found.iter().map(|found| found.output(&model)).collect();
             return written.write(console, &output::of_all(&outputs, written.format(), &written.text())?);
         }

@@ -186,6 +186,11 @@ fn a_model_with_an_operator_without_a_formula_is_not_estimated() {
         }
         assert!(json.err.contains("is not estimated"), "{way}: {}", json.err);
     }
+    let all = done(dir.path(), &["estimate", how[1], "--machine", "all", "--format", "json"]);
+    let found: Value = serde_json::from_str(&all.out).unwrap();
+    assert!(found["rows"].as_array().unwrap().iter().all(|machine| machine["time_ms"].is_null()), "{found}");
+    let said = "the model is not estimated on NVIDIA H200, NVIDIA A100-SXM4-80GB, ";
+    assert!(all.err.contains(said) && all.err.contains("topk"), "{}", all.err);
 }
 
 #[test]
