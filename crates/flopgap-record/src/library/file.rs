@@ -44,8 +44,9 @@ struct State {
 
 /// What CUPTI fills; also the unit in which the file grows for it.
 const BUFFER: usize = 2 << 20;
-/// What new pages have. It takes no memory itself.
-static ZEROS: [u8; BUFFER] = [0; BUFFER];
+/// What new pages have. It takes no memory itself, but room in every program that carries the
+/// library.
+static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
 /// The rest of a buffer that is worth keeping.
 const WORTH_KEEPING: usize = 64 << 10;
 /// Buffers that wait ready for CUPTI.
@@ -173,7 +174,12 @@ impl RecordFile {
             return None;
         }
         // Pages that were written are mapped six times as fast as pages that have only room.
-        let _ = self.file.write_all_at(&ZEROS[..length.min(BUFFER)], *end);
+        for place in (0..length.min(BUFFER)).step_by(ZEROS.len()) {
+            let part = &ZEROS[..ZEROS.len().min(length - place)];
+            if self.file.write_all_at(part, *end + place as u64).is_err() {
+                break;
+            }
+        }
         let at = c::map(file, *end, length)?;
         // SAFETY: the mapping of the line above.
         unsafe { c::populate(at, length) };
