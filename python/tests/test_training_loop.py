@@ -239,6 +239,7 @@ def test_lightning(page, capsys, tmp_path):
 
 def test_hugging_face_trainer(page, capsys, tmp_path):
     transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
 
     class Model(torch.nn.Module):
         def __init__(self):

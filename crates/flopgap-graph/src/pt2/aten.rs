@@ -40,7 +40,7 @@ const PIXEL_COPIES: &str = "pixel_shuffle pixel_unshuffle channel_shuffle im2col
 const BATCH_NORMS: &str = "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training \
     _batch_norm_no_update cudnn_batch_norm";
 
-/// What changes the view and moves nothing.
+/// What changes the view or allocates, and moves nothing.
 const VIEWS: &str = "view _unsafe_view squeeze unsqueeze unflatten transpose permute t numpy_T mT mH adjoint \
     expand expand_as slice select split split_with_sizes chunk tensor_split unsafe_split \
     unsafe_chunk hsplit vsplit unbind narrow alias detach as_strided diagonal unfold movedim \
@@ -48,7 +48,8 @@ const VIEWS: &str = "view _unsafe_view squeeze unsqueeze unflatten transpose per
     item _local_scalar_dense getitem atleast_1d atleast_2d atleast_3d broadcast_to \
     _assert_tensor_metadata _assert_async _assert_scalar sym_size sym_numel sym_stride \
     sym_constrain_range sym_constrain_range_for_size _print requires_grad resolve_conj \
-    resolve_neg squeeze_copy view_copy meshgrid broadcast_tensors";
+    resolve_neg squeeze_copy view_copy meshgrid broadcast_tensors \
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided";
 
 /// What moves or fills elements.
 const COPIES: &str = "clone _to_copy lift_fresh_copy cat concat concatenate stack hstack vstack dstack pad \
@@ -56,8 +57,7 @@ const COPIES: &str = "clone _to_copy lift_fresh_copy cat concat concatenate stac
     replication_pad2d replication_pad3d circular_pad roll flip fliplr flipud rot90 repeat tile \
     repeat_interleave copy index_put _unsafe_index_put index_copy index_fill scatter \
     slice_scatter select_scatter masked_scatter fill zero zeros zeros_like ones ones_like full \
-    full_like empty empty_like empty_strided new_zeros new_ones new_full new_empty \
-    new_empty_strided scalar_tensor arange eye linspace one_hot permute_copy expand_copy \
+    full_like new_zeros new_ones new_full scalar_tensor arange eye linspace one_hot permute_copy expand_copy \
     slice_copy select_copy transpose_copy unsqueeze_copy alias_copy diag_embed _conj complex";
 
 /// The meaning of a call, by its operator. An operator that is not known has no operation.
