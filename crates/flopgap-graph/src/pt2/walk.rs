@@ -431,7 +431,7 @@ impl Walk<'_> {
 
 impl Walk<'_> {
     /// A change of a part of the first tensor where it lies: what is written is as large as what is
-    /// put there, and the first tensor is what it was.
+    /// put there, and the whole is a view of both, through which gradients reach both.
     fn part(
         &mut self,
         place: Place,
@@ -448,7 +448,7 @@ impl Walk<'_> {
         let written = self.assembly.tensor(&part, &part, shape, stored, false);
         let view = Place { name: format!("{}.whole", place.name), ..place.clone() };
         self.assembly.layer(place, meaning, tensors, vec![written])?;
-        self.assembly.layer(view, Op::View.into(), &[whole], outputs)
+        self.assembly.layer(view, Op::View.into(), &[whole, written], outputs)
     }
 
     /// The two products of a cell's step, and the function of their sums.

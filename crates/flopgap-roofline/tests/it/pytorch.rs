@@ -454,6 +454,17 @@ fn trained(name: &str) -> Graph {
     read_training(&folder.join(name), &Shapes::default()).unwrap()
 }
 
+/// Keys and values lead to the output through the cache that they are put into.
+#[test]
+fn gradients_pass_what_is_changed_in_place() {
+    let graph = trained("static_cache.pt2");
+    let gradients = Gradients::of(&graph);
+    let names: Vec<&str> = gradients.trained(&graph).map(|tensor| tensor.name.as_str()).collect();
+    for layer in ["q_proj", "k_proj", "v_proj", "o_proj"] {
+        assert!(names.iter().any(|name| name.contains(layer)), "{layer}: {names:?}");
+    }
+}
+
 fn backward(graph: &Graph) -> Vec<Call> {
     let gradients = Gradients::of(graph);
     (0..graph.layers.len()).flat_map(|layer| gradients.calls(graph, layer, DEFAULT)).collect()
