@@ -140,7 +140,7 @@ impl Attention {
     /// As [`score_elements`](Self::score_elements).
     pub fn weighted_sum(&self, element: ElementType) -> Result<Work, FlopError> {
         self.check_heads()?;
-        let product = self.product("attention output FLOPs", self.values())?;
+        let product = self.product("attention output FLOPs", self.width_of_values())?;
         Work::of_elements(
             product,
             &[self.score_elements()?, self.value_elements()?],
@@ -175,7 +175,7 @@ impl Attention {
     /// # Errors
     /// As [`score_elements`](Self::score_elements).
     pub fn multiply_adds(&self) -> Result<u64, FlopError> {
-        let widths = checked::sum("attention multiply-adds", &[self.head_width, self.values()])?;
+        let widths = checked::sum("attention multiply-adds", &[self.head_width, self.width_of_values()])?;
         checked::product("attention multiply-adds", &[self.score_elements()?, widths])
     }
 
@@ -200,7 +200,7 @@ impl Attention {
     /// # Errors
     /// [`FlopError::Overflow`].
     pub fn value_elements(&self) -> Result<u64, FlopError> {
-        checked::product("value elements", &[self.batch, self.kv_heads, self.keys, self.values()])
+        checked::product("value elements", &[self.batch, self.kv_heads, self.keys, self.width_of_values()])
     }
 
     /// Elements of `O`.
@@ -208,10 +208,11 @@ impl Attention {
     /// # Errors
     /// [`FlopError::Overflow`].
     pub fn output_elements(&self) -> Result<u64, FlopError> {
-        checked::product("output elements", &[self.batch, self.heads, self.queries, self.values()])
+        checked::product("output elements", &[self.batch, self.heads, self.queries, self.width_of_values()])
     }
 
-    fn values(&self) -> u64 {
+    /// Width of a head of values, whether it is that of keys or another.
+    pub fn width_of_values(&self) -> u64 {
         self.value_width.unwrap_or(self.head_width)
     }
 

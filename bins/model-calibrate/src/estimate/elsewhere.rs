@@ -62,7 +62,7 @@ fn kernel(step: &Step, precision: Precision) -> Option<Kernel> {
                 heads: attention.heads,
                 kv_heads: attention.kv_heads,
                 head_width: attention.head_width,
-                value_width: attention.value_width.unwrap_or(attention.head_width),
+                value_width: attention.width_of_values(),
                 window: None,
                 values_in_keys: false,
                 cache: Format::Bf16,

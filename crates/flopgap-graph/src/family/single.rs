@@ -123,7 +123,7 @@ fn operands(builder: &mut Builder, op: &Op) -> Result<(Vec<usize>, Vec<u64>), Si
         }
         Op::Attention(a) => {
             let query = [a.batch, a.heads, a.queries, a.head_width];
-            let width = a.value_width.unwrap_or(a.head_width);
+            let width = a.width_of_values();
             let inputs = vec![
                 builder.input("query", &query),
                 builder.input("key", &[a.batch, a.kv_heads, a.keys, a.head_width]),

@@ -36,7 +36,7 @@ struct Header<'a> {
 }
 
 /// The calls of a table. Numbers are differences from the call before.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Columns {
     sizes: Vec<Vec<i64>>,
     flops: Vec<i64>,

@@ -278,9 +278,10 @@ struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    fn new(pytorch: &'a PyTorch) -> Self {
-        let (known, calls, missing) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { pytorch, known, calls, missing, parts: Parts::default() }
+    /// No calls yet. What of the graph has no formula is missing: no table has it.
+    fn new(pytorch: &'a PyTorch, graph: &Graph) -> Self {
+        let missing = graph.unknown().map(|layer| format!("calls of {}", call::operator(layer))).collect();
+        Self { pytorch, known: BTreeMap::new(), calls: Vec::new(), missing, parts: Parts::default() }
     }
 
     /// The estimate of a call, which is interpolated once; a call that was never measured is noted.
@@ -303,11 +304,6 @@ impl<'a> Sum<'a> {
         };
         *part += found.nanoseconds + self.pytorch.about.costs.node * found.waits;
         self.calls.push(found);
-    }
-
-    /// What has no formula: no table has it.
-    fn unknown(&mut self, graph: &Graph) {
-        self.missing.extend(graph.unknown().map(|layer| format!("calls of {}", call::operator(layer))));
     }
 
     /// The calls of a graph forward.
@@ -483,8 +479,7 @@ impl PyTorch {
 
     /// The time of a model, as far as there is one.
     pub fn estimate(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
-        let mut sum = Sum::new(self);
-        sum.unknown(graph);
+        let mut sum = Sum::new(self, graph);
         let host_ns = match way {
             Way::Eager | Way::Graph => {
                 let paths = FastPaths::of(graph);
