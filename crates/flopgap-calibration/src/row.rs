@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flopgap_flops::Precision;
 use flopgap_graph::{Algorithm, Mode, Workload};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// One workload, measured on one engine of one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -188,18 +188,10 @@ pub enum EnergySource {
 pub struct Check {
     /// What the reference was: `fp64`, `fp32 of the same engine`.
     pub reference: String,
-    /// Largest difference over the largest magnitude of the reference. Files have three digits.
-    #[serde(serialize_with = "three_digits")]
+    /// Largest difference over the largest magnitude of the reference.
     pub error: f64,
-    /// The tolerance of this precision. Files have three digits.
-    #[serde(serialize_with = "three_digits")]
+    /// The tolerance of this precision.
     pub bound: f64,
-}
-
-/// More digits of an error say nothing, and were a fifth of a compressed file.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn three_digits<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(format!("{number:.2e}").parse().unwrap_or(*number))
 }
 
 /// The state of a device.

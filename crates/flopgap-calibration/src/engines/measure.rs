@@ -146,7 +146,7 @@ pub fn measure(
         energy,
         counted_flops,
         algorithms: session.algorithms(),
-        check: Some(check),
+        check: Some(rounded(check)),
         state,
         remarks,
     };
@@ -158,6 +158,12 @@ pub fn measure(
         threads: engine.threads(),
         measurement,
     })
+}
+
+/// With three digits: more of them say nothing, and were a fifth of a compressed file.
+fn rounded(check: Check) -> Check {
+    let round = |number: f64| format!("{number:.2e}").parse().unwrap_or(number);
+    Check { error: round(check.error), bound: round(check.bound), ..check }
 }
 
 /// FLOPs of a run. Counters that fail take neither time nor energy with them, which are measured by
@@ -333,14 +339,17 @@ mod tests {
 
     #[test]
     fn a_row_has_what_was_asked_for_and_nothing_else() {
-        let engine = fake(1e-4, 250.0);
+        let engine = fake(1.2345e-4, 250.0);
         let row = run(&engine, false, false, &mut Unwatched).unwrap();
         assert_eq!(engine.calls.take(), ["check", "time"]);
         assert_eq!((row.engine.as_str(), row.threads), ("fake", 2));
-        let Measurement { time, memory_bytes, energy, counted_flops, state, remarks, .. } = row.measurement;
+        let Measurement { time, memory_bytes, energy, counted_flops, state, remarks, check, .. } =
+            row.measurement;
         assert!((time.median_ns - 250.0).abs() < f64::EPSILON);
         assert_eq!((memory_bytes, energy, counted_flops, state), (Some(4096), None, None, None));
         assert_eq!(remarks, ["made up"]);
+        let expected = Check { reference: "fp64".to_owned(), error: 1.23e-4, bound: 1e-3 };
+        assert_eq!(check, Some(expected));
     }
 
     #[test]
