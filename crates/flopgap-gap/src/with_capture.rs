@@ -174,6 +174,10 @@ impl Recording for WithCapture<'_> {
         self.replays.counted()
     }
 
+    fn peak_memory(&self) -> Option<u64> {
+        self.replays.peak_memory()
+    }
+
     fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {
         self.replays.clock_samples()
     }

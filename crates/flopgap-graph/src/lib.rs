@@ -6,6 +6,7 @@ mod family;
 mod graph;
 mod import;
 pub mod language;
+mod live;
 mod onnx;
 pub mod op;
 mod plan;

@@ -245,6 +245,40 @@ impl<'a> Called<'a> {
     }
 }
 
+/// What the allocator had given out when it gave or took a piece of memory (`[memory]`).
+#[derive(Debug, Default)]
+pub(crate) struct Allocated<'a> {
+    /// 0 for the host's memory, as `PyTorch` numbers kinds of devices.
+    kind: Scalar<'a>,
+    total: Scalar<'a>,
+    /// Of the piece; less than 0 of one that was taken back.
+    bytes: Scalar<'a>,
+}
+
+impl<'a> Allocated<'a> {
+    /// The more of what was given out of a GPU's memory before it and after it.
+    pub(crate) fn most(&self) -> Option<u64> {
+        let total = self.total.count().filter(|_| self.kind.integer().is_some_and(|kind| kind != 0))?;
+        let taken =
+            self.bytes.integer().map_or(0, |bytes| u64::try_from(bytes.saturating_neg()).unwrap_or(0));
+        Some(total.saturating_add(taken))
+    }
+
+    pub(crate) fn read(event: &Event<'a>) -> Result<Allocated<'a>, Stop> {
+        let mut allocated = Allocated::default();
+        event.each_argument(|key, cursor| {
+            match key {
+                b"Device Type" => allocated.kind = cursor.scalar()?,
+                b"Total Allocated" => allocated.total = cursor.scalar()?,
+                b"Bytes" => allocated.bytes = cursor.scalar()?,
+                _ => drop(cursor.skip()?),
+            }
+            Ok(())
+        })?;
+        Ok(allocated)
+    }
+}
+
 /// How a kernel was launched, or what a copy or set did.
 #[derive(Debug, Default)]
 pub(crate) struct Launched<'a> {

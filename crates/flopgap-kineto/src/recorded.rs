@@ -9,7 +9,7 @@ use flopgap_trace::{ContextId, CorrelationId, DeviceId, Dim3, ExternalId, GraphN
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Error;
-use crate::event::{Called, Category, Event, Launched};
+use crate::event::{Allocated, Called, Category, Event, Launched};
 use crate::formula::{self, Inputs, Kind};
 use crate::frame;
 use crate::host::{Evaluated, Id, Threads};
@@ -43,6 +43,7 @@ pub(crate) struct Recorded {
     annotations: Vec<Annotation>,
     overheads: Vec<(Arc<str>, i64, i64)>,
     frames: Vec<(Arc<str>, u32, i64, u64)>,
+    peak_memory: Option<u64>,
     /// Where arrows from forward operators end: thread and time.
     backward_starts: FxHashSet<(u32, i64)>,
     with_shapes: bool,
@@ -83,6 +84,11 @@ impl Recorded {
                 self.begun.entry(id).or_default().push(written.into());
             }
             b'E' => self.push_end(event),
+            b'i' if event.name.bytes == b"[memory]" => {
+                let allocated = self.arguments(Allocated::read(event));
+                // None is less than any number.
+                self.peak_memory = self.peak_memory.max(allocated.most());
+            }
             b'M' if event.name.bytes == b"process_name" => {
                 if let Scalar::Text(name) = event.argument(b"name") {
                     self.processes.insert(Id::of(event.process), name.text().into());
@@ -388,6 +394,7 @@ impl Recorded {
             annotations: self.annotations,
             overheads: self.overheads,
             frames: self.frames,
+            peak_memory: self.peak_memory,
             warnings: self.warnings,
         }
     }

@@ -399,6 +399,9 @@ pub struct Trace {
     pub(crate) overheads: Vec<(Arc<str>, i64, i64)>,
     /// The functions of a user's Python: name, thread, start and duration.
     pub(crate) frames: Vec<(Arc<str>, u32, i64, u64)>,
+    /// The most memory of a GPU that the framework's allocator had given out at any time, in bytes;
+    /// absent where its changes were not recorded (`profile_memory=True`).
+    pub peak_memory: Option<u64>,
     /// Problems found. A warning about an operator's FLOPs means that sums that include it are too
     /// small.
     pub warnings: Vec<Warning>,

@@ -119,6 +119,12 @@ pub trait Recording: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// The most memory of a GPU that a framework's allocator had given out to one process at any
+    /// time, in bytes; absent where that was not recorded of every process.
+    fn peak_memory(&self) -> Option<u64> {
+        None
+    }
+
     /// From when to when it was recorded, where that is known.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ pub(super) enum What {
     Sets,
     /// The bytes that they set.
     SetBytes,
+    /// The most memory that was in use at any time, in bytes.
+    PeakMemory,
     /// Processes on GPUs.
     Places,
     /// Layers by operator.
@@ -57,6 +59,7 @@ impl fmt::Display for What {
             What::CopiedBytes => "copied bytes",
             What::Sets => "sets",
             What::SetBytes => "set bytes",
+            What::PeakMemory => "peak memory",
             What::Places => "places",
             What::Layers => "layers",
             What::Bytes => "bytes",
@@ -186,6 +189,14 @@ pub(super) fn of_traces(traces: [&Opened; 2], diff: &Diff) -> Result<Vec<Row>, F
         let kernels = kernels.filter(|kernel| kernel.operation == Operation::Kernel);
         rows.push(kernels_of(kernels, of, place.instances));
     }
+    let peaks = traces.map(|trace| trace.recording().peak_memory().map(u128::from));
+    rows.extend(Row::counted(What::PeakMemory, Some("whole recording"), peaks).map(|mut row| {
+        if row.change.is_none() {
+            let detail = "not known: one trace was recorded without `profile_memory=True`";
+            row.details.push(detail.to_owned());
+        }
+        row
+    }));
     let mut gaps = Vec::new();
     for trace in traces {
         match gap(trace.recording(), &flopgap_gap::Options::default()) {
@@ -371,9 +382,13 @@ pub(super) fn of_models(files: [&Path; 2]) -> Result<Vec<Row>, Failure> {
     let work = [graphs[0].work()?, graphs[1].work()?];
     let bytes = [work[0].bytes()?, work[1].bytes()?];
     let parameters = [graphs[0].parameters()?, graphs[1].parameters()?];
-    for (what, amounts) in
-        [(What::Flops, work.map(|work| work.flops)), (What::Bytes, bytes), (What::Parameters, parameters)]
-    {
+    let peaks = [graphs[0].peak_bytes()?, graphs[1].peak_bytes()?];
+    for (what, amounts) in [
+        (What::Flops, work.map(|work| work.flops)),
+        (What::Bytes, bytes),
+        (What::PeakMemory, peaks),
+        (What::Parameters, parameters),
+    ] {
         rows.extend(Row::counted(what, None, amounts.map(|amount| Some(u128::from(amount)))));
     }
     for (graph, side) in graphs.iter().zip(["before", "after"]) {

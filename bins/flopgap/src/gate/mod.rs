@@ -22,9 +22,10 @@ use times::Times;
 #[command(after_help = "\
 What has no noise is compared exactly, of a step where both traces mark steps:
   trace           launches by kernel, nodes of CUDA graphs, FLOPs of products by type where sizes
-                  are recorded, copies, sets and their bytes
+                  are recorded, copies, sets and their bytes, peak memory where torch.profiler
+                  recorded it (profile_memory=True)
   report of ncu   launches by kernel, executed FLOPs by type
-  model           layers by operator, FLOPs, bytes, parameters
+  model           layers by operator, FLOPs, bytes, parameters, peak memory of its tensors
 Times of steps fail with --fail-if-slower alone, and only beyond their scatter.
 
 Exit codes: 0 passed, 1 failed, 3 not in the files, 4 cannot tell.

@@ -111,6 +111,38 @@ fn planted_changes_fail() {
     );
 }
 
+/// A change of a GPU's memory as `PyTorch` writes it.
+fn memory(kind: u64, total: u64, bytes: i64) -> Value {
+    json!({
+        "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": 4.0e15,
+        "args": {
+            "Total Reserved": 1 << 30, "Total Allocated": total, "Bytes": bytes, "Addr": 137_877_174_353_920_u64,
+            "Device Id": 0, "Device Type": kind, "Ev Idx": 1,
+        },
+    })
+}
+
+#[test]
+fn more_memory_fails() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [before, after] = [900, 901].map(|most| {
+        let directory = &directories[usize::from(most == 901)];
+        changed(directory.path(), |events| {
+            // The host's memory is another one, and what is given back was there before.
+            events.extend([memory(0, 5000, 5000), memory(1, 600, 100), memory(1, most - 300, -300)]);
+        })
+    });
+    let (code, found) = judged(&[&before, &after]);
+    assert_eq!((code, failing(&found).as_slice()), (1, ["peak-memory"].as_slice()), "{found:#}");
+    let peak = row(&found, "peak-memory");
+    assert_eq!((peak["before"].as_f64(), peak["after"].as_f64()), (Some(900.0), Some(901.0)));
+    assert_eq!(judged(&[&before, &after, "--allow", "peak-memory=1"]).0, 0);
+    // Where only one says it, nothing is known.
+    let (code, found) = judged(&[TRACE, &after]);
+    assert_eq!((code, failing(&found).len()), (4, 0), "{found:#}");
+    assert!(row(&found, "peak-memory")["details"].to_string().contains("profile_memory=True"));
+}
+
 #[test]
 fn another_kernel_is_named_both_ways() {
     let directory = tempfile::tempdir().unwrap();
@@ -170,7 +202,7 @@ fn reports_and_models_are_compared_by_what_they_hold() {
     let models = ["fixtures/models/resnet18.pt2", "fixtures/models/resnet50.pt2"];
     let (code, found) = judged(&models);
     assert_eq!(code, 1);
-    assert_eq!(failing(&found), ["layers", "flops", "bytes", "parameters"]);
+    assert_eq!(failing(&found), ["layers", "flops", "bytes", "peak-memory", "parameters"]);
     assert_eq!(row(&found, "parameters")["after"].as_f64(), Some(25_610_152.0));
     assert!(row(&found, "layers")["details"][0].as_str().unwrap().contains(" layers before, "), "{found:#}");
     gate(&[models[0], base]).expect(2, &[], &["only files of one kind are compared"]);

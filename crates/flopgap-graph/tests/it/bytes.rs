@@ -12,6 +12,7 @@ fn survives(bytes: &[u8]) {
     for shapes in [Shapes::default(), stated] {
         if let Ok(graph) = read(&path, &shapes) {
             let _ = (plan(&graph), graph.work(), graph.multiply_adds(), graph.parameter_bytes());
+            let _ = graph.peak_bytes();
         }
     }
 }

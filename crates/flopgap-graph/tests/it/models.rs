@@ -36,6 +36,26 @@ fn multiply_adds_are_those_that_pytorch_counts() {
     }
 }
 
+/// What the storages of live tensors took at most where `PyTorch` ran the exported graph
+/// (`fixtures/models/peak.py`).
+const PEAKS: [(&str, u64); 8] = [
+    ("resnet18", 53_821_248),
+    ("resnet50", 112_676_936),
+    ("densenet121", 41_282_664),
+    ("mobilenet_v3_small", 12_628_592),
+    ("swin_t", 124_824_220),
+    ("vit_b_16", 352_319_392),
+    ("convnext_tiny", 125_796_640),
+    ("efficientnet_b0", 31_558_552),
+];
+
+#[test]
+fn tensors_take_the_memory_that_they_take_in_pytorch() {
+    for (name, bytes) in PEAKS {
+        assert_eq!(load(&format!("{name}.pt2")).peak_bytes().unwrap(), bytes, "{name}");
+    }
+}
+
 /// Parameters, batch norms and dropouts were counted in the archives' JSON with Python.
 #[test]
 fn a_training_step_takes_statistics_and_drops() {

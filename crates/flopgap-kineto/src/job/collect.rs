@@ -361,7 +361,7 @@ impl Together {
 
 /// What is said of a trace that was added.
 fn process(id: ProcessId, more: Vec<WarningKind>, trace: Trace) -> Process {
-    let Trace { path, profiler, distributed, devices, mut warnings, .. } = trace;
+    let Trace { path, profiler, distributed, devices, peak_memory, mut warnings, .. } = trace;
     // What FLOPs lack is of no interest to who asks for times.
     warnings.retain(|warning| {
         !matches!(
@@ -372,5 +372,5 @@ fn process(id: ProcessId, more: Vec<WarningKind>, trace: Trace) -> Process {
         )
     });
     warnings.extend(more.into_iter().map(|kind| Warning { event: None, kind }));
-    Process { path, id, profiler, distributed, devices, warnings }
+    Process { path, id, profiler, distributed, devices, peak_memory, warnings }
 }

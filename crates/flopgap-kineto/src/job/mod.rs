@@ -91,6 +91,8 @@ pub struct Process {
     pub distributed: Option<Distributed>,
     /// The GPUs of its machine.
     pub devices: Vec<Device>,
+    /// The most memory that its framework's allocator had given out ([`Trace::peak_memory`]).
+    pub peak_memory: Option<u64>,
     /// Problems of its trace.
     pub warnings: Vec<Warning>,
 }
@@ -393,6 +395,12 @@ impl Recording for Job {
             }
         }
         Ok(())
+    }
+
+    fn peak_memory(&self) -> Option<u64> {
+        // Of a rank whose trace does not say it, it may be more.
+        let all: Option<Vec<u64>> = self.processes.iter().map(|process| process.peak_memory).collect();
+        all?.into_iter().max()
     }
 
     fn span(&self) -> Result<Option<(i64, i64)>, ReadError> {
