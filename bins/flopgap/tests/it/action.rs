@@ -42,6 +42,7 @@ fn gate([before, after]: [&str; 2], inputs: &[(&str, &str)]) -> (i32, String, St
         ("FAIL_IF_UNDECIDED", "true"),
         ("COMMENT", "false"),
         ("PULL_REQUEST", ""),
+        ("PROGRAM", ""),
     ] {
         command.env(name, value);
     }

@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// Steps of the kernel that computes: about 0.15 ms.
 const STEPS: usize = 15_000;
 /// Bytes that the other reads: more than a second-level cache holds.
@@ -60,12 +58,22 @@ pub(crate) enum Clock {
 
 impl Clock {
     /// Nanoseconds since a moment that does not change.
+    #[cfg(unix)]
     pub(crate) fn now(self) -> f64 {
+        use rustix::time::{ClockId, clock_gettime};
         let now = clock_gettime(match self {
             Clock::Thread => ClockId::ThreadCPUTime,
             Clock::Wall => ClockId::Monotonic,
         });
         now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    }
+
+    /// Nanoseconds since a moment that does not change: Windows counts the time of a thread in steps
+    /// that are longer than these kernels.
+    #[cfg(not(unix))]
+    pub(crate) fn now(self) -> f64 {
+        static FIRST: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        FIRST.get_or_init(Instant::now).elapsed().as_nanos() as f64
     }
 }
 
