@@ -453,7 +453,7 @@ class _Measurement:
             theory = Theory()
             # Called when nothing is observed any more.
             stack.callback(lambda: self._followed(theory, observation, wanted))
-            observation = stack.enter_context(_followed(theory, labels))
+            observation = stack.enter_context(_followed(theory, labels, _DEVICES))
 
     def _followed(self, theory: Theory, observation: Observation, wanted: bool) -> None:
         if observation.opaque_tensors:
@@ -476,7 +476,7 @@ class _Measurement:
             if "module" in self.counter.by:
                 stack.enter_context(follow_modules(labels, self.counter.depth, self.counter.models))
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-            stack.enter_context(_followed(self.theory, labels))
+            stack.enter_context(_followed(self.theory, labels, _DEVICES))
             work()
         self.runs += 1
 
@@ -517,23 +517,25 @@ _BACKWARD = "modules of compiled code are distinguished only where they are not 
 
 
 @contextmanager
-def _followed(theory: Theory, labels: Labels) -> Iterator[Observation]:
-    """Records operators, forward and backward."""
+def _followed(theory: Theory, labels: Labels, devices: frozenset[str]) -> Iterator[Observation]:
+    """Records operators on these kinds of device, forward and backward."""
 
     def before(call: int) -> tuple[str, str]:
         at_current_node(labels)
         path, phase = labels.before_call(call)
         return path, phase or phase_of_thread(labels)
 
-    with follow_backward(labels), observed(observer(theory, _DEVICES, before, labels.after_call)) as observation:
+    with follow_backward(labels), observed(observer(theory, devices, before, labels.after_call)) as observation:
         yield observation
 
 
 @contextmanager
 def following() -> Iterator[Theory]:
-    """Records what the mathematics asks for in a block, which is not counted."""
+    """Records what the mathematics asks for in a block, which is not counted; without a GPU, of what runs on the CPU."""
     theory = Theory()
-    with _followed(theory, Labels(lambda number: None, False, False)) as observation:
+    torch = sys.modules.get("torch")
+    devices = _DEVICES if torch is None or torch.cuda.is_available() else frozenset({"cpu"})
+    with _followed(theory, Labels(lambda number: None, False, False), devices) as observation:
         yield theory
     if observation.opaque_tensors:
         theory.unseen.append(f"theory is not known: what runs on tensors of {', '.join(sorted(observation.opaque_tensors))} is not seen")

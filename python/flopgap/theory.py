@@ -272,10 +272,13 @@ def _grouped(a: Any, b: Any, *_: Any, **__: Any) -> int:
     return int(2 * a.numel() * columns)
 
 
+#: The operators that compute attention; the last is the CPU's.
+_ATTENTIONS = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+
 #: Formulas of products that ``torch.utils.flop_counter`` lacks, or has wrong.
 _FORMULAS: dict[str, tuple[str, Callable[..., int]]] = {
-    **{f"_scaled_dot_product_{name}_attention": ("attention", _attention) for name in ("flash", "efficient", "cudnn")},
-    **{f"_scaled_dot_product_{name}_attention_backward": ("attention", _attention_backward) for name in ("flash", "efficient", "cudnn")},
+    **{f"_scaled_dot_product_{name}": ("attention", _attention) for name in _ATTENTIONS},
+    **{f"_scaled_dot_product_{name}_backward": ("attention", _attention_backward) for name in _ATTENTIONS},
     "convolution_backward": ("convolution", _convolution_backward),
     "_cudnn_rnn": ("matmul", _recurrent),
     "_cudnn_rnn_backward": ("matmul", _recurrent_backward),
