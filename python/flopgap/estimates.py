@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from . import _flopgap
+from .plots import Bars, Drawn
 
 __all__ = ["Call", "Estimate", "estimate"]
 
@@ -42,7 +43,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Drawn):
     """The estimate of a model."""
 
     model: str
@@ -66,6 +67,14 @@ class Estimate:
     unknown: list[str]
     calls: list[Call]
 
+    def _bars(self) -> Bars:
+        """A bar for each operator: the sum of its calls on the GPU."""
+        sums: dict[str, float] = {}
+        for call in self.calls:
+            sums[call.operator] = sums.get(call.operator, 0.0) + call.time_us / 1e3
+        sums = dict(sorted(sums.items(), key=lambda operator: -operator[1]))
+        return Bars(f"GPU time by operator, {self.model} on {self.device}", list(sums), {"time": list(sums.values())})
+
 
 def estimate(
     model: Union[str, "os.PathLike[str]", Any],
@@ -78,7 +87,7 @@ def estimate(
     """How long PyTorch takes for a model on a GPU.
 
     :param model: a ``.pt2`` archive of ``torch.export.save``, or a module with its ``inputs``, which is exported first
-    :param machine: ``"h100"``, or ``"h200"``, which is moved from it by peaks
+    :param machine: ``"h100"`` or ``"h200"``, both by what was measured on them
     :param run_as: ``"eager"``, operator by operator from Python; ``"graph"``, its kernels in a CUDA graph; ``"compile"``,
         ``torch.compile(model)``; ``"compile-graph"``, ``torch.compile(model, mode="reduce-overhead")``. The calls of fused layers share the
         time of their kernel by their bytes

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
 from ._flopgap import Table
-from .plots import Bars, draw
+from .plots import Bars, Drawn
 
 __all__ = [
     "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapExecuted", "GapFlops", "GapFloor", "GapFloorPart", "GapKernel", "GapLimit", "GapOperations", "GapPart",
@@ -150,23 +150,6 @@ class _Answer:
         return "\n".join(self.sentences)
 
 
-class _Drawn:
-    """An answer that a figure can show."""
-
-    def _bars(self) -> Bars:
-        raise NotImplementedError
-
-    def plot(self, *, backend: Literal["matplotlib", "plotly"] | None = None, ax: Any = None) -> Any:
-        """Draws the answer as bars of milliseconds.
-
-        :param backend: the library that draws; by default the first of both that is installed
-        :param ax: axes of matplotlib to draw in, instead of a new figure
-        :return: axes of matplotlib, or a figure of plotly
-        :raises AbsentError: the library is not installed
-        """
-        return draw(self._bars(), backend, ax)
-
-
 @dataclass(frozen=True)
 class KernelTimes:
     """A kernel and its time."""
@@ -193,7 +176,7 @@ class PlaceKernels:
 
 
 @dataclass(frozen=True)
-class Kernels(_Drawn, _Answer):
+class Kernels(Drawn, _Answer):
     """The kernels of a trace or of its ranges, the largest total first."""
 
     #: ``all``, or ranges such as ``forward``.
@@ -371,7 +354,7 @@ class PassSpread:
 
 
 @dataclass(frozen=True)
-class Passes(_Answer):
+class Passes(Drawn, _Answer):
     """The steps and passes of a trace: whole steps first."""
 
     passes: list[Pass]
@@ -392,6 +375,13 @@ class Passes(_Answer):
 
     def _tables(self) -> list[Table]:
         return [self.table]
+
+    def _bars(self) -> Bars:
+        """A bar for each pass that launched work: what an instance takes on the GPU on average."""
+        ran = [(each, each.gpu) for each in self.passes if each.gpu is not None]
+        names = [each.name if each.rank is None else f"{each.name}, rank {each.rank}" for each, _ in ran]
+        busy, gaps = ([times.mean_ns / 1e6 for times in kind] for kind in zip(*((gpu.busy, gpu.gaps) for _, gpu in ran), strict=True)) if ran else ([], [])
+        return Bars("GPU time of an instance", names, {"busy": busy, "gaps": gaps})
 
 
 @dataclass(frozen=True)
@@ -643,7 +633,7 @@ class GapExecuted:
 
 
 @dataclass(frozen=True)
-class StepGap(_Drawn, _Answer):
+class StepGap(Drawn, _Answer):
     """The steps of a trace taken apart."""
 
     #: What limits a step: ``launch``, ``host``, ``sync``, ``input``, ``allocation``, ``copies``, ``communication``, ``skew``, ``gpu`` or ``unknown``.
@@ -744,7 +734,7 @@ class WorkRow:
 
 
 @dataclass(frozen=True)
-class Comparison(_Drawn, _Answer):
+class Comparison(Drawn, _Answer):
     """Two traces by kind of work."""
 
     a: Shares
@@ -927,7 +917,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Diff(_Answer):
+class Diff(Drawn, _Answer):
     """Two traces of the same program, before and after a change."""
 
     scope: tuple[str, str]
@@ -956,6 +946,16 @@ class Diff(_Answer):
 
     def _tables(self) -> list[Table]:
         return [_for_people(self.kernel_table), self.range_table]
+
+    def _bars(self) -> Bars:
+        """A bar for each side, a segment for each kind of kernel, of one instance."""
+        kinds: dict[str, list[float]] = {}
+        for kernel in self.kernels:
+            both = kinds.setdefault(kernel.kind, [0.0, 0.0])
+            for at, side in enumerate((kernel.time.before, kernel.time.after)):
+                both[at] += side.each_ns / 1e6 if side else 0.0
+        kinds = dict(sorted(kinds.items(), key=lambda kind: -sum(kind[1])))
+        return Bars("GPU time by kind of work", [f"before: {self.scope[0]}", f"after: {self.scope[1]}"], kinds)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from .errors import AbsentError
 
-__all__ = ["Bars", "draw"]
+__all__ = ["Bars", "Drawn"]
 
 _LIBRARIES = ("matplotlib", "plotly")
 
@@ -38,7 +38,24 @@ class Bars:
         return Bars(self.title, self.names, parts)
 
 
-def draw(bars: Bars, backend: str | None, ax: Any) -> Any:
+class Drawn:
+    """An answer that a figure can show."""
+
+    def _bars(self) -> Bars:
+        raise NotImplementedError
+
+    def plot(self, *, backend: Literal["matplotlib", "plotly"] | None = None, ax: Any = None) -> Any:
+        """Draws the answer as bars of milliseconds.
+
+        :param backend: the library that draws; by default the first of both that is installed
+        :param ax: axes of matplotlib to draw in, instead of a new figure
+        :return: axes of matplotlib, or a figure of plotly
+        :raises AbsentError: the library is not installed
+        """
+        return _draw(self._bars(), backend, ax)
+
+
+def _draw(bars: Bars, backend: str | None, ax: Any) -> Any:
     """Axes of matplotlib, or a figure of plotly."""
     if backend not in (None, *_LIBRARIES):
         raise ValueError(f"backend is 'matplotlib' or 'plotly', not {backend!r}")

@@ -72,6 +72,32 @@ def test_two_traces_are_two_bars(drawn):
     )
 
 
+def test_passes_are_bars_of_an_instance(drawn):
+    found = flopgap.passes(TRAINING)
+    names, parts = drawn(found)
+    assert names == [each.name for each in found.passes]
+    for at, each in enumerate(found.passes):
+        assert parts["busy"][at] + parts["gaps"][at] == pytest.approx(each.gpu.projected.mean_ns / 1e6)
+
+
+def test_before_and_after_are_two_bars(drawn):
+    found = flopgap.diff(FORWARD, TRAINING)
+    names, parts = drawn(found)
+    assert names == [f"before: {found.scope[0]}", f"after: {found.scope[1]}"]
+    sides = [[(kernel.time.before, kernel.time.after)[at] for kernel in found.kernels] for at in (0, 1)]
+    sums = [sum(side.total_ns for side in both if side) / found.instances[at] / 1e6 for at, both in enumerate(sides)]
+    assert [sum(lengths) for lengths in zip(*parts.values(), strict=True)] == pytest.approx(sums)
+
+
+def test_estimates_are_bars_by_operator(drawn):
+    found = flopgap.estimate("fixtures/models/resnet50.pt2", machine="h100", run_as="graph", precision="fp16")
+    names, parts = drawn(found)
+    assert names[0] == "aten.conv2d.default"
+    convolutions = sum(call.time_us for call in found.calls if call.operator == names[0])
+    assert parts["time"][0] == pytest.approx(convolutions / 1e3)
+    assert sum(parts["time"]) == pytest.approx(sum(call.time_us for call in found.calls) / 1e3)
+
+
 def test_axes_that_are_there_are_drawn_in():
     missing("matplotlib").use("Agg")
     _, ax = __import__("matplotlib.pyplot").pyplot.subplots()
