@@ -66,9 +66,10 @@ impl Graph {
     fn roots(&self) -> Vec<usize> {
         let mut roots: Vec<usize> = (0..self.tensors.len()).collect();
         for layer in self.layers.iter().filter(|layer| layer.op == Some(Op::View) || layer.is_in_place()) {
-            if let Some(&source) = layer.inputs.first() {
-                for &output in &layer.outputs {
-                    roots[output] = roots[source];
+            if let Some((&source, others)) = layer.inputs.split_first() {
+                let parts = others.iter().filter(|&&other| layer.is_whole_of(&self.tensors[other].name));
+                for &tensor in layer.outputs.iter().chain(parts) {
+                    roots[tensor] = roots[source];
                 }
             }
         }
@@ -77,9 +78,34 @@ impl Graph {
 }
 
 impl Layer {
+    /// Whether it is the view of a tensor after this part of it was changed in place, as the reader
+    /// of `.pt2` archives calls both.
+    fn is_whole_of(&self, part: &str) -> bool {
+        self.name.strip_suffix(".whole").is_some_and(|name| part.strip_suffix(".part") == Some(name))
+    }
+
     /// Whether its result is its first input, changed: `PyTorch` marks such operators with `_`.
     fn is_in_place(&self) -> bool {
         let name = self.operator.strip_prefix("aten.").and_then(|name| name.split('.').next());
         name.is_some_and(|name| name.ends_with('_') && !name.ends_with("__"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Shapes, read};
+
+    /// A step of a Llama writes its keys and values into a cache that is there all the time.
+    #[test]
+    fn what_is_written_in_place_takes_no_memory() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/static_cache.pt2");
+        let graph = read(path.as_ref(), &Shapes::default()).unwrap();
+        let parts = graph.tensors.iter().filter(|tensor| tensor.name.ends_with(".part"));
+        assert_eq!(parts.count(), 2, "keys and values");
+        let roots = graph.roots();
+        for layer in graph.layers.iter().filter(|layer| layer.name.ends_with(".whole")) {
+            let root = roots[layer.inputs[0]];
+            assert!(layer.inputs.iter().chain(&layer.outputs).all(|&tensor| roots[tensor] == root));
+        }
     }
 }
