@@ -100,10 +100,11 @@ mod tests {
     fn what_is_written_in_place_takes_no_memory() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/static_cache.pt2");
         let graph = read(path.as_ref(), &Shapes::default()).unwrap();
-        let parts = graph.tensors.iter().filter(|tensor| tensor.name.ends_with(".part"));
-        assert_eq!(parts.count(), 2, "keys and values");
         let roots = graph.roots();
-        for layer in graph.layers.iter().filter(|layer| layer.name.ends_with(".whole")) {
+        let changed = graph.layers.iter().filter(|layer| layer.name.strip_suffix(".whole").is_some());
+        let changed: Vec<_> = changed.collect();
+        assert_eq!(changed.len(), 2, "keys and values");
+        for layer in changed {
             let root = roots[layer.inputs[0]];
             assert!(layer.inputs.iter().chain(&layer.outputs).all(|&tensor| roots[tensor] == root));
         }
