@@ -68,8 +68,8 @@ impl Clock {
         now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
     }
 
-    /// Nanoseconds since a moment that does not change: Windows counts the time of a thread in steps
-    /// that are longer than these kernels.
+    /// Nanoseconds since a moment that does not change: Windows counts the time of a thread in
+    /// steps that are longer than these kernels.
     #[cfg(not(unix))]
     pub(crate) fn now(self) -> f64 {
         static FIRST: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
