@@ -28,12 +28,12 @@ impl Graph {
             }
         }
         let mut stays: Vec<bool> = self.tensors.iter().map(|tensor| tensor.parameter).collect();
-        for &input in &self.inputs {
-            stays[roots[input]] = true;
+        for root in self.inputs.iter().filter_map(|&input| roots.get(input)) {
+            stays[*root] = true;
         }
         let mut is_there = stays.clone();
-        for &output in &self.outputs {
-            stays[roots[output]] = true;
+        for root in self.outputs.iter().filter_map(|&output| roots.get(output)) {
+            stays[*root] = true;
         }
         let bytes = |root: usize| self.tensors[root].bytes().map_err(GraphError::count(&self.name));
         let sum = |one: u64, other: u64| {
