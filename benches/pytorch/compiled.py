@@ -2,8 +2,8 @@
 
 Writes compiled.jsonl: for each model and precision the time of a step of the compiled model (default mode), of a replay of its kernels as a
 CUDA graph, and its operators and fused kernels in the order of their launches. Models are those of fixtures/pytorch/models.tar.zst, from
-place FIRST on. Many processes compile, and keep what they compiled; when two thirds of the time are over, they time their models one after the other. With TF32=1
-models of 32 bits alone, whose products and convolutions are in TF32.
+place FIRST on. Many processes compile, and keep what they compiled; when two thirds of the time are over, they time their models one after
+the other, and those that still compile are ended. With TF32=1 models of 32 bits alone, whose products and convolutions are in TF32.
 """
 
 import bisect
@@ -78,7 +78,7 @@ def kernels(run):
     return steps[0]
 
 
-def compiled(todo, done, ready, turn, ends):
+def compiled(todo, done, ready, go, turn, ends):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = TF32
@@ -112,11 +112,8 @@ def compiled(todo, done, ready, turn, ends):
         except Exception as error:
             row["failed"] = f"compile: {type(error).__name__}: {str(error)[:300]}"
             done.put(row)
-    with ready.get_lock():
-        ready.value += 1
-    # Nothing else runs while models are timed, but for what takes far too long to compile.
-    while ready.value < COMPILERS and time.time() < ends + 45:
-        time.sleep(0.05)
+    ready.set()
+    go.wait()
     turn.acquire()
     for row, run, arguments in kept:
         try:
@@ -144,17 +141,24 @@ def main():
     begin = time.time()
     folder.mkdir(parents=True, exist_ok=True)
     context = multiprocessing.get_context("spawn")
-    todo, done, ready, turn = context.Queue(), context.Queue(), context.Value("i", 0), context.Lock()
+    todo, done, go, turn = context.Queue(), context.Queue(), context.Event(), context.Lock()
+    ready = [context.Event() for _ in range(COMPILERS)]
     labels = set(archives())
     places = [place for place, (name, batch, *_) in enumerate(drawn(SEED, MODELS)) if f"{name}_b{batch}_float32" in labels]
     for place in places[first : first + count]:
         for kind in ("float32",) if TF32 else ("float32", "half"):
             todo.put((place, kind))
     ends = begin + 0.62 * seconds
-    compilers = [context.Process(target=compiled, args=(todo, done, ready, turn, ends), daemon=True) for _ in range(COMPILERS)]
+    compilers = [context.Process(target=compiled, args=(todo, done, own, go, turn, ends), daemon=True) for own in ready]
     for compiler in compilers:
         compiler.start()
     left, rows = COMPILERS, 0
+    # Nothing else runs while models are timed: what takes too long to compile is given up.
+    for compiler, own in zip(compilers, ready):
+        if not own.wait(max(0, ends + 30 - time.time())):
+            compiler.kill()
+            left -= 1
+    go.set()
     with open(folder / "compiled.jsonl", "w") as file:
         device = torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu"
         file.write(json.dumps({"device": device, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "seed": SEED}) + "\n")

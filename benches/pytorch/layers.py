@@ -1,6 +1,7 @@
 """Single layers drawn at random, some dozens to a model: what models drawn at random have few of.
 
-Each reads what a function wrote just before, as layers of models do. LAYERS in the environment names the kinds, all if it is 1.
+Each reads what a function wrote just before, as layers of models do. LAYERS in the environment names the kinds; those of models, with
+recurrent ones, if it is 1.
 """
 
 import os
@@ -64,6 +65,32 @@ class Attention(nn.Module):
         return functional.scaled_dot_product_attention(query, key, value, *mask, is_causal=self.causal)
 
 
+class Cached(nn.Module):
+    """Attention of a few queries over a cache, whose heads several of the queries share: as models of transformers call it."""
+
+    def __init__(self, groups, way):
+        super().__init__()
+        self.groups, self.way = groups, way
+
+    def forward(self, query, key, value, *mask):
+        if self.way == "grouped":
+            return functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+        if self.groups > 1:
+            batch, heads, keys, width = key.shape
+            spread = lambda x: x[:, :, None].expand(batch, heads, self.groups, keys, width).reshape(batch, heads * self.groups, keys, width)
+            key, value = spread(key), spread(value)
+        return functional.scaled_dot_product_attention(query, key, value, *[mask[0] > -1.0 for _ in mask])
+
+
+class Called(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
 class Products(nn.Module):
     def forward(self, a, b):
         return torch.matmul(a, b)
@@ -119,6 +146,66 @@ def attention(draw, _):
     return lambda: Layer(Attention(mask == "causal", mask), len(shapes)), shapes
 
 
+def cached(draw, _):
+    heads, groups, width = draw.choice([1, 2, 4, 8, 8, 8, 16, 32]), draw.choice([1, 1, 2, 3, 4, 4, 6, 7, 8]), draw.choice([64, 64, 80, 96, 128, 128, 128, 256])
+    batch, keys, queries = spread(draw, 1, 256), spread(draw, 64, 16384), draw.choice([1, 1, 1, 1, 1, 2, 4, 8])
+    way = draw.choice(["masked", "masked", "masked", "repeated", "grouped"])
+    if heads > 32 // groups or batch * heads * groups * width * keys > 1 << 28:
+        return None
+    shapes = [(batch, heads * groups, queries, width), (batch, heads, keys, width), (batch, heads, keys, width)]
+    shapes += [(draw.choice([1, batch]), 1, queries, keys)] if way == "masked" else []
+    return lambda: Layer(Cached(groups, way), len(shapes)), shapes
+
+
+def experts(draw, _):
+    """Products of rows that are sorted by the expert to which they go. PyTorch computes them in bf16."""
+    count, rows = draw.choice([4, 8, 16, 32, 64, 128]), spread(draw, 8, 32768)
+    n, k = (64 * spread(draw, 4, 128) for _ in range(2))
+    if max(count * n * k, rows * n, rows * k) > ELEMENTS or 2 * rows * n * k > FLOPS:
+        return None
+    ends = lambda: torch.tensor([(place + 1) * rows // count for place in range(count)], dtype=torch.int32)
+    product = lambda x, weights, ends: torch._grouped_mm(x.bfloat16(), weights.bfloat16(), offs=ends)
+    return lambda: Layer(Called(product), 3), [(rows, k), (count, k, n), ends]
+
+
+def rare(draw, _):
+    """What models call now and then: orders, random numbers, places, samples of images, sums along a dimension."""
+    kind = draw.choice(["topk", "sort", "argsort", "cumsum", "histc", "rand", "bernoulli", "convolution", "sample", "gather", "scatter", "add", "bicubic"])
+    rows, columns = spread(draw, 1, 1 << 16), spread(draw, 16, 1 << 16)
+    size, batch, width = draw.choice(IMAGES), spread(draw, 1, 64), channels(draw, 16, 2048)
+    if rows * columns > ELEMENTS or batch * width * size * size > ELEMENTS:
+        return None
+    images, few = [(batch, width, size, size)], spread(draw, 1, min(columns, 512))
+    places = lambda shape, end: lambda: torch.randint(end, shape)
+    if kind == "convolution":
+        width, length, kernel = max(64, width // 8 * 8), spread(draw, 16, 8192), draw.choice([3, 4, 4, 7, 9, 31])
+        if batch * width * length > ELEMENTS:
+            return None
+        return lambda: Layer(nn.Conv1d(width, width, kernel, padding=kernel - 1, groups=width)), [(batch, width, length)]
+    if kind == "sample":
+        sample = lambda x, grid: functional.grid_sample(x, grid, align_corners=False)
+        return lambda: Layer(Called(sample), 2), images + [(batch, size, size, 2)]
+    if kind == "bicubic":
+        factor = draw.choice([2, 2, 0.5])
+        return lambda: Layer(Called(lambda x: functional.interpolate(x, scale_factor=factor, mode="bicubic"))), images
+    if kind in ("gather", "scatter", "add"):
+        if kind == "gather":
+            return lambda: Layer(Called(lambda x, place: x.gather(1, place)), 2), [(rows, columns), places((rows, few), columns)]
+        if kind == "scatter":
+            return lambda: Layer(Called(lambda x, place, y: x.scatter_add(1, place, y)), 3), [(rows, columns), places((rows, few), columns), (rows, few)]
+        return lambda: Layer(Called(lambda x, place, y: x.index_add(0, place, y)), 3), [(rows, columns), places((few,), rows), (few, columns)]
+    functions = {
+        "topk": lambda x: x.topk(few)[0],
+        "sort": lambda x: x.sort(-1)[0],
+        "argsort": lambda x: x.argsort(-1),
+        "cumsum": lambda x: x.cumsum(-1),
+        "histc": lambda x: x.flatten().float().histc(64, 0, 4),
+        "rand": torch.rand_like,
+        "bernoulli": lambda x: torch.bernoulli(torch.full_like(x, 0.5)),
+    }
+    return lambda: Layer(Called(functions[kind])), [(rows, columns)]
+
+
 def product(draw, _):
     m, n, k = spread(draw, 1, 65536), spread(draw, 1, 16384), spread(draw, 4, 16384)
     if draw.random() < 0.8:
@@ -167,23 +254,29 @@ SOURCES = {
     "attention": (attention, 30),
     "product": (product, 30),
     "norm": (norm, 12),
+    "cached": (cached, 0),
+    "experts": (experts, 0),
+    "rare": (rare, 0),
 }
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def drawn_layers(seed, count):
-    """So many models of layers; every second is a recurrent network, which is timed alone."""
+    """So many models of layers; every second is a recurrent network, which is timed alone, of kinds of models and of `chosen` ones."""
     draw = random.Random(seed)
     kinds = os.environ["LAYERS"].split(",")
-    bundles = [kind for kind in SOURCES if kind in kinds] or list(SOURCES)
+    bundles = [kind for kind in SOURCES if kind in kinds] or [kind for kind in SOURCES if SOURCES[kind][1]]
+    weights = [SOURCES[kind][1] or 1 for kind in bundles]
     for place in range(count):
-        if place % 2:
+        if place % 2 and ("chosen" in kinds or kinds == ["1"]):
             kind = "chosen" if "chosen" in kinds else "recurrent"
             of = [recurrent(draw, kind)]
         else:
-            kind = draw.choices(bundles, [SOURCES[kind][1] for kind in bundles])[0]
+            kind = draw.choices(bundles, weights)[0]
             of = []
-            while len(of) < 24:
+            while len(of) < (12 if kind == "cached" else 24):
                 of += filter(None, [SOURCES[kind][0](draw, kind)])
-        shapes = [shape for _, own in of for shape in own]
+        reads = [read for _, own in of for read in own]
         build = lambda of=of: Layers([layer() for layer, _ in of])
-        yield f"layers_{kind}_{seed}_{place}", 1, draw.choice(["float16", "bfloat16"]), build, lambda shapes=shapes: [torch.randn(*shape) for shape in shapes]
+        inputs = lambda reads=reads: [torch.randn(*read, device=DEVICE) if isinstance(read, tuple) else read() for read in reads]
+        yield f"layers_{kind}_{seed}_{place}", 1, draw.choice(["float16", "bfloat16"]), build, inputs

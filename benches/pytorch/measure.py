@@ -1,4 +1,5 @@
-"""Times drawn models as PyTorch runs them: measure.py FOLDER SECONDS [SEED [COUNT]]; single layers with LAYERS=1 in the environment.
+"""Times drawn models as PyTorch runs them: measure.py FOLDER SECONDS [SEED [COUNT]]; single layers with LAYERS=1 in the environment, in 16
+bits alone with KINDS=half.
 
 Writes a stripped .pt2 of each model and rows.jsonl: for each precision the time of a step in eager mode, the time of a replay as a CUDA
 graph, and the kernels of each node of the exported graph (name, median nanoseconds), all on one GPU. Exports run in many processes, before
@@ -31,6 +32,7 @@ warnings.filterwarnings("ignore")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXPORTERS = int(os.environ.get("EXPORTERS", "9"))
 LAYERS = "LAYERS" in os.environ
+KINDS = os.environ.get("KINDS", "float32,half").split(",")
 drawn = drawn_layers if LAYERS else drawn_models
 
 
@@ -189,7 +191,7 @@ def main():
     scratch = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     context = multiprocessing.get_context("spawn")
     todo, done = context.Queue(), context.Queue()
-    items = [(place, kind) for place in range(count) for kind in ("float32", "half")]
+    items = [(place, kind) for place in range(count) for kind in KINDS]
     for item in items + [None] * EXPORTERS:
         todo.put(item)
     exporters = [context.Process(target=export, args=(todo, done, seed, count, scratch, str(folder)), daemon=True) for _ in range(EXPORTERS)]
