@@ -306,17 +306,18 @@ fn judge_calls(rows: &[Row], others: &PyTorch, by_kind: &mut ByKind) {
 }
 
 /// Estimates every run from other architectures, which says how wide the intervals of calls are and
-/// then those of models; gives the runs of each GPU, and the tails of each way.
+/// then those of models; gives the runs of each GPU, and the tails of each way on it.
 pub fn judged<R: Measured, const N: usize>(
     gpus: &mut [Gpu<R>],
     ways: [Way; N],
-) -> (&[Gpu<R>], Vec<OfGpu<'_, R, N>>, [Tails; N]) {
+) -> (&[Gpu<R>], Vec<OfGpu<'_, R, N>>, OfWays<N>) {
     for own in 0..gpus.len() {
         gpus[own].about.reaches = reaches(&judge(gpus, own, []).1);
     }
     let gpus = &*gpus;
     let mut judged: Vec<_> = (0..gpus.len()).map(|own| judge(gpus, own, ways)).collect();
-    let tails = std::array::from_fn(|way| cover(judged.iter_mut().flat_map(|(by_way, _)| &mut by_way[way])));
+    let tails = judged.iter_mut().map(|(by_way, _)| by_way.each_mut().map(|runs| cover(runs)));
+    let tails = tails.collect();
     (gpus, judged, tails)
 }
 
@@ -326,20 +327,39 @@ fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
     accuracy::quantile(&values, at).unwrap_or(f64::NAN)
 }
 
-/// The 5th and 95th percentile; 0 of nothing.
-fn tails(scores: impl Iterator<Item = f64>) -> [f64; 2] {
-    let scores: Vec<f64> = scores.collect();
-    if scores.is_empty() { [0.0; 2] } else { [0.05, 0.95].map(|at| quantile(scores.clone(), at)) }
+/// The 5th and 95th percentile of scores by architecture, each of which weighs as much as any
+/// other, however many runs it has; 0 of nothing. One more architecture than these is as likely
+/// between any two of them, so the fewer there are, the further out the percentiles lie (conformal
+/// prediction).
+fn tails(scores: &[(&str, f64)]) -> [f64; 2] {
+    let mut runs: BTreeMap<&str, f64> = BTreeMap::new();
+    for (name, _) in scores {
+        *runs.entry(name).or_default() += 1.0;
+    }
+    let count = runs.len() as f64;
+    [-1.0, 1.0].map(|side| {
+        let mut sorted: Vec<(f64, f64)> =
+            scores.iter().map(|(name, score)| (side * score, 1.0 / runs[name])).collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = 0.95 * (count + 1.0);
+        let found = sorted.iter().find(|(_, weight)| {
+            left -= weight;
+            left <= 1e-9
+        });
+        side * found.or(sorted.last()).map_or(0.0, |(score, _)| *score)
+    })
 }
 
 /// What the intervals of a way are made of: tails of runs whose time the GPU decides, and of those
 /// that wait for their host ([`Errors`]).
 pub type Tails = [[f64; 2]; 2];
 
-/// Which runs of a way, on all GPUs, are covered by intervals that other architectures give; the
-/// tails that all of them give.
-fn cover<'r, 'a: 'r, R: Measured + 'a>(runs: impl Iterator<Item = &'r mut Judged<'a, R>>) -> Tails {
-    let mut runs: Vec<_> = runs.collect();
+/// Those of each way on each GPU.
+pub type OfWays<const N: usize> = Vec<[Tails; N]>;
+
+/// Which runs of a way are covered by intervals that other architectures give; the tails that all
+/// of them give.
+fn cover<R: Measured>(runs: &mut [Judged<'_, R>]) -> Tails {
     let scores: Vec<(String, bool, f64)> = runs
         .iter()
         .map(|one| {
@@ -350,11 +370,11 @@ fn cover<'r, 'a: 'r, R: Measured + 'a>(runs: impl Iterator<Item = &'r mut Judged
     let without = |name: &str| {
         [false, true].map(|launched| {
             let others = scores.iter().filter(|score| score.0 != name && score.1 == launched);
-            tails(others.map(|score| score.2))
+            tails(&others.map(|score| (score.0.as_str(), score.2)).collect::<Vec<_>>())
         })
     };
     let mut known: BTreeMap<String, Tails> = BTreeMap::new();
-    for one in &mut runs {
+    for one in runs {
         let own = one.architecture.as_str();
         let [tails, waits] = *known.entry(own.to_owned()).or_insert_with(|| without(own));
         let [low, high] = one.estimate.interval(tails, waits);

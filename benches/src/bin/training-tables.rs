@@ -275,7 +275,7 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     }
     let (gpus, judged, tails) = pytorch::judged(&mut gpus, [Way::Graph, Way::Eager]);
     eprintln!("{costs:?}, {tails:?}");
-    for (gpu, judged) in gpus.iter().zip(&judged) {
+    for ((gpu, judged), tails) in gpus.iter().zip(&judged).zip(&tails) {
         print_gpu("step", gpu, (["graph", "eager"], judged), |folder| print_again(folder, &gpu.runs))?;
         let [graph, eager] = [0, 1].map(|way| errors(&judged.0[way], tails[way]));
         if let Some(output) = output {
