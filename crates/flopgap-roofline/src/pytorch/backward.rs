@@ -172,9 +172,13 @@ impl Gradients {
                 let mut pairs = layer.inputs.iter().zip(&needed);
                 let summed = may && pairs.any(|(input, needed)| *needed && elements(input) < written);
                 let name = backward_name(layer);
+                // More indexes are sorted first (PyTorch's `embedding_dense_backward_cuda`).
+                let is_sorted =
+                    name == "embedding" && matches!(layer.op, Some(Op::Gather { rows: 3073.., .. }));
+                let sorted = if is_sorted { ", sorted" } else { "" };
                 let several = if several { " of several" } else { "" };
                 let summed = if summed { ", summed" } else { "" };
-                call.operator = Cow::Owned(format!("{name}{several}{summed}"));
+                call.operator = Cow::Owned(format!("{name}{several}{summed}{sorted}"));
                 if let [.., reordered, gaps] = call.sizes.as_mut_slice() {
                     (*reordered, *gaps) = (u64::from(self.is_reordered(graph, layer)), 0);
                 }

@@ -12,6 +12,8 @@ const fn scale(reach: f64) -> Scale {
 const NAME: Scale = Scale { reach: 1.0, near: 1.0, names: true };
 /// The last of all is the GPU: shares of floors differ little.
 const GPU: Scale = Scale { reach: 20.0, near: 20.0, names: true };
+/// Whether other kernels compute them: nearly all neighbors are of the same.
+const OTHER_KERNELS: Scale = Scale { reach: 0.3, near: 0.05, names: false };
 
 // How far calls are alike along each coordinate, chosen by hand.
 const PRODUCT: &[Scale] = &[
@@ -58,12 +60,23 @@ const DEPTHWISE: &[Scale] = &[
     scale(2.0),
     GPU,
 ];
-const ATTENTION: &[Scale] =
-    &[scale(8.0), scale(6.0), scale(6.0), scale(3.0), scale(3.0), scale(2.0), scale(2.0), scale(3.0), GPU];
+const ATTENTION: &[Scale] = &[
+    scale(8.0),
+    scale(6.0),
+    scale(6.0),
+    scale(3.0),
+    scale(3.0),
+    scale(2.0),
+    scale(2.0),
+    scale(3.0),
+    OTHER_KERNELS,
+    GPU,
+];
 const RECURRENT: &[Scale] =
     &[scale(6.0), scale(6.0), scale(4.0), scale(12.0), scale(4.0), scale(0.2), scale(2.0), scale(2.0), GPU];
 const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0), GPU];
 const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME, GPU];
+const GROUPED_PRODUCT: &[Scale] = &[scale(8.0), scale(8.0), scale(8.0), scale(8.0), GPU];
 const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, GPU];
 const ELEMENTS: &[Scale] =
     &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0), GPU];
@@ -80,6 +93,7 @@ impl Kind {
             Self::Map | Self::Rows => ELEMENTS,
             Self::Optimizer => OPTIMIZER,
             Self::Fused => FUSED,
+            Self::GroupedProduct => GROUPED_PRODUCT,
         }
     }
 }
@@ -133,6 +147,8 @@ impl Call {
                 flag(added),
                 flag(causal),
                 last_wave(heads as f64 * tiles(queries, 128), units),
+                // Tokens that are generated.
+                f64::from(u8::from(queries == 1)),
             ],
             (Kind::Recurrent, &[batch, length, hidden, inputs, stacked, _, gates, directions]) => vec![
                 log(batch),
@@ -150,6 +166,7 @@ impl Call {
             (Kind::Fused, &[bytes, largest, tensors, width]) => {
                 vec![log(bytes), log(bytes) - log(largest), log(tensors), log(width), name]
             }
+            (Kind::GroupedProduct, &[groups, m, n, k]) => [groups, m, n, k].map(log).to_vec(),
             (Kind::Optimizer, &[tensors, elements, _]) => vec![log(tensors), log(elements), name],
             (_, &[read, written, width, last, several, reordered, gaps]) => vec![
                 log(read),

@@ -27,7 +27,7 @@ mod training;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use flopgap_graph::{Graph, Op};
+use flopgap_graph::{Graph, Layer, Op};
 use serde::{Deserialize, Serialize};
 
 pub use self::backward::{Gradients, adamw};
@@ -278,10 +278,9 @@ struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    /// No calls yet. What of the graph has no formula is missing: no table has it.
-    fn new(pytorch: &'a PyTorch, graph: &Graph) -> Self {
-        let missing = graph.unknown().map(|layer| format!("calls of {}", call::operator(layer))).collect();
-        Self { pytorch, known: BTreeMap::new(), calls: Vec::new(), missing, parts: Parts::default() }
+    fn new(pytorch: &'a PyTorch) -> Self {
+        let (known, calls, missing) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { pytorch, known, calls, missing, parts: Parts::default() }
     }
 
     /// The estimate of a call, which is interpolated once; a call that was never measured is noted.
@@ -309,8 +308,8 @@ impl<'a> Sum<'a> {
     /// The calls of a graph forward.
     fn forward(&mut self, graph: &Graph, computed: Computed, paths: &FastPaths) {
         for (layer, of) in graph.layers.iter().enumerate() {
-            if let Some(what) = of.op.as_ref().and_then(never_measured) {
-                self.missing.insert(what.to_owned());
+            if let Some(what) = never_measured(of) {
+                self.missing.insert(what);
             } else if let Some(call) =
                 Call::of(graph, of, computed).and_then(|call| paths.call(graph, layer, call))
             {
@@ -322,12 +321,14 @@ impl<'a> Sum<'a> {
     /// The kernels of a compiled graph.
     fn compiled(&mut self, graph: &Graph, computed: Computed) {
         let last = channels_last(graph);
+        // Compiled, none of these was measured.
+        self.missing.extend(graph.unknown().map(calls_of));
         for kernel in compiled(graph) {
             match &kernel {
                 Compiled::Library(layer) => {
                     let of = &graph.layers[*layer];
-                    if let Some(what) = of.op.as_ref().and_then(never_measured) {
-                        self.missing.insert(what.to_owned());
+                    if let Some(what) = never_measured(of) {
+                        self.missing.insert(what);
                     } else if let Some(call) = Call::of(graph, of, computed) {
                         for call in compiled::calls(call, computed.products) {
                             self.add(*layer, self.pytorch.of_compiled(call, last));
@@ -479,7 +480,7 @@ impl PyTorch {
 
     /// The time of a model, as far as there is one.
     pub fn estimate(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
-        let mut sum = Sum::new(self, graph);
+        let mut sum = Sum::new(self);
         let host_ns = match way {
             Way::Eager | Way::Graph => {
                 let paths = FastPaths::of(graph);
@@ -519,21 +520,30 @@ impl Calls {
         point
     }
 
-    /// The table of a call, if calls of its form were measured.
+    /// The table of a call, if calls of its form were measured, and of its operator if it is like
+    /// no other.
     fn known(&self, call: &Call) -> Option<&Table> {
-        self.tables.get(&call.key()).filter(|table| table.forms.contains(&call.form()))
+        let is_known = |table: &&Table| {
+            table.forms.contains(&call.form()) && (!call.is_alone() || table.has(&call.operator))
+        };
+        self.tables.get(&call.key()).filter(is_known)
     }
 }
 
-/// The operations that no table has, mostly because what they take depends on data.
-fn never_measured(op: &Op) -> Option<&'static str> {
-    match op {
-        Op::GridSample(_) => Some("grid samples"),
-        Op::EmbeddingBag(_) => Some("embedding bags"),
-        Op::GroupedGemm(_) => Some("grouped products"),
-        Op::Attention(of) if of.value_width.is_some() => Some("attention with values of another width"),
-        _ => None,
-    }
+/// What a layer is that no table has, mostly because what it takes depends on data.
+fn never_measured(layer: &Layer) -> Option<String> {
+    let what = match &layer.op {
+        Some(Op::EmbeddingBag(_)) => "embedding bags",
+        Some(Op::GroupedGemm(_)) if layer.operator.contains("fallback") => "grouped products in a loop",
+        Some(Op::Attention(of)) if of.value_width.is_some() => "attention with values of another width",
+        _ if layer.work.is_none() && !call::is_alone(layer) => return Some(calls_of(layer)),
+        _ => return None,
+    };
+    Some(what.to_owned())
+}
+
+fn calls_of(layer: &Layer) -> String {
+    format!("calls of {}", call::operator(layer))
 }
 
 /// What a host runs: operators that compute, and modules. In `inference` that is not compiled,

@@ -74,6 +74,11 @@ impl Table {
         Some(self.launches.get(operator)?.nearest(point)? > 0.5)
     }
 
+    /// Whether calls of an operator were measured.
+    pub(super) fn has(&self, operator: &str) -> bool {
+        self.launches.contains_key(operator)
+    }
+
     pub(super) fn at(&self, point: &[f64]) -> Option<Between> {
         let guess = self.times.at(point).filter(|_| self.len() >= FEWEST)?;
         let kernels = self.kernels[guess.nearest];
