@@ -1,6 +1,7 @@
-"""How far estimates are off what measure.py and language.py timed: judge.py FOLDER MACHINE [PROGRAM].
+"""How far estimates are off what measure.py, language.py, compiled.py and train.py timed: judge.py FOLDER MACHINE [PROGRAM].
 
-FOLDER has their rows.jsonl and models; PROGRAM is `flopgap` or its path. Steps are those of a loop that waits at its end.
+FOLDER has their rows (rows.jsonl, compiled.jsonl, train.jsonl; what is absent is not judged) and models; PROGRAM is `flopgap` or its path.
+Steps are those of a loop that waits at its end.
 """
 
 import concurrent.futures
@@ -10,20 +11,40 @@ import statistics
 import subprocess
 import sys
 
+# What is judged: a name, the rows, how PyTorch ran the model, its time in a row, and whether it trains.
+RUNS = [
+    ("graph", "rows", "graph", "graph_us", False),
+    ("eager", "rows", "eager", "loop_us", False),
+    ("compile-graph", "rows", "compile-graph", "compiled_us", False),
+    ("compile-graph", "compiled", "compile-graph", "graph_us", False),
+    ("compile", "compiled", "compile", "loop_us", False),
+    ("training, graph", "train", "graph", "graph_us", True),
+    ("training, eager", "train", "eager", "loop_us", True),
+]
 
-def estimated(folder, machine, program, row, way):
+
+def estimated(folder, machine, program, row, way, trains):
     path = folder / f"{row['label']}.pt2"
-    command = [program, "calibrate", "estimate", path, "--machine", machine, "--as", way, "--format", "json"]
-    # By default convolutions of a model in fp32 are in TF32.
-    precision = ["--precision", "tf32" if row["tf32"] else "fp32"] if row["kind"] == "float32" else []
-    found = subprocess.run(command + precision, capture_output=True, text=True)
+    command = [program, "calibrate", "estimate", path, "--machine", machine, "--as", way, "--format", "json"] + ["--train"] * trains
+    if row["kind"] == "float32" and (row["tf32"] or not trains):
+        # By default convolutions of a model in fp32 are in TF32, as in the training steps.
+        command += ["--precision", "tf32" if row["tf32"] else "fp32"]
+    found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode:
         raise SystemExit(f"{path}: {found.stderr.strip()}")
     return json.loads(found.stdout)
 
 
-def arithmetic(row):
-    return "tf32" if row["tf32"] else "fp32" if row["kind"] == "float32" else "16 bits"
+def is_disturbed(row):
+    """Whether another process had the GPU while a compiled model was replayed: no other replay takes so much longer than its kernels."""
+    kernels = [time for operator in row.get("kernels") or [] for _, time in operator[4]]
+    return bool(kernels) and row["graph_us"] > 1.4 * (sum(kernels) / 1e3 + 0.5 * len(kernels) + 7)
+
+
+def arithmetic(row, trains):
+    if row["kind"] != "float32":
+        return "16 bits"
+    return "tf32" if row["tf32"] else "fp32, convolutions in tf32" if trains else "fp32"
 
 
 def line(name, judged):
@@ -38,27 +59,30 @@ def line(name, judged):
 def main():
     folder, machine = pathlib.Path(sys.argv[1]), sys.argv[2]
     program = sys.argv[3] if len(sys.argv) > 3 else "flopgap"
-    rows = [json.loads(text) for text in (folder / "rows.jsonl").read_text().splitlines()[1:]]
-    rows = [row for row in rows if "failed" not in row]
     print("| model as | runs | MAPE, % | median | p90 | covered |\n|---|---:|---:|---:|---:|---:|")
     worst = []
-    for way, time in (("graph", "graph_us"), ("eager", "loop_us"), ("compile-graph", "compiled_us")):
-        timed = [row for row in rows if row.get(time)]
+    for name, file, way, time, trains in RUNS:
+        path = folder / f"{file}.jsonl"
+        rows = [json.loads(text) for text in path.read_text().splitlines()[1:]] if path.exists() else []
+        timed = [row for row in rows if "failed" not in row and row.get(time)]
+        if name == "compile-graph":
+            timed = [row for row in timed if not is_disturbed(row)]
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            answers = list(pool.map(lambda row: estimated(folder, machine, program, row, way), timed))
+            answers = list(pool.map(lambda row: estimated(folder, machine, program, row, way, trains), timed))
         judged = [(row, row[time], answer) for row, answer in zip(timed, answers) if answer["time_ms"]]
         if len(judged) < len(timed):
-            print(f"{way}: {len(timed) - len(judged)} runs are not estimated", file=sys.stderr)
-        line(way, judged)
-        for name in ("fp32", "tf32", "16 bits"):
-            line(f"{way}, {name}", [run for run in judged if arithmetic(run[0]) == name])
+            print(f"{name}: {len(timed) - len(judged)} runs are not estimated", file=sys.stderr)
+        line(name, judged)
+        for kind in ("fp32", "fp32, convolutions in tf32", "tf32", "16 bits"):
+            line(f"{name}, {kind}", [run for run in judged if arithmetic(run[0], trains) == kind])
         if way == "eager":
-            line("eager, where the GPU decides", [run for run in judged if run[2]["gpu_ms"] >= run[2]["host_ms"]])
-        elif way == "graph":
-            worst = sorted(judged, key=lambda run: -abs(1000 * run[2]["time_ms"] / run[1] - 1))[:12]
-    print("\n| worst as a graph | measured, µs | estimated |\n|---|---:|---:|")
-    for row, measured, answer in worst:
-        print(f"| {row['label']}, {arithmetic(row)} | {measured:.0f} | {1000 * answer['time_ms']:.0f} |")
+            line(f"{name}, where the GPU decides", [run for run in judged if run[2]["gpu_ms"] >= run[2]["host_ms"]])
+        else:
+            found = sorted(judged, key=lambda run: -abs(1000 * run[2]["time_ms"] / run[1] - 1))[:12]
+            worst += [(name, arithmetic(run[0], trains), *run) for run in found]
+    print("\n| worst | as | measured, µs | estimated |\n|---|---|---:|---:|")
+    for name, kind, row, measured, answer in worst:
+        print(f"| {row['label']}, {kind} | {name} | {measured:.0f} | {1000 * answer['time_ms']:.0f} |")
 
 
 if __name__ == "__main__":
