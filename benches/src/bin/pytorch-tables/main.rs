@@ -184,7 +184,7 @@ fn costs(runs: &[&Measured]) -> Costs {
     let hosts = runs.iter().filter(|run| run.eager() > 1.5 * run.kernels()[0]);
     let hosts = hosts.map(|run| {
         let [operators, modules] = launches(&run.graph, true);
-        (run.eager(), [operators, modules, run.sum(|row| row.kernels)])
+        (run.eager(), [operators, modules, run.sum(|row| row.call.launches(row.kernels))])
     });
     let [operator, module, launch] = host_costs(&hosts.collect::<Vec<_>>());
     Costs { node, replay, operator, module, launch, gradient: 0.0, tensor: 0.0 }

@@ -376,6 +376,12 @@ impl Call {
         if self.is_concurrent(kernels) { kernels.min(1.0) } else { kernels }
     }
 
+    /// How many of its kernels the host launches as those of other operators: cuDNN launches those
+    /// that run beside each other one right after the other, in half the time.
+    pub fn launches(&self, kernels: f64) -> f64 {
+        f64::midpoint(kernels, self.waits(kernels))
+    }
+
     /// How often its kernels repeat: at each place of a sequence, or for each group.
     pub(super) fn steps(&self) -> f64 {
         match (self.kind, self.arithmetic, self.sizes.as_slice()) {

@@ -365,7 +365,7 @@ impl<'a> Sum<'a> {
         let kernels = sum(|call| call.nanoseconds);
         let costs = &about.costs;
         let gpu_ns = kernels + costs.node * sum(|call| call.waits) + costs.replay;
-        let launched = |launch: f64| host_ns + launch * sum(|call| call.kernels);
+        let launched = |launch: f64| host_ns + launch * sum(|call| f64::midpoint(call.kernels, call.waits));
         let (host_ns, errors) = match (way, &about.compiled) {
             (Way::Graph, _) => (0.0, &about.graph),
             (Way::Eager, _) => (launched(costs.launch), &about.eager),
