@@ -63,7 +63,7 @@ class Estimate(Drawn):
     flops: int
     #: Kinds of calls that were never measured.
     missing: list[str]
-    #: Operators without a formula, which are in no number.
+    #: Operators without a formula: their FLOPs are in no number, their times where they were measured.
     unknown: list[str]
     calls: list[Call]
 

@@ -6,6 +6,7 @@ use flopgap_calibration::judge::Series;
 use flopgap_cli::{Exit, Failure};
 use flopgap_flops::Precision;
 use flopgap_graph::Mode;
+use flopgap_report::numbers;
 use flopgap_roofline::machines::Bound;
 use flopgap_roofline::predict::{Basis, Bottleneck, Estimate, Regime, StepEstimate};
 use flopgap_roofline::pytorch::{Computed, PyTorch, Way};
@@ -44,11 +45,18 @@ pub(super) fn estimated(
     };
     let mut by_step: Vec<Option<StepEstimate>> = vec![None; model.steps.len()];
     let mut missing = Vec::new();
+    // What has no formula is in no step.
+    let (mut beside, mut beside_ns) = (0_usize, 0.0);
     if let Some(found) = &found {
         let places: BTreeMap<usize, usize> =
             model.steps.iter().enumerate().map(|(place, step)| (step.layers[0], place)).collect();
         for call in &found.calls {
-            let Some(&place) = places.get(&call.layer) else { continue };
+            let Some(&place) = places.get(&call.layer) else {
+                if graph.layers.get(call.layer).is_some_and(|layer| layer.work.is_none()) {
+                    (beside, beside_ns) = (beside + 1, beside_ns + call.nanoseconds);
+                }
+                continue;
+            };
             let (bottleneck, regime) = match call.bound {
                 Bound::Launch => (Bottleneck::Launch, Regime::Launch),
                 Bound::Compute => (Bottleneck::Compute, Regime::Compute),
@@ -74,7 +82,7 @@ pub(super) fn estimated(
         missing.extend(found.missing.iter().map(|what| format!("{what} were never measured")));
     }
     let steps: Vec<StepEstimate> = by_step.iter().flatten().cloned().collect();
-    let sum: f64 = steps.iter().map(|step| step.nanoseconds).sum();
+    let sum: f64 = beside_ns + steps.iter().map(|step| step.nanoseconds).sum::<f64>();
     let regime = |of: Regime| -> f64 {
         steps.iter().filter(|step| step.regime == of).map(|step| step.nanoseconds).sum()
     };
@@ -95,7 +103,13 @@ pub(super) fn estimated(
     if estimate.is_none() {
         missing.push("nothing of it was measured".to_owned());
     }
-    let kernels = format!("times of {} are interpolated", about.software);
+    let beside = if beside > 0 {
+        let time = numbers::duration(beside_ns);
+        format!("; {beside} calls without a formula take {time} beside the steps")
+    } else {
+        String::new()
+    };
+    let kernels = format!("times of {} are interpolated{beside}", about.software);
     let training = found.as_ref().and_then(|found| found.parts);
     let launched = found.filter(|_| matches!(way, Way::Eager | Way::Compiled));
     Ok(Found {

@@ -203,6 +203,29 @@ fn a_model_with_an_operator_without_a_formula_is_not_estimated() {
     assert!(all.err.contains(said) && all.err.contains("topk"), "{}", all.err);
 }
 
+/// What is in no step is said with its time, and the parts add up to the whole.
+#[test]
+fn calls_without_a_formula_are_estimated_beside_the_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = fixture("dynamic/orders.pt2");
+    let how = ["estimate", model.to_str().unwrap(), "--machine", "h200", "--as", "graph"];
+    let text = done(dir.path(), &how).out;
+    let json = done(dir.path(), &[&how[..], &["--format", "json"]].concat()).out;
+    let estimate: Value = serde_json::from_str(&json).unwrap();
+    let steps: f64 =
+        estimate["layers"].as_array().unwrap().iter().filter_map(|layer| layer["time_ms"].as_f64()).sum();
+    let (count, rest) = {
+        let line = text.lines().find(|line| line.contains("without a formula")).unwrap();
+        let found = line.split("; ").last().unwrap();
+        let time = found.split(" take ").last().unwrap().split(' ').next().unwrap();
+        (found.split(' ').next().unwrap().parse::<usize>().unwrap(), time.parse::<f64>().unwrap())
+    };
+    assert_eq!(count, estimate["unknown"].as_array().unwrap().len());
+    let whole = estimate["time_ms"].as_f64().unwrap();
+    // Between kernels the GPU waits for 0.5 µs, and a replay takes 7 µs.
+    assert!((0.0..0.1).contains(&(whole - steps - 1e-3 * rest)), "{whole}, {steps}, {rest}");
+}
+
 #[test]
 fn bags_are_not_estimated_and_samples_where_they_were_measured() {
     let cells = fixture("dynamic/cells.pt2");
