@@ -35,12 +35,6 @@ def estimated(folder, machine, program, row, way, trains):
     return json.loads(found.stdout)
 
 
-def is_disturbed(row):
-    """Whether another process had the GPU while a compiled model was replayed: no other replay takes so much longer than its kernels."""
-    kernels = [time for operator in row.get("kernels") or [] for _, time in operator[4]]
-    return bool(kernels) and row["graph_us"] > 1.4 * (sum(kernels) / 1e3 + 0.5 * len(kernels) + 7)
-
-
 def arithmetic(row, trains):
     if row["kind"] != "float32":
         return "16 bits"
@@ -65,8 +59,6 @@ def main():
         path = folder / f"{file}.jsonl"
         rows = [json.loads(text) for text in path.read_text().splitlines()[1:]] if path.exists() else []
         timed = [row for row in rows if "failed" not in row and row.get(time)]
-        if name == "compile-graph":
-            timed = [row for row in timed if not is_disturbed(row)]
         with concurrent.futures.ThreadPoolExecutor() as pool:
             answers = list(pool.map(lambda row: estimated(folder, machine, program, row, way, trains), timed))
         judged = [(row, row[time], answer) for row, answer in zip(timed, answers) if answer["time_ms"]]

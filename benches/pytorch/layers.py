@@ -77,8 +77,8 @@ class Cached(nn.Module):
             return functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
         if self.groups > 1:
             batch, heads, keys, width = key.shape
-            spread = lambda x: x[:, :, None].expand(batch, heads, self.groups, keys, width).reshape(batch, heads * self.groups, keys, width)
-            key, value = spread(key), spread(value)
+            repeated = lambda x: x[:, :, None].expand(batch, heads, self.groups, keys, width).reshape(batch, heads * self.groups, keys, width)
+            key, value = repeated(key), repeated(value)
         return functional.scaled_dot_product_attention(query, key, value, *[mask[0] > -1.0 for _ in mask])
 
 
@@ -188,11 +188,11 @@ def rare(draw, _):
     if kind == "bicubic":
         factor = draw.choice([2, 2, 0.5])
         return lambda: Layer(Called(lambda x: functional.interpolate(x, scale_factor=factor, mode="bicubic"))), images
-    if kind in ("gather", "scatter", "add"):
-        if kind == "gather":
-            return lambda: Layer(Called(lambda x, place: x.gather(1, place)), 2), [(rows, columns), places((rows, few), columns)]
-        if kind == "scatter":
-            return lambda: Layer(Called(lambda x, place, y: x.scatter_add(1, place, y)), 3), [(rows, columns), places((rows, few), columns), (rows, few)]
+    if kind == "gather":
+        return lambda: Layer(Called(lambda x, place: x.gather(1, place)), 2), [(rows, columns), places((rows, few), columns)]
+    if kind == "scatter":
+        return lambda: Layer(Called(lambda x, place, y: x.scatter_add(1, place, y)), 3), [(rows, columns), places((rows, few), columns), (rows, few)]
+    if kind == "add":
         return lambda: Layer(Called(lambda x, place, y: x.index_add(0, place, y)), 3), [(rows, columns), places((few,), rows), (few, columns)]
     functions = {
         "topk": lambda x: x.topk(few)[0],

@@ -23,13 +23,12 @@ import warnings
 import torch
 
 from draw import drawn as drawn_models
-from layers import drawn_layers
+from layers import DEVICE, drawn_layers
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "models"))
 from strip import strip_archive  # noqa: E402
 
 warnings.filterwarnings("ignore")
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXPORTERS = int(os.environ.get("EXPORTERS", "9"))
 LAYERS = "LAYERS" in os.environ
 KINDS = os.environ.get("KINDS", "float32,half").split(",")

@@ -327,10 +327,9 @@ fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
     accuracy::quantile(&values, at).unwrap_or(f64::NAN)
 }
 
-/// The 5th and 95th percentile of scores by architecture, each of which weighs as much as any
-/// other, however many runs it has; 0 of nothing. One more architecture than these is as likely
-/// between any two of them, so the fewer there are, the further out the percentiles lie (conformal
-/// prediction).
+/// The 5th and 95th percentiles of scores; 0 of nothing. All architectures have the same weight,
+/// however many runs each has. A new architecture is equally likely to fall between any two of
+/// these, so the percentiles lie further out the fewer there are (conformal prediction).
 fn tails(scores: &[(&str, f64)]) -> [f64; 2] {
     let mut runs: BTreeMap<&str, f64> = BTreeMap::new();
     for (name, _) in scores {

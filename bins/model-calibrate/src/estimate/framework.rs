@@ -45,18 +45,11 @@ pub(super) fn estimated(
     };
     let mut by_step: Vec<Option<StepEstimate>> = vec![None; model.steps.len()];
     let mut missing = Vec::new();
-    // What has no formula is in no step.
-    let (mut beside, mut beside_ns) = (0_usize, 0.0);
     if let Some(found) = &found {
         let places: BTreeMap<usize, usize> =
             model.steps.iter().enumerate().map(|(place, step)| (step.layers[0], place)).collect();
         for call in &found.calls {
-            let Some(&place) = places.get(&call.layer) else {
-                if graph.layers.get(call.layer).is_some_and(|layer| layer.work.is_none()) {
-                    (beside, beside_ns) = (beside + 1, beside_ns + call.nanoseconds);
-                }
-                continue;
-            };
+            let Some(&place) = places.get(&call.layer) else { continue };
             let (bottleneck, regime) = match call.bound {
                 Bound::Launch => (Bottleneck::Launch, Regime::Launch),
                 Bound::Compute => (Bottleneck::Compute, Regime::Compute),
@@ -82,6 +75,11 @@ pub(super) fn estimated(
         missing.extend(found.missing.iter().map(|what| format!("{what} were never measured")));
     }
     let steps: Vec<StepEstimate> = by_step.iter().flatten().cloned().collect();
+    // What has no formula is in no step.
+    let has_none = |layer: usize| graph.layers.get(layer).is_some_and(|layer| layer.work.is_none());
+    let calls = found.iter().flat_map(|found| &found.calls);
+    let beside: Vec<f64> = calls.filter(|call| has_none(call.layer)).map(|call| call.nanoseconds).collect();
+    let beside_ns: f64 = beside.iter().sum();
     let sum: f64 = beside_ns + steps.iter().map(|step| step.nanoseconds).sum::<f64>();
     let regime = |of: Regime| -> f64 {
         steps.iter().filter(|step| step.regime == of).map(|step| step.nanoseconds).sum()
@@ -103,11 +101,11 @@ pub(super) fn estimated(
     if estimate.is_none() {
         missing.push("nothing of it was measured".to_owned());
     }
-    let beside = if beside > 0 {
-        let time = numbers::duration(beside_ns);
-        format!("; {beside} calls without a formula take {time} beside the steps")
-    } else {
+    let beside = if beside.is_empty() {
         String::new()
+    } else {
+        let (count, time) = (beside.len(), numbers::duration(beside_ns));
+        format!("; {count} calls without a formula take {time} beside the steps")
     };
     let kernels = format!("times of {} are interpolated{beside}", about.software);
     let training = found.as_ref().and_then(|found| found.parts);

@@ -205,7 +205,7 @@ impl Call {
     /// The call of a layer. `None` of views, which launch nothing, and of operators without a
     /// formula whose times depend on data or were not measured.
     pub fn of(graph: &Graph, layer: &Layer, computed: Computed) -> Option<Self> {
-        if layer.op.is_none() && !is_alone(layer) {
+        if is_loop(layer) || (layer.op.is_none() && !is_alone(layer)) {
             return None;
         }
         let operands = Operands::of(graph, layer)?;
@@ -226,8 +226,7 @@ impl Call {
                 let sizes = vec![gemm.batch, gemm.m, gemm.n, gemm.k, bias, linear, dense];
                 (Kind::Product, stored(computed.products), Cow::Borrowed(""), sizes)
             }
-            // A fallback is a loop of products.
-            Some(Op::GroupedGemm(of)) if !layer.operator.contains("fallback") => {
+            Some(Op::GroupedGemm(of)) => {
                 let sizes = vec![of.groups, of.m, of.n, of.k];
                 (Kind::GroupedProduct, stored(computed.products), Cow::Borrowed(""), sizes)
             }
@@ -376,10 +375,9 @@ impl Call {
         if self.is_concurrent(kernels) { kernels.min(1.0) } else { kernels }
     }
 
-    /// How many of its kernels the host launches as those of other operators: cuDNN launches those
-    /// that run beside each other one right after the other, in half the time.
+    /// How many launches of other operators take the host as long ([`launches`]).
     pub fn launches(&self, kernels: f64) -> f64 {
-        f64::midpoint(kernels, self.waits(kernels))
+        launches(kernels, self.waits(kernels))
     }
 
     /// How often its kernels repeat: at each place of a sequence, or for each group.
@@ -444,6 +442,17 @@ impl Call {
             if self.kind == Kind::Recurrent { 0.0 } else { self.bytes as f64 / peaks.bytes_per_second };
         Floor { compute, bytes, start: self.kind.start() + steps }
     }
+}
+
+/// How many launches of other operators take the host as long as these kernels, of which so many
+/// wait for the one before: cuDNN launches the others one right after the other, in half the time.
+pub(super) fn launches(kernels: f64, waits: f64) -> f64 {
+    f64::midpoint(kernels, waits)
+}
+
+/// Whether a layer's products of experts are a loop, whose kernels are those of its products.
+pub(super) fn is_loop(layer: &Layer) -> bool {
+    matches!(layer.op, Some(Op::GroupedGemm(_))) && layer.operator.contains("fallback")
 }
 
 /// Whether a layer's operator is estimated by its own rows alone.

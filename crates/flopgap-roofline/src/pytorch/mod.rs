@@ -365,7 +365,7 @@ impl<'a> Sum<'a> {
         let kernels = sum(|call| call.nanoseconds);
         let costs = &about.costs;
         let gpu_ns = kernels + costs.node * sum(|call| call.waits) + costs.replay;
-        let launched = |launch: f64| host_ns + launch * sum(|call| f64::midpoint(call.kernels, call.waits));
+        let launched = |launch: f64| host_ns + launch * sum(|call| call::launches(call.kernels, call.waits));
         let (host_ns, errors) = match (way, &about.compiled) {
             (Way::Graph, _) => (0.0, &about.graph),
             (Way::Eager, _) => (launched(costs.launch), &about.eager),
@@ -534,7 +534,7 @@ impl Calls {
 fn never_measured(layer: &Layer) -> Option<String> {
     let what = match &layer.op {
         Some(Op::EmbeddingBag(_)) => "embedding bags",
-        Some(Op::GroupedGemm(_)) if layer.operator.contains("fallback") => "grouped products in a loop",
+        _ if call::is_loop(layer) => "grouped products in a loop",
         Some(Op::Attention(of)) if of.value_width.is_some() => "attention with values of another width",
         _ if layer.work.is_none() && !call::is_alone(layer) => return Some(calls_of(layer)),
         _ => return None,

@@ -185,6 +185,8 @@ struct Run {
     label: String,
     kind: String,
     tf32: bool,
+    /// 0 where a step was timed as a graph alone.
+    #[serde(default)]
     loop_us: f64,
     graph_us: Option<f64>,
     /// Kernels of each node, with their nanoseconds.
@@ -212,7 +214,8 @@ impl Run {
 /// Runs, but for those that failed.
 fn runs(name: &str) -> Vec<Run> {
     let lines = unpacked(name);
-    let runs = std::str::from_utf8(&lines).unwrap().lines().filter(|line| line.contains("\"loop_us\""));
+    let runs = std::str::from_utf8(&lines).unwrap().lines();
+    let runs = runs.filter(|line| line.contains("\"label\"") && !line.contains("\"failed\""));
     runs.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -281,15 +284,12 @@ fn models_that_nobody_fitted_are_within_their_intervals() {
 fn prefill_and_decode_of_language_models_are_within_a_tenth() {
     let h200 = named("h200").unwrap();
     let folder = archived("language-models.tar.zst");
-    let lines = unpacked("h200-language.jsonl.zst");
     let mut errors = Vec::new();
-    for line in std::str::from_utf8(&lines).unwrap().lines().filter(|line| line.contains("graph_us")) {
-        let run: serde_json::Value = serde_json::from_str(line).unwrap();
-        let measured = 1e3 * run["graph_us"].as_f64().unwrap();
-        let path = folder.path().join(format!("{}.pt2", run["label"].as_str().unwrap()));
-        let graph = read(&path, &Shapes::default()).unwrap();
+    for run in runs("h200-language.jsonl.zst") {
+        let measured = 1e3 * run.graph_us.unwrap();
+        let graph = read(&run.archive(&folder), &Shapes::default()).unwrap();
         let found = h200.estimate(&graph, HALF, Way::Graph).unwrap();
-        assert!((found.low..=found.high).contains(&measured), "{line}: {found:?}");
+        assert!((found.low..=found.high).contains(&measured), "{}: {found:?}", run.label);
         errors.push((found.nanoseconds / measured - 1.0).abs());
     }
     assert_eq!(errors.len(), 24);
@@ -383,13 +383,11 @@ fn kernels_of_recurrent_layers_and_groups_are_as_many_as_were_measured() {
 fn operators_like_no_other_are_estimated_by_their_own_calls() {
     let folder = archived("h200-models.tar.zst");
     let labels = ["layers_rare_13_7_b1_bfloat16", "layers_experts_13_3_b1_bfloat16"];
-    let lines = unpacked("h200-layers.jsonl.zst");
-    let lines = std::str::from_utf8(&lines).unwrap().lines();
-    let measured = lines.filter(|line| labels.iter().any(|label| line.contains(label)));
-    let measured: Vec<Layers> = measured.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut measured = runs("h200-layers.jsonl.zst");
+    measured.retain(|run| labels.contains(&run.label.as_str()));
     assert_eq!(measured.len(), 2);
     for run in measured {
-        let graph = read(&folder.path().join(format!("{}.pt2", run.label)), &Shapes::default()).unwrap();
+        let graph = read(&run.archive(&folder), &Shapes::default()).unwrap();
         let found = named("h200").unwrap().estimate(&graph, HALF, Way::Graph).unwrap();
         assert!(found.missing.is_empty(), "{}: {:?}", run.label, found.missing);
         let estimated: f64 = found.calls.iter().map(|call| call.nanoseconds).sum();
@@ -399,13 +397,6 @@ fn operators_like_no_other_are_estimated_by_their_own_calls() {
         let is_rare = run.label.contains("rare");
         assert_eq!(compiled.missing.contains("calls of argsort"), is_rare, "{:?}", compiled.missing);
     }
-}
-
-/// A model of single layers, with the kernels of its nodes.
-#[derive(serde::Deserialize)]
-struct Layers {
-    label: String,
-    nodes: Vec<(String, Vec<(String, f64)>)>,
 }
 
 #[test]
