@@ -10,6 +10,6 @@ fuzz_target!(|bytes: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(bytes).expect("the file is written");
     if let Ok(graph) = read(file.path(), &Shapes::default()) {
-        let _ = (plan(&graph), graph.work(), graph.multiply_adds(), graph.peak_bytes());
+        let _ = (plan(&graph), graph.work(), graph.multiply_adds(), graph.peak_bytes(), graph.eager().work());
     }
 });

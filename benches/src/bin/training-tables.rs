@@ -155,7 +155,7 @@ impl Measured {
     }
 
     fn host(&self) -> [f64; 4] {
-        let [operators, modules] = launches(&self.graph, false);
+        let [operators, modules] = launches(&self.graph.eager(), false);
         let [layers, tensors] = self.gradients.launches(&self.graph);
         [operators, modules, layers, tensors]
     }

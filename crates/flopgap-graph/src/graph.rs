@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use flopgap_flops::{ElementType, FlopError, Work};
+use flopgap_flops::{AttentionMask, ElementType, FlopError, Work};
 use serde::{Deserialize, Serialize};
 
 use crate::error::GraphError;
@@ -26,6 +26,10 @@ pub struct Graph {
     /// the file does not say.
     #[serde(default)]
     pub classes: BTreeMap<String, String>,
+    /// Masks of attention that its library makes only where PyTorch exports, compiles or captures
+    /// the model, and what attention does without them; see [`eager`](Self::eager).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub recorded_masks: BTreeMap<usize, AttentionMask>,
 }
 
 impl Graph {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod build;
+mod eager;
 mod error;
 mod family;
 mod graph;

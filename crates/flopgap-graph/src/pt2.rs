@@ -6,6 +6,7 @@
 
 mod aten;
 mod call;
+mod masks;
 mod recurrent;
 mod symbols;
 mod views;

@@ -20,7 +20,7 @@ use flopgap_benches::pytorch::{
     self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers, node,
     print_gpu, print_worst, recorded, write,
 };
-use flopgap_graph::{Graph, Shapes, read};
+use flopgap_graph::{Graph, Op, Shapes, read};
 use flopgap_roofline::pytorch::{
     About, Call, Compilation, Computed, Costs, Estimate, Kind, PyTorch, Row, Way, launches, stacked,
 };
@@ -183,8 +183,11 @@ fn costs(runs: &[&Measured]) -> Costs {
     let [node, replay] = graph_costs(graphs);
     let hosts = runs.iter().filter(|run| run.eager() > 1.5 * run.kernels()[0]);
     let hosts = hosts.map(|run| {
-        let [operators, modules] = launches(&run.graph, true);
-        (run.eager(), [operators, modules, run.sum(|row| row.call.launches(row.kernels))])
+        let graph = run.graph.eager();
+        let [operators, modules] = launches(&graph, true);
+        let runs = |place: usize| !matches!(graph.layers[place].op, Some(Op::View));
+        let own = run.calls.iter().filter(|(place, _)| runs(*place));
+        (run.eager(), [operators, modules, own.map(|(_, row)| row.call.launches(row.kernels)).sum()])
     });
     let [operator, module, launch] = host_costs(&hosts.collect::<Vec<_>>());
     Costs { node, replay, operator, module, launch, gradient: 0.0, tensor: 0.0 }

@@ -400,7 +400,7 @@ pub(super) fn part(call: &Call<'_>) -> Option<Meaning> {
         .operands
         .iter()
         .enumerate()
-        .filter(|(_, operand)| matches!(operand.argument.as_str(), "index" | "indices"));
+        .filter(|(_, operand)| matches!(operand.argument, "index" | "indices"));
     let order = std::iter::once(position).chain(indexes.map(|(index, _)| index));
     Some(Meaning::of(Some(op)).ordered(order.map(Some)))
 }

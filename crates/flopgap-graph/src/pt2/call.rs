@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::graph::Tensor;
 
 /// The role of a tensor among the arguments.
-#[derive(Debug, Clone)]
-pub(super) struct Operand {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operand<'a> {
     /// The argument's name: `weight`.
-    pub(super) argument: String,
+    pub(super) argument: &'a str,
     /// Its index in the graph.
     pub(super) tensor: usize,
 }
@@ -22,7 +22,7 @@ pub(super) struct Call<'a> {
     pub(super) overload: &'a str,
     pub(super) arguments: &'a [Value],
     /// The tensors among the arguments, in their order.
-    pub(super) operands: &'a [Operand],
+    pub(super) operands: &'a [Operand<'a>],
     pub(super) tensors: &'a [Tensor],
     /// What it writes.
     pub(super) outputs: &'a [usize],

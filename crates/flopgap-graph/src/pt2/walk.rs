@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::aten::{meaning, part};
 use super::call::{Call, Operand};
+use super::masks::Writers;
 use super::recurrent::{OneStep, Stacked, one_step, stacked};
 use super::symbols::{Open, Symbols, alone, evaluate, names, solve};
 use crate::error::GraphError;
@@ -17,20 +18,23 @@ use crate::import::{Assembly, Meaning, Place, Stored, elementwise, linear};
 use crate::op::{ElementwiseFunction, Op};
 use crate::shapes::{Shapes, written};
 
+/// Models of transformers that make their masks wherever they run (`allow_is_causal_skip=False`).
+const MAKE_MASKS: [&str; 2] = ["falcon.", "diffusion_gemma."];
+
 /// Graphs within graphs; deeper ones are damage.
 const DEEPEST: usize = 16;
 
 /// Reads the program of an archive's member.
-pub(super) fn graph(
+pub(super) fn graph<'v>(
     path: &Path,
-    member: &str,
-    program: &Value,
+    member: &'v str,
+    program: &'v Value,
     shapes: &Shapes,
     training: bool,
 ) -> Result<Graph, GraphError> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let (assembly, symbols, open) = (Assembly::new(path, name), Symbols::new(), BTreeSet::new());
-    let mut walk = Walk { assembly, member, symbols, open, training };
+    let mut walk = Walk { assembly, member, symbols, open, training, writers: Writers::default() };
     let module = &program["graph_module"];
     let body = &module["graph"];
     let values = walk.object(body, "tensor_values")?;
@@ -57,6 +61,7 @@ struct Walk<'a> {
     open: BTreeSet<String>,
     /// Whether norms and dropouts are read as a training step runs them.
     training: bool,
+    writers: Writers<'a>,
 }
 
 /// A tensor that is stored with the model.
@@ -76,7 +81,7 @@ fn name_of(value: &Value) -> Option<&str> {
     value["name"].as_str()
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     fn damaged(&self, reason: impl Into<String>) -> GraphError {
         self.assembly.damaged(self.member, reason)
     }
@@ -249,7 +254,7 @@ impl Walk<'_> {
         GraphError::Dynamic { path: self.assembly.path().to_owned(), names, example }
     }
 
-    fn nodes(&mut self, body: &Value, prefix: &str, depth: usize) -> Result<(), GraphError> {
+    fn nodes(&mut self, body: &'a Value, prefix: &str, depth: usize) -> Result<(), GraphError> {
         if depth > DEEPEST {
             return Err(self.damaged("graphs are nested too deeply"));
         }
@@ -261,7 +266,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn node(&mut self, node: &Value, prefix: &str, depth: usize) -> Result<(), GraphError> {
+    fn node(&mut self, node: &'a Value, prefix: &str, depth: usize) -> Result<(), GraphError> {
         let target = node["target"].as_str().ok_or_else(|| self.damaged("a node has no `target`"))?;
         let operator = target.strip_prefix("torch.ops.").unwrap_or(target);
         let arguments = list(node, "inputs");
@@ -276,12 +281,10 @@ impl Walk<'_> {
                     .assembly
                     .find(name)
                     .ok_or_else(|| self.damaged(format!("{operator} reads `{name}`, which has no shape")))?;
-                operands.push(Operand {
-                    argument: argument["name"].as_str().unwrap_or_default().to_owned(),
-                    tensor,
-                });
+                operands.push(Operand { argument: argument["name"].as_str().unwrap_or_default(), tensor });
             }
         }
+        self.mask(node, operator, &operands);
         let tensors: Vec<usize> = operands.iter().map(|operand| operand.tensor).collect();
         let first = outputs.first().map(|&index| self.assembly.graph.tensors[index].name.clone());
         let name = node["name"].as_str().map(str::to_owned).or(first).unwrap_or_else(|| operator.to_owned());
@@ -302,6 +305,9 @@ impl Walk<'_> {
         // Products of experts, as Hugging Face's models call them where PyTorch's own do not fit.
         let known = matches!(namespace, "aten" | "quantized_decomposed" | "prims" | "_operator")
             || operator == "transformers.grouped_mm_fallback.default";
+        if known {
+            self.writers.note(&outputs, (base, arguments, operands.clone()));
+        }
         let call = Call {
             name: base,
             overload,
@@ -333,6 +339,25 @@ impl Walk<'_> {
         self.assembly.layer(place, meaning, &tensors, outputs)
     }
 
+    /// Notes a mask that Hugging Face's models make only where PyTorch records them
+    /// (`_ignore_causal_mask_sdpa` in transformers' `masking_utils.py`).
+    fn mask(&mut self, node: &Value, operator: &str, operands: &[Operand<'_>]) {
+        let graph = &mut self.assembly.graph;
+        let Some((_, Some(class))) = modules(node).next_back() else { return };
+        let leaves_out = class
+            .strip_prefix("transformers.models.")
+            .is_some_and(|model| !MAKE_MASKS.iter().any(|other| model.starts_with(other)));
+        if operator != "aten.scaled_dot_product_attention.default" || !leaves_out {
+            return;
+        }
+        let Some(mask) = operands.iter().find(|operand| operand.argument == "attn_mask") else { return };
+        if !graph.recorded_masks.contains_key(&mask.tensor)
+            && let Some(hidden) = self.writers.hidden(mask.tensor, &graph.tensors)
+        {
+            graph.recorded_masks.insert(mask.tensor, hidden);
+        }
+    }
+
     /// The tensors that a node writes.
     fn outputs(&self, node: &Value, operator: &str) -> Result<Vec<usize>, GraphError> {
         list(node, "outputs")
@@ -350,9 +375,9 @@ impl Walk<'_> {
     /// The nodes of a graph that is called once where it stands.
     fn inline(
         &mut self,
-        node: &Value,
+        node: &'a Value,
         operator: &str,
-        arguments: &[Value],
+        arguments: &'a [Value],
         outputs: &[usize],
         prefix: &str,
         depth: usize,

@@ -375,7 +375,7 @@ impl Call {
         if self.is_concurrent(kernels) { kernels.min(1.0) } else { kernels }
     }
 
-    /// How many launches of other operators take the host as long ([`launches`]).
+    /// How many launches of other operators take the host as long.
     pub fn launches(&self, kernels: f64) -> f64 {
         launches(kernels, self.waits(kernels))
     }
@@ -564,19 +564,22 @@ struct Attention {
 /// of all of them dense.
 fn attention(inputs: &[&Tensor], causal: bool, width: u64) -> Option<Attention> {
     let [query, key, ..] = inputs else { return None };
-    let (&[ref heads @ .., queries, head_width], &[.., keys, _]) =
+    let (&[ref heads @ .., queries, head_width], &[ref key_heads @ .., keys, _]) =
         (query.shape.as_slice(), key.shape.as_slice())
     else {
         return None;
     };
     let is_dense = |tensor: &&Tensor| tensor.strides.last().is_none_or(|stride| *stride == 1);
-    let kind = if inputs.iter().all(is_dense) { Kind::FusedAttention } else { Kind::MathAttention };
+    // In 32 bits no fused kernel reads a head of keys for several of queries.
+    let is_grouped = width > 2 && size(key_heads) < size(heads);
+    let kind =
+        if inputs.iter().all(is_dense) && !is_grouped { Kind::FusedAttention } else { Kind::MathAttention };
     let mask = inputs.get(3);
     let truth = mask.is_some_and(|mask| mask.element.is_none());
     let heads = size(heads);
     let scores = heads.saturating_mul(queries).saturating_mul(keys);
     let stored = key.bytes().unwrap_or(u64::MAX).max(1);
-    let repeats = size(&key.shape).saturating_mul(key.element_bytes) / stored;
+    let repeats = [keys, head_width, key.element_bytes].into_iter().fold(heads, u64::saturating_mul) / stored;
     let [truth, added, causal] = [truth, mask.is_some() && !truth, causal].map(u64::from);
     Some(Attention {
         kind,

@@ -24,6 +24,7 @@ mod fusion;
 mod table;
 mod training;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
@@ -393,6 +394,13 @@ impl Estimate {
     }
 }
 
+impl Way {
+    /// The layers that run.
+    fn runs(self, graph: &Graph) -> Cow<'_, Graph> {
+        if self == Self::Eager { graph.eager() } else { Cow::Borrowed(graph) }
+    }
+}
+
 impl PyTorch {
     /// Calls of GPUs of one architecture, for each of them: times of all, as shares of the floors
     /// of the GPU on which they were measured, are interpolated for each. A call that several rows
@@ -483,6 +491,7 @@ impl PyTorch {
         let mut sum = Sum::new(self);
         let host_ns = match way {
             Way::Eager | Way::Graph => {
+                let graph = &way.runs(graph);
                 let paths = FastPaths::of(graph);
                 sum.forward(graph, computed, &paths);
                 self.host(graph, &paths)

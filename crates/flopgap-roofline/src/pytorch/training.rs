@@ -12,6 +12,7 @@ impl PyTorch {
     /// ([`training`]). The gradients of its outputs are given: no loss is in it. `AdamW` is the
     /// one with `fused=True`.
     pub fn training_step(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
+        let graph = &way.runs(graph);
         let gradients = Gradients::of(graph);
         let mut sum = Sum::new(self);
         let paths = FastPaths::none();

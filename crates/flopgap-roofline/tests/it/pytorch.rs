@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use flopgap_graph::{Graph, Op, Shapes, read, read_training};
+use flopgap_flops::AttentionMask;
+use flopgap_graph::{Graph, Layer, Op, Shapes, read, read_training};
 use flopgap_roofline::pytorch::{
     About, Arithmetic, Call, Compiled, Computed, Estimate, Gradients, Kind, NAMES, Phase, PyTorch, Row, Way,
     compiled, launches, named, parse, to_bytes, training,
@@ -36,7 +37,7 @@ fn a_model_is_its_calls_and_what_lies_between_them() {
     for name in NAMES {
         let pytorch = named(name).unwrap();
         let costs = &pytorch.about.costs;
-        for model in MODELS.map(model) {
+        for model in MODELS.map(|name| model(name).eager().into_owned()) {
             let [graph, eager] =
                 [Way::Graph, Way::Eager].map(|way| pytorch.estimate(&model, FP32, way).unwrap());
             let sum = |of: fn(&Estimate) -> f64| of(&graph);
@@ -277,6 +278,31 @@ fn models_that_nobody_fitted_are_within_their_intervals() {
     for ([median, covered], bar) in summaries.into_iter().zip([0.06, 0.25, 0.12, 0.15, 0.28]) {
         assert!(median < bar && covered > 0.8, "{summaries:?}");
     }
+}
+
+/// The arguments of every call of attention, as a hook saw them where the models ran
+/// (`benches/pytorch/attention.py`), beside those that an export has.
+#[test]
+fn attention_runs_without_the_masks_and_copies_that_exports_alone_have() {
+    let folder = archived("judged-models.tar.zst");
+    let (mut models, mut masks) = (0, 0);
+    for line in std::str::from_utf8(&unpacked("judged-attention.jsonl.zst")).unwrap().lines() {
+        let (label, seen): (String, Vec<(bool, bool, u64)>) = serde_json::from_str(line).unwrap();
+        let path = folder.path().join(format!("{label}_float32.pt2"));
+        let graph = read(&path, &Shapes::default()).unwrap();
+        let called = |graph: &Graph| -> Vec<(bool, bool, u64)> {
+            let calls = graph.layers.iter().filter_map(|layer| match &layer.op {
+                Some(Op::Attention(of)) => Some((layer, of.mask == AttentionMask::Causal)),
+                _ => None,
+            });
+            let heads = |layer: &Layer| graph.tensors[layer.inputs[1]].shape[1];
+            calls.map(|(layer, causal)| (layer.inputs.len() > 3, causal, heads(layer))).collect()
+        };
+        assert_eq!(called(&graph.eager()), seen, "{label}");
+        models += 1;
+        masks += usize::from(called(&graph) != seen);
+    }
+    assert_eq!((models, masks), (23, 16));
 }
 
 /// Steps of language models on an H200 that no table has; no table has such a model.
@@ -585,7 +611,9 @@ fn a_training_step_is_its_parts() {
     for name in NAMES {
         let pytorch = training(name).unwrap();
         let costs = &pytorch.about.costs;
-        for graph in ["resnet50.pt2", "vit_b_16.pt2", "bert.pt2", "mlp.pt2"].map(trained) {
+        for graph in ["resnet50.pt2", "vit_b_16.pt2", "bert.pt2", "mlp.pt2"]
+            .map(|name| trained(name).eager().into_owned())
+        {
             let [replayed, eager] =
                 [Way::Graph, Way::Eager].map(|way| pytorch.training_step(&graph, DEFAULT, way).unwrap());
             assert!(replayed.missing.is_empty(), "{}: {:?}", graph.name, replayed.missing);
