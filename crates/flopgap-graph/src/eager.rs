@@ -59,11 +59,11 @@ impl Graph {
         Cow::Owned(graph)
     }
 
-    /// The heads of keys or values, `batch heads length width`, of which a tensor is a copy with
-    /// each several times.
+    /// The heads of keys or values, `batch heads length width`, of which a tensor has each several
+    /// times: a copy, of one head a view.
     fn repeated(&self, tensor: usize) -> Option<usize> {
         let writer = |tensor: usize| self.layers.iter().rev().find(|layer| layer.outputs.contains(&tensor));
-        let copy = writer(tensor).filter(|layer| matches!(layer.op, Some(Op::Copy { .. })))?;
+        let copy = writer(tensor).filter(|layer| matches!(layer.op, Some(Op::Copy { .. } | Op::View)))?;
         let mut found = *copy.inputs.first()?;
         let [_, _, _, length, width] = *self.tensors[found].shape.as_slice() else { return None };
         for _ in 0..VIEWS {
