@@ -15,7 +15,7 @@ const DIMENSIONS: usize = 6;
 
 /// Values of a mask that are computed: of larger ones those of rows at equal distances, and of the
 /// last.
-const COMPUTED: u64 = 1 << 20;
+const COMPUTED: u64 = 1 << 18;
 
 /// Operators that a mask comes from; that of a causal model with padding has some 20.
 const OPERATORS: usize = 64;
@@ -28,7 +28,11 @@ type Node<'v> = (&'v str, &'v [Value], Vec<Operand<'v>>);
 
 /// The nodes that wrote tensors.
 #[derive(Default)]
-pub(super) struct Writers<'v>(FxHashMap<usize, Node<'v>>);
+pub(super) struct Writers<'v> {
+    nodes: FxHashMap<usize, Node<'v>>,
+    /// What masks hide that were computed.
+    hidden: FxHashMap<usize, Option<AttentionMask>>,
+}
 
 /// A value by its position.
 type At = Box<dyn Fn(&[u64]) -> f64>;
@@ -48,20 +52,17 @@ impl Values {
 
     /// Values of a shape, each that of another at a position: `from` has, for each dimension of the
     /// other, that of this and the position where it begins.
-    fn moved(self, shape: &[u64], from: Vec<(Option<usize>, u64)>) -> Self {
+    fn moved(self, shape: &[u64], from: Vec<(usize, u64)>) -> Self {
         let Self { shape: own, differ: before, at } = self;
         let mut differ = vec![false; shape.len()];
         for ((dimension, _), before) in from.iter().zip(before) {
-            if let Some(dimension) = dimension {
-                differ[*dimension] |= before;
-            }
+            differ[*dimension] |= before;
         }
         let moved = move |position: &[u64]| {
             let mut places = [0; DIMENSIONS];
             for ((place, (dimension, start)), size) in places.iter_mut().zip(&from).zip(&own) {
                 // A dimension of one element is read again at every position.
-                let position = dimension.map_or(0, |dimension| position[dimension]);
-                *place = if *size == 1 { 0 } else { start + position };
+                *place = if *size == 1 { 0 } else { start + position[*dimension] };
             }
             at(&places[..own.len()])
         };
@@ -71,7 +72,7 @@ impl Values {
     /// The same along dimensions of one element, and others before the first.
     fn expanded(self, shape: &[u64]) -> Option<Self> {
         let more = shape.len().checked_sub(self.shape.len())?;
-        let dimensions = (more..shape.len()).map(|dimension| (Some(dimension), 0)).collect();
+        let dimensions = (more..shape.len()).map(|dimension| (dimension, 0)).collect();
         Some(self.moved(shape, dimensions))
     }
 
@@ -87,14 +88,23 @@ impl<'v> Writers<'v> {
     /// Notes the node that wrote a tensor.
     pub(super) fn note(&mut self, outputs: &[usize], node: Node<'v>) {
         if let &[output] = outputs {
-            self.0.insert(output, node);
+            self.nodes.insert(output, node);
         }
     }
 
     /// What a mask hides, whose last dimensions are queries and keys: nothing, or of as many keys
     /// as queries those after each query. `None` where it hides others, or where its values depend
     /// on more than these positions.
-    pub(super) fn hidden(&self, mask: usize, tensors: &[Tensor]) -> Option<AttentionMask> {
+    pub(super) fn hidden(&mut self, mask: usize, tensors: &[Tensor]) -> Option<AttentionMask> {
+        if let Some(known) = self.hidden.get(&mask) {
+            return *known;
+        }
+        let hidden = self.computed(mask, tensors);
+        self.hidden.insert(mask, hidden);
+        hidden
+    }
+
+    fn computed(&self, mask: usize, tensors: &[Tensor]) -> Option<AttentionMask> {
         let is_truth = tensors[mask].element.is_none();
         let values = self.values(mask, tensors, &Cell::new(OPERATORS))?;
         let &[ref batches @ .., queries, keys] = values.shape.as_slice() else { return None };
@@ -130,7 +140,7 @@ impl<'v> Writers<'v> {
     /// The values of a tensor, of so many operators at most.
     fn values(&self, tensor: usize, tensors: &[Tensor], operators: &Cell<usize>) -> Option<Values> {
         let shape = tensors[tensor].shape.as_slice();
-        let (name, arguments, operands) = self.0.get(&tensor)?;
+        let (name, arguments, operands) = self.nodes.get(&tensor)?;
         operators.set(operators.get().checked_sub(1)?);
         if shape.len() > DIMENSIONS {
             return None;
@@ -166,12 +176,22 @@ impl<'v> Writers<'v> {
             "unsqueeze" => {
                 let added = dimension()?;
                 let others = (0..shape.len()).filter(|&other| other != added);
-                read("self")?.moved(shape, others.map(|other| (Some(other), 0)).collect())
+                read("self")?.moved(shape, others.map(|other| (other, 0)).collect())
             }
             "slice" if alone => {
                 let (cut, start) = (dimension()?, u64::try_from(call.integer("start").unwrap_or(0)).ok()?);
-                let begins = |other: usize| (Some(other), if other == cut { start } else { 0 });
+                let begins = |other: usize| (other, if other == cut { start } else { 0 });
                 read("self")?.moved(shape, (0..shape.len()).map(begins).collect())
+            }
+            // A column of numbers.
+            "reshape" | "view" => {
+                let from = read("self")?;
+                let &[length] = from.shape.as_slice() else { return None };
+                let long = shape.iter().position(|size| *size == length)?;
+                if shape.iter().enumerate().any(|(other, size)| other != long && *size != 1) {
+                    return None;
+                }
+                from.moved(shape, vec![(long, 0)])
             }
             // Whatever is picked of equal values.
             "index" => read("self").filter(|of| !of.differ.contains(&true))?.moved(shape, Vec::new()),
@@ -271,6 +291,17 @@ mod tests {
         assert_eq!(added(-65_504, 0), None, "a query that does not see itself");
         assert_eq!(added(-65_504, 8), Some(AttentionMask::Full));
         assert_eq!(added(-4, 1), None, "a bias hides nothing and changes scores");
+
+        // Numbers where a key is after the position of its query, as transformers 4 makes them.
+        let nodes: [Written<'_>; 6] = [
+            ("full", &[], arguments(&[("fill_value", -65_504)]), &[8, 8]),
+            ("arange", &[], arguments(&[]), &[8]),
+            ("reshape", &[("self", 1)], arguments(&[]), &[8, 1]),
+            ("gt", &[("self", 1), ("other", 2)], arguments(&[]), &[8, 8]),
+            ("mul", &[("self", 0), ("other", 3)], arguments(&[]), &[8, 8]),
+            ("expand", &[("self", 4)], arguments(&[]), &[3, 1, 8, 8]),
+        ];
+        assert_eq!(hidden(&nodes, false), Some(AttentionMask::Causal));
 
         // What differs by batch, and what comes from elsewhere.
         let batches: [Written<'_>; 3] = [

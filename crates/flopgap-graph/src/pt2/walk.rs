@@ -351,9 +351,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let Some(mask) = operands.iter().find(|operand| operand.argument == "attn_mask") else { return };
-        if !graph.recorded_masks.contains_key(&mask.tensor)
-            && let Some(hidden) = self.writers.hidden(mask.tensor, &graph.tensors)
-        {
+        if let Some(hidden) = self.writers.hidden(mask.tensor, &graph.tensors) {
             graph.recorded_masks.insert(mask.tensor, hidden);
         }
     }
