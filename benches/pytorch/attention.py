@@ -2,7 +2,7 @@
 
 Prints a line for each model of transformers that draw.py draws, as JSON: its name, and for each call of PyTorch's
 `scaled_dot_product_attention` whether it has a mask, whether it is causal, and its heads of keys. Without a GPU.
-LABELS is a file of labels, of which others are left out.
+LABELS is a file with the labels of the models to run; all are run without it.
 """
 
 import json

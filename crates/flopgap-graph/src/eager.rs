@@ -12,7 +12,7 @@ use crate::op::Op;
 /// expansion.
 const VIEWS: usize = 4;
 
-/// The widest heads of which attention reads one of keys for several of queries.
+/// The widest heads for which several query heads share one key head.
 const WIDEST: u64 = 256;
 
 impl Graph {
@@ -59,8 +59,8 @@ impl Graph {
         Cow::Owned(graph)
     }
 
-    /// The heads of keys or values, `batch heads length width`, of which a tensor has each several
-    /// times: a copy, of one head a view.
+    /// The key or value heads, `batch heads length width`, that a tensor repeats: by a copy, or by a
+    /// view if there is one head.
     fn repeated(&self, tensor: usize) -> Option<usize> {
         let writer = |tensor: usize| self.layers.iter().rev().find(|layer| layer.outputs.contains(&tensor));
         let copy = writer(tensor).filter(|layer| matches!(layer.op, Some(Op::Copy { .. } | Op::View)))?;

@@ -109,13 +109,13 @@ impl<'v> Writers<'v> {
         let values = self.values(mask, tensors, &Cell::new(OPERATORS))?;
         let &[ref batches @ .., queries, keys] = values.shape.as_slice() else { return None };
         let first = batches.len();
-        if queries == 0 || keys > COMPUTED || values.differ[..first].contains(&true) {
+        if queries == 0 || !(1..=COMPUTED).contains(&keys) || values.differ[..first].contains(&true) {
             return None;
         }
-        let step = queries.saturating_mul(keys).div_ceil(COMPUTED).max(1);
+        let step = usize::try_from(queries.saturating_mul(keys).div_ceil(COMPUTED)).ok()?;
         let (mut is_full, mut is_causal) = (true, queries == keys);
         let mut position = vec![0; first + 2];
-        for query in (0..queries).filter(|query| query % step == 0 || query + 1 == queries) {
+        for query in (0..queries).step_by(step).chain([queries - 1]) {
             position[first] = query;
             for key in 0..keys {
                 position[first + 1] = key;
@@ -302,6 +302,10 @@ mod tests {
             ("expand", &[("self", 4)], arguments(&[]), &[3, 1, 8, 8]),
         ];
         assert_eq!(hidden(&nodes, false), Some(AttentionMask::Causal));
+
+        // As many queries as a damaged file may state.
+        let zeros = |keys: u64| hidden(&[("zeros", &[], arguments(&[]), &[1 << 62, keys])], false);
+        assert_eq!((zeros(1), zeros(0)), (Some(AttentionMask::Full), None));
 
         // What differs by batch, and what comes from elsewhere.
         let batches: [Written<'_>; 3] = [

@@ -375,7 +375,7 @@ impl Call {
         if self.is_concurrent(kernels) { kernels.min(1.0) } else { kernels }
     }
 
-    /// How many launches of other operators take the host as long.
+    /// The number of ordinary launches that take the host as long as these kernels.
     pub fn launches(&self, kernels: f64) -> f64 {
         launches(kernels, self.waits(kernels))
     }
@@ -444,8 +444,8 @@ impl Call {
     }
 }
 
-/// How many launches of other operators take the host as long as these kernels, of which so many
-/// wait for the one before: cuDNN launches the others one right after the other, in half the time.
+/// The number of ordinary launches that take the host as long as these kernels. Kernels that do not
+/// wait count half: cuDNN launches them right after each other, in half the time.
 pub(super) fn launches(kernels: f64, waits: f64) -> f64 {
     f64::midpoint(kernels, waits)
 }
