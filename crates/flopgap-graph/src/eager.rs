@@ -59,8 +59,8 @@ impl Graph {
         Cow::Owned(graph)
     }
 
-    /// The key or value heads, `batch heads length width`, that a tensor repeats: by a copy, or by a
-    /// view if there is one head.
+    /// The key or value heads, `batch heads length width`, that a tensor repeats: by a copy, or by
+    /// a view if there is one head.
     fn repeated(&self, tensor: usize) -> Option<usize> {
         let writer = |tensor: usize| self.layers.iter().rev().find(|layer| layer.outputs.contains(&tensor));
         let copy = writer(tensor).filter(|layer| matches!(layer.op, Some(Op::Copy { .. } | Op::View)))?;
