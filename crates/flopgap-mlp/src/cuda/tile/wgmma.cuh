@@ -4,11 +4,18 @@
 #include "tile/ptx/wgmma.cuh"
 #include "tile/shared.cuh"
 
-// Wider layers are computed in parts.
+// Layers of more columns than PART are computed in parts that are nearly alike: whole chunks of 64
+// columns, the last of which may not be full. A last part of a few columns would take the time of
+// many.
 constexpr int PART = 256;
 __device__ constexpr int parts_of(int columns) { return (columns + PART - 1) / PART; }
+// The column that a part begins with.
+__device__ constexpr int column_of(int columns, int part) {
+    const int chunks = (columns + 63) / 64, parts = parts_of(columns), more = chunks % parts;
+    return 64 * (part * (chunks / parts) + (part < more ? part : more));
+}
 __device__ constexpr int columns_of(int columns, int part) {
-    return columns - PART * part < PART ? columns - PART * part : PART;
+    return (part + 1 < parts_of(columns) ? column_of(columns, part + 1) : columns) - column_of(columns, part);
 }
 
 // The greatest, where blocks share the parts of something.

@@ -13,7 +13,7 @@ use super::super::mma;
 use super::super::plan::Plan;
 use super::gradients::{self, Gradients};
 use super::stream::ChainStream;
-use super::{PART, TILE, check, instructions, parts, tiles, weights_bytes};
+use super::{PART, TILE, check, instructions, parts, tiles, weights_bytes, widest_part};
 
 const CHAIN: &str = "coopmat_mlp_backward_wgmma_chain";
 
@@ -127,9 +127,10 @@ enum Chain {
 fn registers(network: &Network) -> usize {
     let widths = network.widths();
     let of = |(layer, pair): (usize, &[usize])| {
-        let done = if layer == 0 || pair[0] <= PART { 0 } else { PART / 4 };
-        let sums = if layer > 0 && sums_kept(network) { pair[0].min(PART) / 4 } else { 0 };
-        pair[1].div_ceil(16) * 4 + pair[0].min(PART) / 2 + done + sums
+        let widest = widest_part(pair[0]);
+        let done = if layer == 0 || pair[0] <= PART { 0 } else { widest / 4 };
+        let sums = if layer > 0 && sums_kept(network) { widest / 4 } else { 0 };
+        pair[1].div_ceil(16) * 4 + widest / 2 + done + sums
     };
     let of_outputs = if network.activation(network.layers() - 1) == Activation::Identity { 1 } else { 2 };
     let outputs = of_outputs * network.outputs().div_ceil(16) * 4 + 16;

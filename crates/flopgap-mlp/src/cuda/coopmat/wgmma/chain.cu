@@ -69,18 +69,18 @@ __device__ __forceinline__ void output_deltas(u32 *words, const Arrays &arrays, 
 // A part of the columns below a layer: what `deltas`, the layer's own gradients, come to there.
 template <int LAYER, int PART = 0>
 __device__ __forceinline__ void below(const u32 *deltas, u32 *words, u32 shared, const Arrays &arrays, Rows rows) {
-    constexpr int K = width(LAYER + 1), N = width(LAYER), COLUMNS = columns_of(N, PART);
-    const Across<chunk_bytes(LAYER)> weights(shared + weights_before(LAYER) + 4 * PART * chunk_bytes(LAYER));
+    constexpr int K = width(LAYER + 1), N = width(LAYER), COLUMN = column_of(N, PART), COLUMNS = columns_of(N, PART);
+    const Across<chunk_bytes(LAYER)> weights(shared + weights_before(LAYER) + COLUMN / CHUNK * chunk_bytes(LAYER));
     const Storage *tape = arrays.tape + (u64)tape_at(LAYER > 0 ? LAYER - 1 : 0) * rows.batch;
     // Early where registers allow it.
     constexpr bool EARLY = LAYER > 0 && 4 * steps_of(K) + COLUMNS / 2 + COLUMNS / 4 <= REGISTERS;
     Run<COLUMNS> kept;
-    if constexpr (EARLY) kept.load(tape, N, 256 * PART, rows);
+    if constexpr (EARLY) kept.load(tape, N, COLUMN, rows);
     float d[COLUMNS / 2];
     product<steps_of(K)>(d, deltas, weights);
-    if constexpr (LAYER > 0 && !EARLY) kept.load(tape, N, 256 * PART, rows);
-    finish_below<LAYER, COLUMNS>(d, kept, words, 256 * PART, arrays, rows);
-    if constexpr (PART + 1 < parts_of(N)) below<LAYER, PART + 1>(deltas, LAYER == 0 ? words : words + 64, shared, arrays, rows);
+    if constexpr (LAYER > 0 && !EARLY) kept.load(tape, N, COLUMN, rows);
+    finish_below<LAYER, COLUMNS>(d, kept, words, COLUMN, arrays, rows);
+    if constexpr (PART + 1 < parts_of(N)) below<LAYER, PART + 1>(deltas, LAYER == 0 ? words : words + COLUMNS / 4, shared, arrays, rows);
 }
 
 template <int LAYER>

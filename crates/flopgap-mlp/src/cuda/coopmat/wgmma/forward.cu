@@ -24,7 +24,7 @@ struct Block {
 
     template <int LAYER, int PART>
     __device__ __forceinline__ Along<chunk_bytes(LAYER)> weights_of() const {
-        return Along<chunk_bytes(LAYER)>(weights + weights_before(LAYER) + PART * 256 * ROW_BYTES);
+        return Along<chunk_bytes(LAYER)>(weights + weights_before(LAYER) + column_of(width(LAYER + 1), PART) * ROW_BYTES);
     }
 };
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ void layer(const u32 *inputs, u32 *outputs, const Blo
     constexpr int N = width(LAYER + 1);
     float d[columns_of(N, PART) / 2];
     product<steps_of(width(LAYER))>(d, inputs, block.weights_of<LAYER, PART>());
-    finish<LAYER, PART>(d, outputs + 64 * PART, block.results, rows);
+    finish<LAYER, PART>(d, outputs + column_of(N, PART) / 4, block.results, rows);
     if constexpr (PART + 1 < parts_of(N)) layer<LAYER, PART + 1>(inputs, outputs, block, rows);
 }
 
@@ -63,7 +63,7 @@ __device__ __forceinline__ void first_layer(u32 *outputs, u32 number, const Bloc
             if (leads) block.inputs.leave(number + chunk);
         });
     wgmma_complete(d);
-    finish<0, PART>(d, outputs + 64 * PART, block.results, rows);
+    finish<0, PART>(d, outputs + column_of(N, PART) / 4, block.results, rows);
     if constexpr (!LAST) first_layer<PART + 1>(outputs, number, block, rows, leads);
 }
 

@@ -12,7 +12,7 @@ use super::super::plan::Plan;
 use super::map::map;
 use super::{
     BARRIER, CHUNK, PART, ROW_BYTES, TILE, check, instructions, parts, registers, registers_of_groups,
-    threads, tiles, weights_bytes,
+    threads, tiles, weights_bytes, widest_part,
 };
 
 const RESIDENT: &str = "coopmat_mlp_forward_wgmma";
@@ -113,10 +113,10 @@ fn stream(request: &Request<'_>) -> Result<Plan<dyn Forward>, MlpError> {
     if divisions(network) > MOST_DIVISIONS {
         return no("the divisions of its activation take the compiler minutes beside so many registers");
     }
-    let widest = widths[1..].iter().copied().max().unwrap_or_default();
     let biases = 2 * widths[1..].iter().sum::<usize>();
     let chunks = network.inputs().div_ceil(CHUNK);
-    let rows = widest.min(PART).next_multiple_of(16);
+    let rows = widths[1..].iter().map(|&width| widest_part(width)).max().unwrap_or_default();
+    let rows = rows.next_multiple_of(16);
     let Some((places, slabs)) = rings(chunks, rows, request.target.shared_bytes.saturating_sub(biases))
     else {
         return no("biases leave no room for weights in shared memory");
@@ -174,8 +174,7 @@ fn rings(chunks: usize, rows: usize, room: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Rows of a layer's weights that are copied at once: half of those of a part, or what divides the
-/// halves of all parts; as in `forward_stream.cu`.
+/// Rows of a layer's weights that are copied at once: what divides the halves of all parts; as in `forward_stream.cu`.
 fn box_rows(width: usize) -> usize {
     let divisor = |mut a: usize, mut b: usize| {
         while b > 0 {
@@ -183,17 +182,14 @@ fn box_rows(width: usize) -> usize {
         }
         a
     };
-    if width <= PART {
-        width.next_multiple_of(16) / 2
-    } else {
-        divisor(PART / 2, (width % PART).next_multiple_of(64) / 2)
-    }
+    let half = |columns: usize| columns.next_multiple_of(if width <= PART { 16 } else { CHUNK }) / 2;
+    parts(width).map(half).fold(0, divisor)
 }
 
 /// As [`registers`], where the second layer is computed from every part of the first as it comes.
 fn registers_streaming(widths: &[usize]) -> usize {
     let sums = widths[2] / 2;
-    let part = widths[1].min(PART);
+    let part = widest_part(widths[1]);
     let first = if widths[1] > PART { sums + part / 2 } else { sums.max(part / 2) };
     let rest = if widths.len() > 3 { registers(&widths[1..]) } else { 0 };
     first.max(sums + part / 4).max(rest)
@@ -291,7 +287,7 @@ mod tests {
     #[test]
     fn boxes_divide_the_halves_of_all_parts() {
         assert_eq!([8, 128, 200, 256].map(box_rows), [8, 64, 104, 128]);
-        assert_eq!([512, 328, 272, 264, 384, 448].map(box_rows), [128, 64, 32, 32, 64, 32]);
+        assert_eq!([512, 328, 272, 264, 384, 448].map(box_rows), [128, 96, 32, 32, 96, 32]);
     }
 
     #[test]

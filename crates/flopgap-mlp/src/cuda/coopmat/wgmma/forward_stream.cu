@@ -43,9 +43,11 @@ struct Maps {
 __device__ constexpr int half_of(int all, int columns) {
     return all <= 256 ? (columns + 15) / 16 * 8 : (columns + 63) / 64 * 32;
 }
-// Rows that are copied at once: all of these, or what divides the halves of all parts.
+// Rows that are copied at once: what divides the halves of all parts.
 __device__ constexpr int box_of(int columns) {
-    return columns <= 256 ? half_of(columns, columns) : common_divisor(256 / CLUSTER, half_of(columns, columns % 256));
+    int rows = 0;
+    for (int part = 0; part < parts_of(columns); ++part) rows = common_divisor(rows, half_of(columns, columns_of(columns, part)));
+    return rows;
 }
 
 struct Block {
@@ -62,7 +64,7 @@ __device__ constexpr int slabs_of_tile(int layer = 0) {
 // From this slab of a tile on, a chunk of the next tile's inputs is brought after each: when the
 // warpgroups have left the chunk's place, which they do when they have the slab after the chunk's
 // own in the last part of the first layer.
-constexpr int LAST_PART = (PARTS - 1) * (CHUNKS + 4), LEFT = LAST_PART + SLABS;
+constexpr int LAST_PART = (PARTS - 1) * CHUNKS + column_of(width(1), PARTS - 1) / CHUNK, LEFT = LAST_PART + SLABS;
 constexpr int INPUTS_FROM = LEFT + CHUNKS <= slabs_of_tile() ? LEFT : slabs_of_tile() - CHUNKS;
 static_assert(!INPUTS_STAY || INPUTS_FROM > LAST_PART, "what the warpgroups wait for is under way before they are waited for");
 
@@ -86,7 +88,7 @@ struct Copies {
 #pragma unroll
             for (int row = 0; row < HALF; row += BOX) {
                 const int from = rank * HALF + row;
-                tma_multicast(to + from * ROW_BYTES, maps.weights[LAYER], chunk * CHUNK, 256 * PART + from, block.slabs.full(slab),
+                tma_multicast(to + from * ROW_BYTES, maps.weights[LAYER], chunk * CHUNK, column_of(ALL, PART) + from, block.slabs.full(slab),
                               (1 << CLUSTER) - 1);
             }
             const int early = FIRST + chunk - FROM - INPUTS_FROM;
@@ -100,7 +102,8 @@ struct Copies {
         constexpr bool MORE = PART + 1 < parts_of(width(LAYER + 1));
         chunks<LAYER, PART, 0, TO, FIRST>();
         if constexpr (LAYER == 0) {
-            constexpr int BEGIN = 4 * PART, END = chunks_of(256 * PART + columns_of(width(1), PART)), AFTER = FIRST + TO + END - BEGIN;
+            constexpr int BEGIN = column_of(width(1), PART) / CHUNK, END = BEGIN + chunks_of(columns_of(width(1), PART));
+            constexpr int AFTER = FIRST + TO + END - BEGIN;
             chunks<1, 0, BEGIN, END, FIRST + TO>();
             if constexpr (MORE) weights<0, PART + 1, AFTER>();
             else if constexpr (LAYERS > 2) weights<2, 0, AFTER>();
@@ -166,7 +169,7 @@ struct Group {
     __device__ __forceinline__ void layer(const u32 *inputs, u32 *outputs) {
         float d[columns_of(width(LAYER + 1), PART) / 2];
         multiply<width(LAYER), false>(d, inputs);
-        finish<LAYER, PART>(d, outputs + 64 * PART, block.results, rows);
+        finish<LAYER, PART>(d, outputs + column_of(width(LAYER + 1), PART) / 4, block.results, rows);
         if constexpr (PART + 1 < parts_of(width(LAYER + 1))) layer<LAYER, PART + 1>(inputs, outputs);
     }
     template <int LAYER>

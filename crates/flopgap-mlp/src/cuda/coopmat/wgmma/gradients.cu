@@ -111,7 +111,7 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
             for (int box = place.part; box < L::ROW_BOXES; box += L::CLUSTER_PARTS)
                 share_box(at + box * BOX_BYTES, maps.deltas[LAYER], (row_tile * L::ROW_BOXES + box) * CHUNK, sample, full, same_row);
             for (int chunk = place.row; chunk < CHUNKS; chunk += L::CLUSTER_ROWS)
-                share_box(at + (L::ROW_BOXES + chunk) * BOX_BYTES, maps.inputs[LAYER], PART * 256 + chunk * CHUNK, sample, full, same_part);
+                share_box(at + (L::ROW_BOXES + chunk) * BOX_BYTES, maps.inputs[LAYER], column_of(L::K, PART) + chunk * CHUNK, sample, full, same_part);
         }
     } else {
         take_registers<REGISTERS_TO_COMPUTE>();
@@ -141,7 +141,7 @@ __device__ __forceinline__ void tile(const Maps &maps, float *sums, u32 shared, 
         wgmma_complete(bias);
         const u32 addend = L::TURNS ? 2 * range + group : range;
         float *to = ATOMIC ? sums + weights_at(LAYER) : sums + L::sums_at() + (u64)addend * L::SIZE;
-        const int row = row_tile * 128 + (L::TURNS ? 0 : group * 64) + warp % 4 * 16 + lane / 4, column = PART * 256 + lane % 4 * 2;
+        const int row = row_tile * 128 + (L::TURNS ? 0 : group * 64) + warp % 4 * 16 + lane / 4, column = column_of(L::K, PART) + lane % 4 * 2;
         float *weights = to + row * L::K + column, *biases = to + L::N * L::K + row;
         each_pair(d, [&](int r, int c, float low, float high) {
             if (row + r < L::N) give<ATOMIC>(weights + r * L::K + c, make_float2(low, high));

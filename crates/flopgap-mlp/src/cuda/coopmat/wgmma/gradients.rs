@@ -11,7 +11,9 @@ use crate::cuda::source::{Program, Source, table};
 use crate::{MlpError, Network, Precision};
 
 use super::map::map;
-use super::{BARRIER, CHUNK, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads};
+use super::{
+    BARRIER, CHUNK, PART, ROW_BYTES, TILE, instructions, parts, registers_of_groups, threads, widest_part,
+};
 
 const GRADIENTS: &str = "coopmat_mlp_backward_wgmma_gradients";
 const SUM: SumKernel = SumKernel {
@@ -160,12 +162,12 @@ impl Layer {
     /// Boxes of a stage: of the gradients before the activation, and of the inputs.
     fn boxes(self) -> usize {
         let rows = if self.alternates() { 1 } else { 2 };
-        rows + self.inputs.min(PART).div_ceil(CHUNK)
+        rows + widest_part(self.inputs).div_ceil(CHUNK)
     }
 
     /// Clocks for 64 samples, about: of the tensor cores, or of the boxes that a block brings.
     fn clocks(self, cluster: usize) -> usize {
-        let columns = self.inputs.min(PART);
+        let columns = widest_part(self.inputs);
         let [rows, parts, _] = self.shares(cluster);
         let turns = self.alternates();
         let products = columns * if turns { 2 } else { 4 };

@@ -40,7 +40,7 @@ struct Results {
 template <int LAYER, int PART>
 __device__ __forceinline__ void finish(const float (&d)[columns_of(width(LAYER + 1), PART) / 2], u32 *words, const Results &results,
                                        Rows rows) {
-    constexpr int N = width(LAYER + 1), COLUMNS = columns_of(N, PART), COLUMN = 256 * PART, ACTIVATION = activation_of(LAYER);
+    constexpr int N = width(LAYER + 1), COLUMNS = columns_of(N, PART), COLUMN = column_of(N, PART), ACTIVATION = activation_of(LAYER);
     constexpr bool KEEPS_SUMS = !slope_from_output<ACTIVATION>();
     const Storage *biases = results.biases + tape_at(LAYER) + COLUMN + 2 * rows.quarter;
     Storage *outputs = LAYER + 1 == LAYERS ? results.y : nullptr, *kept = nullptr;

@@ -53,9 +53,17 @@ fn check(request: &Request<'_>) -> Result<(), MlpError> {
     Ok(())
 }
 
-/// The columns of the parts that a layer of this width is computed in.
+/// The columns of the parts that a layer of this width is computed in: as few as there can be, of
+/// chunks that are shared out evenly, as in `tile/wgmma.cuh`.
 fn parts(width: usize) -> impl Iterator<Item = usize> {
-    (0..width.div_ceil(PART)).map(move |part| (width - part * PART).min(PART))
+    let (chunks, count) = (width.div_ceil(CHUNK), width.div_ceil(PART));
+    let begin = move |part: usize| CHUNK * (part * (chunks / count) + part.min(chunks % count));
+    (0..count).map(move |part| begin(part + 1).min(width) - begin(part))
+}
+
+/// The widest of them.
+fn widest_part(width: usize) -> usize {
+    parts(width).max().unwrap_or_default()
 }
 
 /// Registers of a thread for the numbers of a forward pass: the inputs of a layer (unless they lie
@@ -124,6 +132,19 @@ mod tests {
         // 64 of the first half, 128 sums of the second.
         assert_eq!(registers(&[512, 512, 128]), 192);
         assert_eq!(registers(&[512, 256, 256, 8]), 64 + 128);
-        assert_eq!(parts(328).collect::<Vec<_>>(), [256, 72]);
+        for (width, expected) in [
+            (256, &[256][..]),
+            (264, &[192, 72]),
+            (328, &[192, 136]),
+            (512, &[256, 256]),
+            (520, &[192, 192, 136]),
+            (776, &[256, 192, 192, 136]),
+        ] {
+            assert_eq!(parts(width).collect::<Vec<_>>(), expected);
+        }
+        for width in (8..=1024).step_by(8) {
+            assert_eq!(parts(width).sum::<usize>(), width);
+            assert!(parts(width).all(|columns| (8..=PART).contains(&columns)), "{width}");
+        }
     }
 }
