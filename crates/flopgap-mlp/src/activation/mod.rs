@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use flopgap_flops::Activation;
 
-pub(crate) use functions::{exact, exact_slope, slope, value};
+pub(crate) use functions::{exact, exact_curvature, exact_slope, slope, value};
 
 /// The slope of [`Activation::LeakyRelu`] below 0.
 pub const LEAKY_SLOPE: f32 = 0.01;
@@ -44,6 +44,8 @@ pub(crate) struct Cuda {
     pub(crate) value: &'static str,
     /// The body of its slope, a function of the output `a` or of the sum `z`, whichever is kept.
     pub(crate) slope: &'static str,
+    /// The body of its second derivative, a function of the sum `z`.
+    pub(crate) curvature: &'static str,
     /// Whether the value takes a division.
     pub(crate) divides: bool,
     /// Instructions of the value, more or less.
@@ -55,53 +57,88 @@ pub(crate) struct Cuda {
 /// What plans must know of an activation.
 pub(crate) fn facts(activation: Activation) -> Facts {
     use Kept::{Output, Sum};
-    let row = |kept, kink, divides, [value_instructions, slope_instructions]: [usize; 2], value, slope| {
-        Facts { kept, kink, cuda: Cuda { value, slope, divides, value_instructions, slope_instructions } }
-    };
+    const NONE: &str = "return 0.0f;";
+    let row =
+        |kept, kink, divides, instructions: [usize; 2], [value, slope, curvature]: [&'static str; 3]| {
+            let [value_instructions, slope_instructions] = instructions;
+            let cuda = Cuda { value, slope, curvature, divides, value_instructions, slope_instructions };
+            Facts { kept, kink, cuda }
+        };
     match activation {
-        Activation::Identity => row(Output, false, false, [0, 0], "return z;", "return 1.0f;"),
-        Activation::Relu => {
-            row(Output, true, false, [1, 3], "return fmaxf(z, 0.0f);", "return a > 0.0f ? 1.0f : 0.0f;")
-        }
+        Activation::Identity => row(Output, false, false, [0, 0], ["return z;", "return 1.0f;", NONE]),
+        Activation::Relu => row(
+            Output,
+            true,
+            false,
+            [1, 3],
+            ["return fmaxf(z, 0.0f);", "return a > 0.0f ? 1.0f : 0.0f;", NONE],
+        ),
         Activation::LeakyRelu => row(
             Output,
             true,
             false,
             [2, 3],
-            "return fmaxf(z, LEAKY_SLOPE * z);",
-            "return a > 0.0f ? 1.0f : LEAKY_SLOPE;",
+            ["return fmaxf(z, LEAKY_SLOPE * z);", "return a > 0.0f ? 1.0f : LEAKY_SLOPE;", NONE],
         ),
-        Activation::Sigmoid => {
-            row(Output, false, true, [16, 3], "return 1.0f / (1.0f + expf(-z));", "return a * (1.0f - a);")
-        }
-        Activation::Tanh => {
-            row(Output, false, false, [20, 3], "return tanhf(z);", "return fmaf(-a, a, 1.0f);")
-        }
+        Activation::Sigmoid => row(
+            Output,
+            false,
+            true,
+            [16, 3],
+            [
+                "return 1.0f / (1.0f + expf(-z));",
+                "return a * (1.0f - a);",
+                "const float s = value(z); return s * (1.0f - s) * (1.0f - 2.0f * s);",
+            ],
+        ),
+        Activation::Tanh => row(
+            Output,
+            false,
+            false,
+            [20, 3],
+            [
+                "return tanhf(z);",
+                "return fmaf(-a, a, 1.0f);",
+                "const float t = tanhf(z); return -2.0f * t * fmaf(-t, t, 1.0f);",
+            ],
+        ),
         Activation::Gelu => row(
             Sum,
             false,
             false,
             [50, 70],
-            "return z * normcdff(z);",
-            "return fmaf(z * 0.3989422804f, expf(-0.5f * z * z), normcdff(z));",
+            [
+                "return z * normcdff(z);",
+                "return fmaf(z * 0.3989422804f, expf(-0.5f * z * z), normcdff(z));",
+                "return fmaf(-z, z, 2.0f) * 0.3989422804f * expf(-0.5f * z * z);",
+            ],
         ),
         Activation::GeluTanh => row(
             Sum,
             false,
             false,
             [28, 36],
-            "return 0.5f * z * (1.0f + tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)));",
-            "const float t = tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)); \
-             return 0.5f * (1.0f + t) \
-             + 0.5f * z * fmaf(-t, t, 1.0f) * 0.7978845608f * fmaf(0.134145f * z, z, 1.0f);",
+            [
+                "return 0.5f * z * (1.0f + tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)));",
+                "const float t = tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)); \
+                 return 0.5f * (1.0f + t) \
+                 + 0.5f * z * fmaf(-t, t, 1.0f) * 0.7978845608f * fmaf(0.134145f * z, z, 1.0f);",
+                "const float t = tanhf(0.7978845608f * fmaf(0.044715f * z * z, z, z)), \
+                 inner = 0.7978845608f * fmaf(0.134145f * z, z, 1.0f); \
+                 return fmaf(-t, t, 1.0f) * fmaf(z, fmaf(-t * inner, inner, 0.1070322243f * z), inner);",
+            ],
         ),
         Activation::Silu => row(
             Sum,
             false,
             true,
             [16, 22],
-            "return z * (1.0f / (1.0f + expf(-z)));",
-            "const float s = 1.0f / (1.0f + expf(-z)); return s * fmaf(z, 1.0f - s, 1.0f);",
+            [
+                "return z * (1.0f / (1.0f + expf(-z)));",
+                "const float s = 1.0f / (1.0f + expf(-z)); return s * fmaf(z, 1.0f - s, 1.0f);",
+                "const float s = 1.0f / (1.0f + expf(-z)); \
+                 return s * (1.0f - s) * fmaf(z, 1.0f - 2.0f * s, 2.0f);",
+            ],
         ),
     }
 }
@@ -143,8 +180,9 @@ pub(crate) fn cuda_definitions() -> String {
             "template <> struct Activation<{name}> {{\n\
              static constexpr bool SLOPE_FROM_OUTPUT = {from_output};\n\
              static __device__ __forceinline__ float value(float z) {{ {} }}\n\
-             static __device__ __forceinline__ float slope(float {argument}) {{ {} }}\n}};\n",
-            cuda.value, cuda.slope
+             static __device__ __forceinline__ float slope(float {argument}) {{ {} }}\n\
+             static __device__ __forceinline__ float curvature(float z) {{ {} }}\n}};\n",
+            cuda.value, cuda.slope, cuda.curvature
         );
     }
     text

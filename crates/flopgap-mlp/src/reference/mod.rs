@@ -1,14 +1,18 @@
 //! The network in 64 bits: what every implementation is checked against.
 
+mod tangents;
+
 use std::num::NonZero;
+use std::ops::Range;
 use std::thread;
 
 use flopgap_flops::Activation;
 
-use crate::activation::{self, exact, exact_slope, has_kink};
+use crate::activation::{self, exact, exact_curvature, exact_slope, has_kink};
 use crate::{MlpError, Network, Parameters, Precision, slope_from_output};
 
 pub use crate::numerics::relative_error;
+pub use tangents::tangents;
 
 /// Outputs and gradients in 64-bit floats.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +27,18 @@ pub struct Reference {
     /// of it: 32 bits may see it on the other side. Then the slope, and so the gradients of that
     /// sample, are altogether others, and just as right.
     pub near_kinks: Vec<usize>,
+}
+
+impl Reference {
+    /// Of no samples.
+    fn empty(network: &Network) -> Self {
+        Reference {
+            outputs: Vec::new(),
+            input_gradients: Vec::new(),
+            gradients: vec![0.0; network.parameters()],
+            near_kinks: Vec::new(),
+        }
+    }
 }
 
 /// A sum this near 0 may have the other sign in 32 bits.
@@ -79,32 +95,38 @@ pub fn run(
 ) -> Result<Reference, MlpError> {
     let network = parameters.network();
     let batch = inputs.len() / network.inputs();
-    let check = |what, expected: usize, found: usize| {
-        if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
-    };
     check("inputs", batch * network.inputs(), inputs.len())?;
     check("gradients by the outputs", batch * network.outputs(), output_gradients.len())?;
-
     let values: Vec<f64> = parameters.values().iter().copied().map(f64::from).collect();
+    Ok(on_all_cores(network, batch, |part| {
+        let x = &inputs[part.start * network.inputs()..part.end * network.inputs()];
+        let dy = &output_gradients[part.start * network.outputs()..part.end * network.outputs()];
+        samples(network, &values, x, dy, rounding)
+    }))
+}
+
+fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
+    if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
+}
+
+/// What `compute` gives for ranges of the samples, as one.
+fn on_all_cores(
+    network: &Network,
+    batch: usize,
+    compute: impl Fn(Range<usize>) -> Reference + Sync,
+) -> Reference {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let each = batch.div_ceil(threads).max(1);
-    let values = &values;
+    let compute = &compute;
     let parts: Vec<Reference> = thread::scope(|scope| {
-        let parts =
-            inputs.chunks(each * network.inputs()).zip(output_gradients.chunks(each * network.outputs()));
-        let running: Vec<_> =
-            parts.map(|(x, dy)| scope.spawn(move || samples(network, values, x, dy, rounding))).collect();
+        let ranges = (0..batch).step_by(each).map(|start| start..(start + each).min(batch));
+        let running: Vec<_> = ranges.map(|range| scope.spawn(move || compute(range))).collect();
         running
             .into_iter()
             .map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    let mut whole = Reference {
-        outputs: Vec::with_capacity(batch * network.outputs()),
-        input_gradients: Vec::with_capacity(inputs.len()),
-        gradients: vec![0.0; network.parameters()],
-        near_kinks: Vec::new(),
-    };
+    let mut whole = Reference::empty(network);
     for part in parts {
         let before = whole.outputs.len() / network.outputs();
         whole.near_kinks.extend(part.near_kinks.into_iter().map(|sample| before + sample));
@@ -112,7 +134,7 @@ pub fn run(
         whole.input_gradients.extend(part.input_gradients);
         whole.gradients.iter_mut().zip(part.gradients).for_each(|(sum, gradient)| *sum += gradient);
     }
-    Ok(whole)
+    whole
 }
 
 /// The true values, as [`run`] gives them, where samples near a kink ([`Reference::near_kinks`])
@@ -145,12 +167,7 @@ fn samples(
     output_gradients: &[f32],
     rounding: Rounding,
 ) -> Reference {
-    let mut result = Reference {
-        outputs: Vec::new(),
-        input_gradients: Vec::new(),
-        gradients: vec![0.0; values.len()],
-        near_kinks: Vec::new(),
-    };
+    let mut result = Reference::empty(network);
     let each = inputs.chunks(network.inputs()).zip(output_gradients.chunks(network.outputs()));
     for (sample, (x, dy)) in each.enumerate() {
         let mut near_kink = false;
@@ -210,6 +227,11 @@ pub fn activate(activation: Activation, z: f64) -> f64 {
 /// The derivative of the activation at `z`; at a kink, that from below.
 pub fn slope(activation: Activation, z: f64) -> f64 {
     exact_slope(activation, z)
+}
+
+/// The second derivative of the activation at `z`; at a kink, that of the straight lines beside it.
+pub fn curvature(activation: Activation, z: f64) -> f64 {
+    exact_curvature(activation, z)
 }
 
 /// How far an implementation may be from the true values: the relative error of outputs, gradients
@@ -329,6 +351,9 @@ mod tests {
                 assert!((found - expected).abs() < 1e-9, "{activation} of {z}: {found}");
                 let difference = (activate(activation, z + 1e-6) - activate(activation, z - 1e-6)) / 2e-6;
                 assert!((slope(activation, z) - difference).abs() < 1e-8, "slope of {activation} at {z}");
+                let difference = (slope(activation, z + 1e-6) - slope(activation, z - 1e-6)) / 2e-6;
+                let curvature = curvature(activation, z);
+                assert!((curvature - difference).abs() < 1e-8, "curvature of {activation} at {z}");
             }
         }
         for (index, &first) in Activation::ALL.iter().enumerate() {
