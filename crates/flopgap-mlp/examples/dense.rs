@@ -8,6 +8,9 @@
 //! `dense once IMPLEMENTATION ...` queues forward, and forward for training and backward, one time
 //! each and measures nothing: for a profiler.
 //!
+//! `dense tangents PRECISION ...` times derivatives of both passes along a direction of the inputs,
+//! with `SiLU` after every layer.
+//!
 //! A size is one of the benchmark's or widths such as `64-328-200`. `--atomic` sums gradients by
 //! atomic additions, `--accumulate-fp16` keeps sums on tensor cores in 16 bits, `--no-dx` leaves
 //! out the gradients by the inputs.
@@ -23,8 +26,9 @@ use std::time::Instant;
 
 use flopgap_gpu::timing::{Repetitions, replays};
 use flopgap_gpu::{Buffer, Context, Stream};
-use flopgap_mlp::cuda::{Accumulate, Model, Options, Reduction};
-use flopgap_mlp::{Cpu, Element, MlpError, Network, Parameters, Precision, Size};
+use flopgap_mlp::cuda::tangent::{Along, Derivatives, Tangents};
+use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Options, Reduction};
+use flopgap_mlp::{Activation, Cpu, Element, MlpError, Network, Parameters, Precision, Size};
 use half::{bf16, f16};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -81,7 +85,11 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     };
     let (implementation, precision, rest) = match rest {
         [implementation, precision, rest @ ..] if rest.len() <= 2 => (implementation, precision, rest),
-        _ => return Err("give [once] IMPLEMENTATION|cpu[:THREADS] PRECISION [SIZE,...] [BATCH,...]".into()),
+        _ => {
+            return Err(
+                "give [once] IMPLEMENTATION|cpu[:THREADS]|tangents PRECISION [SIZE,...] [BATCH,...]".into()
+            );
+        }
     };
     let sizes: Vec<(&str, Network)> = match rest.first() {
         Some(list) => {
@@ -102,7 +110,9 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     }
     let accumulate = if flag("--accumulate-fp16") { Accumulate::F16 } else { Accumulate::F32 };
     let reduction = if flag("--atomic") { Reduction::Atomic } else { Reduction::Deterministic };
-    let options = Options { accumulate, reduction, ..Options::new(implementation.parse()?) };
+    let tangents = *implementation == "tangents";
+    let implementation = if tangents { Implementation::Auto } else { implementation.parse()? };
+    let options = Options { accumulate, reduction, ..Options::new(implementation) };
     let wanted = Wanted { options, dx: !flag("--no-dx"), once };
     let context = match Context::new(0) {
         Ok(context) => context,
@@ -111,7 +121,9 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
             return Ok(());
         }
     };
-    if !once {
+    if tangents {
+        println!("{:<32} {:>9} {:>12}", "", "batch", "tangents us");
+    } else if !once {
         println!(
             "{:<32} {:>9} {:>12} {:>12} {:>12} {:>9}",
             "", "batch", "forward us", "backward us", "both us", "TFLOP/s"
@@ -120,6 +132,9 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     for (name, network) in &sizes {
         for &batch in &batches {
             match precision.parse()? {
+                Precision::F32 if tangents => time_tangents::<f32>(&context, name, network, batch)?,
+                Precision::F16 if tangents => time_tangents::<f16>(&context, name, network, batch)?,
+                Precision::Bf16 if tangents => time_tangents::<bf16>(&context, name, network, batch)?,
                 Precision::F32 => time::<f32>(&context, wanted, name, network, batch)?,
                 Precision::F16 => time::<f16>(&context, wanted, name, network, batch)?,
                 Precision::Bf16 => time::<bf16>(&context, wanted, name, network, batch)?,
@@ -235,6 +250,35 @@ fn time<T: Element>(
         format!("{} {} {name}", wanted.options.implementation, T::PRECISION),
         (products * batch) as f64 / forward / 1e6
     );
+    Ok(())
+}
+
+fn time_tangents<T: Element>(
+    context: &Context,
+    name: &str,
+    network: &Network,
+    batch: usize,
+) -> Result<(), Failure> {
+    let stream = context.stream()?;
+    let network = &network.clone().with_activation(Activation::Silu).with_output_activation(Activation::Silu);
+    let mut model = Model::<T>::new(context, network, Options::new(Implementation::Auto))?;
+    model.upload(&stream, &Parameters::he(network, 1))?;
+    let numbers = |length: usize| -> Vec<T> {
+        (0..length).map(|index| T::narrow((index * 37 % 101) as f32 / 50.0 - 1.0)).collect()
+    };
+    let x = stream.upload(&numbers(batch * network.inputs()))?;
+    let dy = stream.upload(&numbers(batch * network.outputs()))?;
+    let mut y = stream.zeros::<T>(dy.len())?;
+    let mut dx = stream.zeros::<T>(x.len())?;
+    let mut gradients = stream.zeros::<f32>(network.parameters())?;
+    let mut tangents = Tangents::new(&stream, &model, batch)?;
+    let along = Along { x: x.as_view(), direction: x.as_view(), dy: dy.as_view(), dy_direction: None };
+    let us = microseconds(&stream, || {
+        let (y, dx) = (Some(y.as_view_mut()), Some(dx.as_view_mut()));
+        let all = Derivatives { y, dx, gradients: Some(gradients.as_view_mut()) };
+        tangents.queue(&stream, &model, &along, all)
+    })?;
+    println!("{:<32} {batch:>9} {us:>12.2}", format!("tangents {} {name}", T::PRECISION));
     Ok(())
 }
 

@@ -22,6 +22,7 @@ mod padding;
 mod reduce;
 mod request;
 mod source;
+pub mod tangent;
 mod target;
 mod tile;
 pub mod train;

@@ -67,9 +67,9 @@ pub struct Model<T: Element> {
     kernels: Kernels,
     parameters: Buffer<T>,
     /// Where kernels compute another network.
-    padding: Option<Padding<T>>,
+    pub(super) padding: Option<Padding<T>>,
     /// Where kernels do not write to the caller's gradients.
-    gradients: Option<GradientAdder>,
+    pub(super) gradients: Option<GradientAdder>,
 }
 
 /// What the forward pass keeps for the backward pass, and the memory that the backward pass works
@@ -202,7 +202,7 @@ impl<T: Element> Model<T> {
     }
 
     /// The parameters that kernels read.
-    fn parameters_of_kernels(&self) -> &Buffer<T> {
+    pub(super) fn parameters_of_kernels(&self) -> &Buffer<T> {
         self.padding.as_ref().map_or(&self.parameters, Padding::parameters)
     }
 
@@ -434,7 +434,7 @@ impl<T: Element> Model<T> {
         Ok(facts)
     }
 
-    fn batch_of(&self, inputs: usize) -> Result<usize, MlpError> {
+    pub(super) fn batch_of(&self, inputs: usize) -> Result<usize, MlpError> {
         let batch = inputs / self.network.inputs();
         check("inputs", batch.max(1) * self.network.inputs(), inputs)?;
         Ok(batch)
@@ -456,7 +456,7 @@ pub(super) fn check(what: &'static str, expected: usize, found: usize) -> Result
 
 /// Kernels read and write 16 bytes at a time: a view that begins elsewhere than at such a place is
 /// refused.
-fn aligned(what: &'static str, address: u64) -> Result<u64, MlpError> {
+pub(super) fn aligned(what: &'static str, address: u64) -> Result<u64, MlpError> {
     if address.is_multiple_of(16) { Ok(address) } else { Err(MlpError::Unaligned { what }) }
 }
 

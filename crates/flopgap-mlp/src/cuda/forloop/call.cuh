@@ -65,19 +65,15 @@ __device__ __forceinline__ void take(const Call &call, float *to, const Storage 
 }
 
 // The gradients before the last activation.
-__device__ __forceinline__ void take_output_deltas(const Call &call, const Storage *y, const Storage *dy, const Storage *tape,
-                                                   Storage *deltas) {
+template <class Rules>
+__device__ __forceinline__ void take_output_deltas(const Call &call, const Storage *dy, const Rules &rules) {
     float *const values = numbers_of(call.shared, LAYERS) + call.column;
-    const Storage *const of = kept_of_outputs(y, tape, call.batch);
     if (!call.inside()) return;
 #pragma unroll 1
     for (int n = call.group * 4; n < OUTPUTS; n += GROUPS * 4) {
-        const u64 at = call.sample * OUTPUTS + n;
         float4 v;
-        load4(dy + at, v);
-        v = times(v, slopes<OUTPUT_ACTIVATION>(of + at));
-        store4(layer_of<LAYERS - 1>(deltas, call.batch) + at, v);
-        put(values + n * SAMPLES, v);
+        load4(dy + call.sample * OUTPUTS + n, v);
+        put(values + n * SAMPLES, rules.outputs(call, n, v));
     }
 }
 

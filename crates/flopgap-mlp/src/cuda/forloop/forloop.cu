@@ -1,208 +1,48 @@
-// Every layer has its own code, for its widths; or ALIKE: one code for all layers, whose widths are
-// read at run time, for networks of so many layers that the compiler would take minutes for the
-// code of each.
-#include "forloop/call.cuh"
+#include "forloop/layers.cuh"
 
-// A layer whose widths are known when it is compiled.
-template <int LAYER>
-struct Own {
-    static constexpr int index = LAYER, inputs = width(LAYER), outputs = width(LAYER + 1);
-    static constexpr int weights = weights_at(LAYER), biases = biases_at(LAYER);
-    static constexpr int tape = tape_at(LAYER), below = tape_at(LAYER - 1);
+struct Pass {
+    Storage *y, *tape, *deltas;
 
-    // Whether pieces of a width are whole.
-    static __device__ constexpr bool divides(int piece, int width) { return width % piece == 0; }
-    // COUNT numbers of each of ROWS rows of its weights. Rows from `rows` on and numbers from
-    // `count` on are left out.
-    template <int ROWS, int COUNT>
-    static __device__ __forceinline__ void copy(float *to, const Storage *from, int rows, int count) {
-        copy_rows<ROWS, COUNT, inputs, COUNT, THREADS, outputs % ROWS != 0 || inputs % COUNT != 0>(to, from, rows, count);
+    __device__ __forceinline__ float first(const Call &, Storage bias) const { return widen(bias); }
+
+    template <bool LAST, class Layer>
+    __device__ __forceinline__ float4 after(const Call &call, const Layer &layer, int n, float4 z) const {
+        constexpr int ACTIVATION = LAST ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;
+        constexpr bool FROM_SUMS = !slope_from_output<ACTIVATION>();
+        const float4 v = make_float4(stored(activate<ACTIVATION>(z.x)), stored(activate<ACTIVATION>(z.y)),
+                                     stored(activate<ACTIVATION>(z.z)), stored(activate<ACTIVATION>(z.w)));
+        if (call.inside()) {
+            const u64 row = call.sample * layer.outputs + n;
+            if (LAST) store4(y + row, v);
+            if ((!LAST || FROM_SUMS) && tape) store4(tape + (u64)layer.tape * call.batch + row, FROM_SUMS ? z : v);
+        }
+        return v;
+    }
+
+    // The numbers from `n` on of a layer that begins `at` and is `N` wide.
+    __device__ __forceinline__ float4 before(const Call &call, int at, int N, int n, float4 v) const {
+        const u64 place = (u64)at * call.batch + call.sample * N + n;
+        v = times(v, slopes<HIDDEN_ACTIVATION>(tape + place));
+        store4(deltas + place, v);
+        return v;
+    }
+
+    __device__ __forceinline__ float4 outputs(const Call &call, int n, float4 v) const {
+        const u64 at = call.sample * OUTPUTS + n;
+        v = times(v, slopes<OUTPUT_ACTIVATION>(kept_of_outputs(y, tape, call.batch) + at));
+        store4(layer_of<LAYERS - 1>(deltas, call.batch) + at, v);
+        return v;
     }
 };
-
-// The same for any layer.
-struct Any {
-    int index, inputs, outputs, weights, biases, tape, below;
-
-    __device__ __forceinline__ explicit Any(int layer)
-        : index(layer), inputs(width(layer)), outputs(width(layer + 1)), weights(weights_at(layer)),
-          biases(weights + outputs * inputs), tape(tape_at(layer)), below(tape_at(layer - 1)) {}
-    static __device__ constexpr bool divides(int, int) { return false; }
-    template <int ROWS, int COUNT>
-    __device__ __forceinline__ void copy(float *to, const Storage *from, int rows, int count) const {
-#pragma unroll 4
-        for (int piece = threadIdx.x; piece < ROWS * (COUNT / 4); piece += THREADS) {
-            const int row = piece / (COUNT / 4), number = piece % (COUNT / 4) * 4;
-            if (row < rows && number < count) copy4(to + row * COUNT + number, from + (u64)row * inputs + number);
-        }
-    }
-};
-
-// OWN outputs of a thread at a time.
-template <int OWN, bool LAST, class Layer>
-__device__ __forceinline__ void forward_layer(const Call &call, const Layer &layer, Storage *y, Storage *tape) {
-    constexpr int WIDTH = GROUPS * OWN, ACTIVATION = LAST ? OUTPUT_ACTIVATION : HIDDEN_ACTIVATION;
-    constexpr bool FROM_SUMS = !slope_from_output<ACTIVATION>();
-    static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
-    const int K = layer.inputs, N = layer.outputs;
-    const Storage *const weights_of = call.parameters + layer.weights, *const biases = call.parameters + layer.biases;
-    const float *const below = numbers_of(call.shared, layer.index) + call.column;
-    float *const values = numbers_of(call.shared, layer.index + 1) + call.column;
-    Storage *const kept = tape + (u64)layer.tape * call.batch + call.sample * N;
-    float sums[OWN];
-    const auto copy = [&](float *to, int pass, int slab) {
-        const Storage *from = weights_of + (u64)pass * WIDTH * K + slab * SLAB;
-        layer.template copy<WIDTH, SLAB>(to, from, N - pass * WIDTH, K - slab * SLAB);
-    };
-    const auto begin = [&](int pass) {
-        const int n = pass * WIDTH + call.group * OWN;
-#pragma unroll
-        for (int o = 0; o < OWN; ++o) sums[o] = n + o < N ? widen(biases[n + o]) : 0.0f;
-    };
-    const auto use = [&](int slab, const float *weights) {
-#pragma unroll 1
-        for (int k = 0; k < SLAB && (layer.divides(SLAB, K) || slab * SLAB + k < K); k += 4) {
-            float a[4];
-#pragma unroll
-            for (int c = 0; c < 4; ++c) a[c] = below[(slab * SLAB + k + c) * SAMPLES];
-#pragma unroll
-            for (int o = 0; o < OWN; ++o) {
-                const float4 w = *reinterpret_cast<const float4 *>(weights + (call.group * OWN + o) * SLAB + k);
-                sums[o] = fmaf(w.x, a[0], sums[o]), sums[o] = fmaf(w.y, a[1], sums[o]);
-                sums[o] = fmaf(w.z, a[2], sums[o]), sums[o] = fmaf(w.w, a[3], sums[o]);
-            }
-        }
-    };
-    const auto end = [&](int pass) {
-#pragma unroll
-        for (int o = 0; o < OWN; o += 4) {
-            const int n = pass * WIDTH + call.group * OWN + o;
-            if (!layer.divides(WIDTH, N) && n >= N) continue;
-            float a[4];
-#pragma unroll
-            for (int c = 0; c < 4; ++c) a[c] = stored(activate<ACTIVATION>(sums[o + c]));
-            const float4 v = make_float4(a[0], a[1], a[2], a[3]);
-            if (call.inside()) {
-                if (LAST) store4(y + call.sample * N + n, v);
-                if ((!LAST || FROM_SUMS) && tape)
-                    store4(kept + n, FROM_SUMS ? make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]) : v);
-            }
-            if (!LAST) put(values + n * SAMPLES, v);
-        }
-    };
-    for_each_slab<WIDTH * SLAB>(call.shared, (N + WIDTH - 1) / WIDTH, (K + SLAB - 1) / SLAB, copy, begin, use, end);
-}
-
-// The deltas of what a layer took, or, FIRST, the gradients by the inputs.
-template <int OWN, bool FIRST, class Layer>
-__device__ __forceinline__ void backward_layer(const Call &call, const Layer &layer, const Storage *tape, Storage *dx, Storage *deltas) {
-    constexpr int WIDTH = GROUPS * OWN;
-    static_assert(STAGES * WIDTH * SLAB <= VALUES_AT, "the host's bound");
-    const int K = layer.outputs, N = layer.inputs;
-    const Storage *const weights_of = call.parameters + layer.weights;
-    const float *const above = numbers_of(call.shared, layer.index + 1) + call.column;
-    float *const values = numbers_of(call.shared, layer.index) + call.column;
-    float sums[OWN];
-    const auto copy = [&](float *to, int pass, int slab) {
-        const Storage *from = weights_of + (u64)slab * SLAB * N + pass * WIDTH;
-        layer.template copy<SLAB, WIDTH>(to, from, K - slab * SLAB, N - pass * WIDTH);
-    };
-    const auto begin = [&](int) {
-#pragma unroll
-        for (int o = 0; o < OWN; ++o) sums[o] = 0.0f;
-    };
-    const auto use = [&](int slab, const float *weights) {
-#pragma unroll 4
-        for (int k = 0; k < SLAB; ++k) {
-            if (!layer.divides(SLAB, K) && slab * SLAB + k >= K) break;
-            const float a = above[(slab * SLAB + k) * SAMPLES];
-#pragma unroll
-            for (int o = 0; o < OWN; o += 4) {
-                const float4 w = *reinterpret_cast<const float4 *>(weights + k * WIDTH + call.group * OWN + o);
-                sums[o] = fmaf(w.x, a, sums[o]), sums[o + 1] = fmaf(w.y, a, sums[o + 1]);
-                sums[o + 2] = fmaf(w.z, a, sums[o + 2]), sums[o + 3] = fmaf(w.w, a, sums[o + 3]);
-            }
-        }
-    };
-    const auto end = [&](int pass) {
-#pragma unroll
-        for (int o = 0; o < OWN; o += 4) {
-            const int n = pass * WIDTH + call.group * OWN + o;
-            if ((!layer.divides(WIDTH, N) && n >= N) || !call.inside()) continue;
-            float4 v = make_float4(sums[o], sums[o + 1], sums[o + 2], sums[o + 3]);
-            if constexpr (FIRST) store4(dx + call.sample * N + n, v);
-            else {
-                const u64 place = (u64)layer.below * call.batch + call.sample * N + n;
-                v = times(v, slopes<HIDDEN_ACTIVATION>(tape + place));
-                store4(deltas + place, v);
-                put(values + n * SAMPLES, v);
-            }
-        }
-    };
-    for_each_slab<WIDTH * SLAB>(call.shared, (N + WIDTH - 1) / WIDTH, (K + SLAB - 1) / SLAB, copy, begin, use, end);
-}
-
-// ---- All layers. `run(layer, known<OWN>)` with as many outputs of a thread as suit so many
-// outputs of a block.
-
-template <class Run>
-__device__ __forceinline__ void with_own(int outputs, Run run) {
-    const int own = outputs_of(outputs);
-    if (own == 16) run(Known<16>());
-    else if (own == 8) run(Known<8>());
-    else run(Known<4>());
-}
-
-template <int LAYER = 0>
-__device__ __forceinline__ void forward(const Call &call, Storage *y, Storage *tape) {
-    forward_layer<outputs_of(width(LAYER + 1)), LAYER + 1 == LAYERS>(call, Own<LAYER>(), y, tape);
-    if constexpr (LAYER + 1 < LAYERS) forward<LAYER + 1>(call, y, tape);
-}
-
-template <int LAYER = LAYERS - 1>
-__device__ __forceinline__ void backward(const Call &call, const Storage *tape, Storage *dx, Storage *deltas) {
-    if (LAYER == 0 && !dx) return;
-    backward_layer<outputs_of(width(LAYER)), LAYER == 0>(call, Own<LAYER>(), tape, dx, deltas);
-    if constexpr (LAYER > 0) backward<LAYER - 1>(call, tape, dx, deltas);
-}
-
-template <bool LAST>
-__device__ __forceinline__ void forward_any(const Call &call, int layer, Storage *y, Storage *tape) {
-    with_own(width(layer + 1), [&](auto own) { forward_layer<own, LAST>(call, Any(layer), y, tape); });
-}
-
-template <bool FIRST>
-__device__ __forceinline__ void backward_any(const Call &call, int layer, const Storage *tape, Storage *dx, Storage *deltas) {
-    with_own(width(layer), [&](auto own) { backward_layer<own, FIRST>(call, Any(layer), tape, dx, deltas); });
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     forloop_mlp_forward(const Storage *parameters, const Storage *x, Storage *y, Storage *tape, u32 batch) {
     extern __shared__ __align__(16) float shared[];
-    for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
-        const Call call = call_of(parameters, batch, tile, shared);
-        take<INPUTS>(call, numbers_of(shared, 0) + call.column, x + call.sample * INPUTS);
-        if constexpr (ALIKE) {
-#pragma unroll 1
-            for (int layer = 0; layer + 1 < LAYERS; ++layer) forward_any<false>(call, layer, y, tape);
-            forward_any<true>(call, LAYERS - 1, y, tape);
-        } else forward(call, y, tape);
-    }
+    forward(parameters, x, batch, shared, Pass{y, tape, nullptr});
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    forloop_mlp_backward(const Storage *parameters, const Storage *y, const Storage *dy, const Storage *tape, Storage *dx, Storage *deltas,
-                         u32 batch) {
+    forloop_mlp_backward(const Storage *parameters, Storage *y, const Storage *dy, Storage *tape, Storage *dx, Storage *deltas, u32 batch) {
     extern __shared__ __align__(16) float shared[];
-    for (u64 tile = blockIdx.x; tile * SAMPLES < batch; tile += gridDim.x) {
-        const Call call = call_of(parameters, batch, tile, shared);
-        take_output_deltas(call, y, dy, tape, deltas);
-        if constexpr (ALIKE) {
-#pragma unroll 1
-            for (int layer = LAYERS - 1; layer > 0; --layer) backward_any<false>(call, layer, tape, dx, deltas);
-            if (dx) backward_any<true>(call, 0, tape, dx, deltas);
-        } else backward(call, tape, dx, deltas);
-        // Without `dx`, or the next tile begins where this one is read.
-        __syncthreads();
-    }
+    backward(parameters, dy, dx, batch, shared, Pass{y, tape, deltas});
 }

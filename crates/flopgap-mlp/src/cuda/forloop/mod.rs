@@ -25,11 +25,11 @@ const LAYER_INSTRUCTIONS: usize = 900;
 const OUTPUTS: usize = 16;
 
 /// Up to this many samples, many threads share one.
-const FEW_SAMPLES: u32 = 2048;
+pub(super) const FEW_SAMPLES: u32 = 2048;
 
 /// How samples are laid over a block.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+pub(super) struct Plan {
     threads: usize,
     samples: usize,
     values_at: usize,
@@ -61,7 +61,7 @@ impl Plan {
 
     /// A thread a sample where that leaves room for two blocks on a multiprocessor; otherwise, and
     /// for few samples, some share one.
-    fn choose(request: &Request<'_>, few: bool) -> Result<Self, MlpError> {
+    pub(super) fn choose(request: &Request<'_>, few: bool) -> Result<Self, MlpError> {
         let (target, widths) = (request.target, request.network.widths());
         let plans = [(128, 128), (256, 64), (256, 32), (128, 16), (128, 8)]
             .map(|(threads, samples)| Plan::new(widths, threads, samples, target));
@@ -77,18 +77,28 @@ impl Plan {
     }
 
     fn source(&self, request: &Request<'_>) -> Source {
-        let constants = [
+        let alike = instructions(request) > 2 * budget::KERNEL;
+        request.kernel("forloop/forloop.cu", "", &self.constants(alike))
+    }
+
+    /// What `layers.cuh` needs; whether all layers share their code.
+    pub(super) fn constants(&self, alike: bool) -> [(&'static str, usize); 6] {
+        [
             ("THREADS", self.threads),
             ("SAMPLES", self.samples),
             ("SLAB", SLAB),
             ("VALUES_AT", self.values_at),
             ("VALUES_OF_ODD", self.values_of_odd),
-            ("ALIKE", usize::from(instructions(request) > 2 * budget::KERNEL)),
-        ];
-        request.kernel("forloop/forloop.cu", "", &constants)
+            ("ALIKE", usize::from(alike)),
+        ]
     }
 
-    fn launch(&self, batch: u32) -> Launch {
+    /// Bytes of shared memory of a block.
+    pub(super) fn shared(&self) -> usize {
+        self.shared
+    }
+
+    pub(super) fn launch(&self, batch: u32) -> Launch {
         let tiles = batch.div_ceil(u32::try_from(self.samples).unwrap_or(1));
         let grid = tiles.min(self.multiprocessors * self.blocks);
         Launch { shared: self.shared, ..Launch::new(grid, u32::try_from(self.threads).unwrap_or_default()) }
@@ -96,7 +106,7 @@ impl Plan {
 }
 
 /// Instructions of both kernels with code for each layer, more or less.
-fn instructions(request: &Request<'_>) -> usize {
+pub(super) fn instructions(request: &Request<'_>) -> usize {
     let network = request.network;
     let of_layer = |layer| {
         let activation = network.activation(layer);

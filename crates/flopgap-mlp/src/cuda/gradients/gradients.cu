@@ -7,7 +7,8 @@
 // The plan: THREADS, BLOCKS, SLAB samples at a time, STAGES; for each layer tile_rows(l) x
 // tile_columns(l) sums a thread, warps_down(l) x warps_across(l) warps that share a tile. The warps
 // that are left take samples in turn. ALIKE: all layers have the same tile, and share its code,
-// which reads their widths at run time; otherwise every layer has its own.
+// which reads their widths at run time; otherwise every layer has its own. PAIRS: rows are those of
+// `tangent.cu`, of which every second one has a delta that biases see.
 #include "tile/reduce.cuh"
 #include "tile/scalar.cuh"
 
@@ -131,7 +132,7 @@ __device__ __forceinline__ void read_fours(float (&to)[COUNT], const float *from
 template <class T>
 __device__ __forceinline__ void tile(const Call &call, T own, int index) {
     constexpr int STAGE = SLAB * (T::HEIGHT + T::WIDTH), GROUPS = T::SHARE / T::GROUP;
-    const bool kept_sums = !slope_from_output<HIDDEN_ACTIVATION>() && !own.first();
+    const bool kept_sums = !PAIRS && !slope_from_output<HIDDEN_ACTIVATION>() && !own.first();
     const int first_row = index / own.tiles_across() * T::HEIGHT, first_column = index % own.tiles_across() * T::WIDTH;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp / (T::DOWN * T::ACROSS), within = warp % (T::DOWN * T::ACROSS);
     const int row = within % T::DOWN * 4 * T::ROWS + lane / 8 * 4, column = within / T::DOWN * 8 * T::COLUMNS + lane % 8 * 4;
@@ -161,7 +162,7 @@ __device__ __forceinline__ void tile(const Call &call, T own, int index) {
         }
         if (first_column == 0 && threadIdx.x < T::HEIGHT) {
 #pragma unroll 8
-            for (int s = 0; s < SLAB; ++s) bias += deltas[s * T::HEIGHT + threadIdx.x];
+            for (int s = 0; s < SLAB; s += PAIRS ? 2 : 1) bias += deltas[s * T::HEIGHT + threadIdx.x];
         }
         left = deltas + part * T::SHARE * T::HEIGHT + row, right = values + part * T::SHARE * T::WIDTH + column;
         ring.used();

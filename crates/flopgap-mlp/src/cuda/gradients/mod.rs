@@ -145,6 +145,8 @@ pub(super) struct Gradients<K = ()> {
     delta_bytes: usize,
     parameters: usize,
     atomic: bool,
+    /// Whether rows are a sample's and its tangents.
+    pairs: bool,
     /// Blocks that the GPU takes at a time.
     slots: usize,
     kernels: Option<(K, K)>,
@@ -162,11 +164,18 @@ impl Gradients {
             delta_bytes: widths[1..].iter().sum::<usize>() * request.precision.bytes(),
             parameters: request.network.parameters(),
             atomic: request.options.reduction == Reduction::Atomic,
+            pairs: false,
             slots: request.target.multiprocessors as usize * block.count,
             block,
             tiles,
             kernels: None,
         }
+    }
+
+    /// For rows that are in turns a sample's numbers and their tangents; deltas lie the other way
+    /// round.
+    pub(super) fn of_pairs(request: &Request<'_>) -> Self {
+        Gradients { pairs: true, ..Gradients::new(request) }
     }
 
     /// Whether layers share their code. Two or three do not, whatever their tiles.
@@ -191,16 +200,17 @@ impl Gradients {
             ("STAGES", self.block.stages),
             ("EXCHANGE", self.shared / 4),
             ("ATOMIC", usize::from(self.atomic)),
+            ("PAIRS", usize::from(self.pairs)),
         ];
         let alike = format!("#define ALIKE {}\n", u8::from(self.alike()));
         request.kernel("gradients/gradients.cu", &(alike + &tables), &constants)
     }
 
     pub(super) fn load(&self, program: &Program) -> Result<Gradients<Kernel>, MlpError> {
-        let Gradients { block, tiles, count, shared, delta_bytes, parameters, atomic, slots, .. } =
+        let Gradients { block, tiles, count, shared, delta_bytes, parameters, atomic, pairs, slots, .. } =
             self.clone();
         let kernels = Some((program.kernel(NAME, shared)?, program.kernel(SUM, 0)?));
-        Ok(Gradients { block, tiles, count, shared, delta_bytes, parameters, atomic, slots, kernels })
+        Ok(Gradients { block, tiles, count, shared, delta_bytes, parameters, atomic, pairs, slots, kernels })
     }
 }
 

@@ -19,7 +19,7 @@ use super::request::Request;
 use super::source::{Binaries, Program, Source};
 
 /// Threads of a block.
-const THREADS: u32 = 256;
+pub(super) const THREADS: u32 = 256;
 /// Blocks of a copy of rows, at most: enough for every multiprocessor of any GPU.
 const MOST_BLOCKS: u32 = 2048;
 
@@ -28,7 +28,7 @@ pub(super) fn source(own: &Network, request: &Request<'_>) -> Option<Source> {
     let add = request.options.gradients == Gradients::Add;
     (add || own.is_padded()).then(|| {
         let constants = [
-            ("THREADS", THREADS as usize),
+            ("COPY_THREADS", THREADS as usize),
             ("OWN_INPUTS", own.inputs()),
             ("OWN_OUTPUTS", own.outputs()),
             ("OWN_PARAMETERS", own.parameters()),
@@ -86,7 +86,8 @@ impl Rows {
     }
 }
 
-fn launch(numbers: usize) -> Launch {
+/// For copies of so many numbers.
+pub(super) fn launch(numbers: usize) -> Launch {
     let blocks = numbers.div_ceil(THREADS as usize).clamp(1, MOST_BLOCKS as usize);
     Launch::new(u32::try_from(blocks).unwrap_or(MOST_BLOCKS), THREADS)
 }

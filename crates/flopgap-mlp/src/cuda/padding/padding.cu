@@ -1,24 +1,7 @@
 // What is queued around the kernels of a network whose arrays are not those of the caller: rows of
 // other widths, parameters and gradients at other places, gradients that are added.
 
-template <int NARROW, int WIDE>
-__device__ void pad_rows(const Storage *from, Storage *to, u32 rows) {
-    const u64 count = (u64)rows * WIDE;
-    for (u64 i = (u64)blockIdx.x * THREADS + threadIdx.x; i < count; i += (u64)gridDim.x * THREADS) {
-        const u64 row = i / WIDE;
-        const u32 column = (u32)(i % WIDE);
-        to[i] = column < NARROW ? from[row * NARROW + column] : narrow(0.0f);
-    }
-}
-
-template <int NARROW, int WIDE>
-__device__ void cut_rows(const Storage *from, Storage *to, u32 rows) {
-    const u64 count = (u64)rows * NARROW;
-    for (u64 i = (u64)blockIdx.x * THREADS + threadIdx.x; i < count; i += (u64)gridDim.x * THREADS) {
-        const u64 row = i / NARROW;
-        to[i] = from[row * WIDE + (u32)(i % NARROW)];
-    }
-}
+#include "padding/rows.cuh"
 
 extern "C" __global__ void mlp_copy_padded_inputs(const Storage *from, Storage *to, u32 rows) {
     pad_rows<OWN_INPUTS, INPUTS>(from, to, rows);
@@ -38,13 +21,13 @@ extern "C" __global__ void mlp_copy_cut_outputs(const Storage *from, Storage *to
 
 // The parameters of the padded network that the caller's network has; the others stay zero.
 extern "C" __global__ void mlp_copy_parameters(const Storage *from, Storage *to, const u32 *places) {
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    const u32 i = blockIdx.x * COPY_THREADS + threadIdx.x;
     if (i < OWN_PARAMETERS) to[places[i]] = from[i];
 }
 
 // `places` is null where both networks have the same parameters.
 extern "C" __global__ void flat_mlp_gradients_add(const float *from, float *to, const u32 *places) {
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    const u32 i = blockIdx.x * COPY_THREADS + threadIdx.x;
     if (i >= OWN_PARAMETERS) return;
     const float gradient = from[places ? places[i] : i];
     to[i] = ADD_GRADIENTS ? to[i] + gradient : gradient;

@@ -4,9 +4,7 @@
 mod adamw;
 mod loss;
 
-use flopgap_gpu::compile::Compiler;
-
-use crate::{MlpError, Network, Precision};
+use crate::{Network, Precision};
 
 use super::options::{Implementation, Options};
 use super::request::Request;
@@ -37,21 +35,4 @@ fn loss_source(request: &Request<'_>, columns: usize) -> Source {
 pub fn sources(network: &Network, precision: Precision, target: Target) -> Vec<Source> {
     let request = request(network, precision, target);
     vec![adamw_source(&request), loss_source(&request, network.outputs())]
-}
-
-/// Compiles the kernels of loss and optimizer for a device that need not be here, and returns the
-/// name and the compiler's log (registers, spills) of each source.
-///
-/// # Errors
-/// When NVRTC is missing or refuses.
-pub fn compile_all(
-    compiler: &Compiler,
-    network: &Network,
-    precision: Precision,
-    target: Target,
-) -> Result<Vec<(String, String)>, MlpError> {
-    sources(network, precision, target)
-        .iter()
-        .map(|source| Ok((source.name().to_owned(), source.compile(compiler)?.log().to_owned())))
-        .collect()
 }

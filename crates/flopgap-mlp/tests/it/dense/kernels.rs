@@ -12,7 +12,8 @@ use flopgap_gpu::Device;
 use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::cuda::{
-    Accumulate, Gradients, Implementation, Options, Reduction, Target, compile_all, sources, train,
+    Accumulate, Gradients, Implementation, Options, Reduction, Source, Target, compile_all, sources, tangent,
+    train,
 };
 use flopgap_mlp::{Activation, MlpError, Network, Precision, Size};
 
@@ -256,8 +257,8 @@ fn every_run_compiles_every_file_of_kernels() {
         let target = Target::nominal(capability.parse::<Architecture>().unwrap().capability);
         let of_job = sources(&network, precision, options, target).unwrap_or_default();
         texts.extend(of_job.iter().map(|source| source.text().to_owned()));
-        let of_training = train::sources(&network, precision, target);
-        texts.extend(of_training.iter().map(|source| source.text().to_owned()));
+        let beside = beside(&network, precision, target);
+        texts.extend(beside.iter().map(|source| source.text().to_owned()));
     }
     let files = files_of_kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     assert!(files.len() > 25, "{} files of kernels", files.len());
@@ -346,20 +347,38 @@ fn kernels_compile_for_every_architecture_without_spills() {
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), jobs.len(), failures.join("\n"));
 }
 
+/// What is queued beside the passes of an implementation: loss and optimizer, tangents.
+fn beside(network: &Network, precision: Precision, target: Target) -> Vec<Source> {
+    let tangents = tangent::sources(network, precision, target).unwrap();
+    [train::sources(network, precision, target), tangents].concat()
+}
+
 #[test]
-fn loss_and_optimizer_compile_for_every_architecture_without_spills() {
+fn what_is_beside_the_passes_compiles_for_every_architecture_without_spills() {
     let compiler = match Compiler::without_cache() {
         Ok(compiler) => compiler,
         Err(error) => return flopgap_testing::skip("nvrtc", error),
     };
-    let network = Size::Small.network();
+    // Code for each layer, and one code for all; padded rows.
+    let small = Size::Small.network();
+    let deep = Network::new(&[64; 25]).unwrap().with_activation(Activation::Gelu);
+    let odd = Network::new(&[3, 264, 1]).unwrap().with_activation(Activation::GeluTanh);
     for capability in CAPABILITIES {
-        let architecture: flopgap_gpu::compile::Architecture = capability.parse().unwrap();
-        for precision in Precision::ALL {
-            let target = Target::nominal(architecture.capability);
-            for (source, log) in train::compile_all(&compiler, &network, precision, target).unwrap() {
-                if let Err(problem) = read_log(&source, &log, 0) {
-                    panic!("{precision} {capability}, {problem}");
+        let architecture: Architecture = capability.parse().unwrap();
+        let target = Target::nominal(architecture.capability);
+        // Registers are as many everywhere, and other networks have the same kernels.
+        let (precisions, networks) = match capability {
+            "sm_90" => (&Precision::ALL[..2], &[&small, &deep, &odd][..]),
+            "sm_80" => (&Precision::ALL[2..], &[&small, &odd][..]),
+            _ => (&Precision::ALL[1..2], &[&small][..]),
+        };
+        for &precision in precisions {
+            for network in networks {
+                for source in beside(network, precision, target) {
+                    let binary = source.compile(&compiler).unwrap();
+                    if let Err(problem) = read_log(source.name(), binary.log(), 0) {
+                        panic!("{network} {precision} {capability}, {problem}");
+                    }
                 }
             }
         }
@@ -388,6 +407,9 @@ fn kernels_have_the_class_that_their_work_has() {
         ("coopmat_mlp_backward_wgmma_pair_sum", KernelClass::Reduction),
         ("mlp_copy_padded_inputs", KernelClass::Copy),
         ("mlp_copy_cut_outputs", KernelClass::Copy),
+        ("mlp_copy_to_pairs_of_inputs", KernelClass::Copy),
+        ("tangent_mlp_forward", KernelClass::Matmul),
+        ("tangent_mlp_backward", KernelClass::Matmul),
         ("mlp_copy_parameters", KernelClass::Copy),
         ("flat_mlp_gradients_add", KernelClass::Reduction),
         ("scalar_mlp_gradients", KernelClass::Matmul),

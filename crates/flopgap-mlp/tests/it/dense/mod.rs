@@ -12,6 +12,7 @@ mod large;
 mod machine_code;
 mod padding;
 mod refusals;
+mod tangents;
 mod training;
 
 use flopgap_mlp::{Activation, Network, Size};
