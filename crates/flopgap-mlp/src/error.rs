@@ -104,6 +104,17 @@ pub enum MlpError {
         /// What it can be.
         allowed: &'static str,
     },
+    /// An invalid setting of an encoding.
+    #[error("invalid {what} {value} of the encoding; expected {allowed}")]
+    Encoding {
+        /// Which, as it is called in [`Frequency`](crate::encoding::Frequency) or
+        /// [`HashGridSettings`](crate::encoding::HashGridSettings).
+        what: &'static str,
+        /// What it is.
+        value: String,
+        /// What it can be.
+        allowed: &'static str,
+    },
     /// A parameter is NaN or infinite.
     #[error("layer {layer}: {what} {index} is {value}")]
     NotFinite {
@@ -140,6 +151,11 @@ pub enum MlpError {
     Compile(#[from] CompileError),
 }
 
+/// Refuses an array of another length than it must have.
+pub(crate) fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
+    if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
+}
+
 fn list(widths: &[usize]) -> String {
     widths.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -164,7 +180,10 @@ impl Hint for MlpError {
             #[cfg(feature = "vulkan")]
             MlpError::Vulkan(error) => error.kind(),
             MlpError::Unsupported { .. } => ErrorKind::Absent,
-            MlpError::Widths { .. } | MlpError::Name { .. } | MlpError::Plan { .. } => ErrorKind::Usage,
+            MlpError::Widths { .. }
+            | MlpError::Name { .. }
+            | MlpError::Plan { .. }
+            | MlpError::Encoding { .. } => ErrorKind::Usage,
             _ => ErrorKind::Failed,
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod cpu;
 pub mod cuda;
+pub mod encoding;
 pub mod numerics;
 pub mod reference;
 #[cfg(feature = "vulkan")]

@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::error::check;
 use crate::{MlpError, Network, Parameters};
 
 pub use adamw::AdamW;
@@ -388,10 +389,6 @@ fn pieces(numbers: &mut [f32], each: usize) -> impl Iterator<Item = &mut [f32]> 
         rest = others;
         Some(piece)
     })
-}
-
-fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
-    if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
 }
 
 /// The first `length` numbers of what is left.
