@@ -3,6 +3,7 @@
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, GpuError, Stream, Submission, ViewMut};
 
+use crate::error::check;
 use crate::{Element, MlpError, Network, Parameters};
 
 use super::dispatch;
@@ -448,10 +449,6 @@ pub(super) fn samples(batch: usize) -> Result<u32, MlpError> {
         Ok(samples @ 1..=MOST) => Ok(samples),
         _ => Err(MlpError::Batch { found: batch, most: MOST as usize }),
     }
-}
-
-pub(super) fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
-    if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
 }
 
 /// Kernels read and write 16 bytes at a time: a view that begins elsewhere than at such a place is

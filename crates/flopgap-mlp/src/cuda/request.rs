@@ -38,7 +38,7 @@ impl Request<'_> {
         constants: &[(&str, usize)],
     ) -> Source {
         let Request { network, precision, options, .. } = *self;
-        let plan = Some(self.target.capability).filter(|&plan| plan != self.target.language);
+        let plan = self.target.plan();
         Source::new(name, body, network, precision, options.accumulate, architecture, plan, constants)
     }
 

@@ -14,6 +14,7 @@ use crate::{LEAKY_SLOPE, MlpError, Network, Precision};
 
 use super::files::expand;
 use super::options::Accumulate;
+use super::target::Target;
 
 /// What every source begins with, after the constants.
 const COMMON: &str = "#include \"common.cuh\"";
@@ -41,19 +42,39 @@ impl Source {
         plan: Option<ComputeCapability>,
         constants: &[(&str, usize)],
     ) -> Self {
-        let mut text = String::new();
+        let mut text = preamble(network, precision, accumulate);
+        text.push_str(&define(constants));
+        let body = format!("{COMMON}\n#line 1 \"{name}\"\n{body}");
+        Self::after(name, &text, &body, architecture, plan)
+    }
+
+    /// The kernels in a file, by its path from this folder, that are for no network: they know how
+    /// numbers are stored, and these definitions and constants.
+    pub(super) fn without_network(
+        path: &str,
+        definitions: &str,
+        precision: Precision,
+        target: Target,
+        constants: &[(&str, usize)],
+    ) -> Self {
+        let text = format!("{}{definitions}{}", storage(precision), define(constants));
+        let body = format!("#include \"tile/number.cuh\"\n#include \"{path}\"\n");
+        Self::after(path, &text, &body, target.architecture(), target.plan())
+    }
+
+    fn after(
+        name: &str,
+        before: &str,
+        body: &str,
+        architecture: Architecture,
+        plan: Option<ComputeCapability>,
+    ) -> Self {
         // The compute capability whose code is taken, in the form of __CUDA_ARCH__.
-        let _ = match plan {
-            Some(ComputeCapability { major, minor }) => {
-                writeln!(text, "#define ARCHITECTURE {major}{minor}0")
-            }
-            None => writeln!(text, "#define ARCHITECTURE __CUDA_ARCH__"),
+        let capability = match plan {
+            Some(ComputeCapability { major, minor }) => format!("{major}{minor}0"),
+            None => "__CUDA_ARCH__".to_owned(),
         };
-        text.push_str(&preamble(network, precision, accumulate));
-        for (constant, value) in constants {
-            let _ = writeln!(text, "constexpr int {constant} = {value};");
-        }
-        text.push_str(&expand(name, &format!("{COMMON}\n#line 1 \"{name}\"\n{body}")));
+        let text = format!("#define ARCHITECTURE {capability}\n{before}{}", expand(name, body));
         Source { name: name.to_owned(), text, architecture }
     }
 
@@ -173,16 +194,30 @@ pub(super) fn table_of(kind: &str, name: &str, values: &[usize]) -> String {
     format!("__device__ constexpr {kind} {name}(int i) {{ return {rest}; }}\n")
 }
 
-/// The constants of a network: its widths, where its parameters lie, its activations and types.
-fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> String {
+/// How numbers are stored.
+fn storage(precision: Precision) -> String {
     let storage = match precision {
         Precision::F32 => "STORAGE_F32",
         Precision::F16 => "STORAGE_F16",
         Precision::Bf16 => "STORAGE_BF16",
     };
+    format!(
+        "#define STORAGE_F32 0\n#define STORAGE_F16 1\n#define STORAGE_BF16 2\n#define STORAGE {storage}\n"
+    )
+}
+
+/// Constants by name.
+fn define(constants: &[(&str, usize)]) -> String {
+    constants.iter().fold(String::new(), |mut text, (constant, value)| {
+        let _ = writeln!(text, "constexpr int {constant} = {value};");
+        text
+    })
+}
+
+/// The constants of a network: its widths, where its parameters lie, its activations and types.
+fn preamble(network: &Network, precision: Precision, accumulate: Accumulate) -> String {
     let layers = network.layers();
-    let mut text = String::from("#define STORAGE_F32 0\n#define STORAGE_F16 1\n#define STORAGE_BF16 2\n");
-    let _ = writeln!(text, "#define STORAGE {storage}");
+    let mut text = storage(precision);
     let _ = writeln!(text, "#define ACCUMULATE_F16 {}", u8::from(accumulate == Accumulate::F16));
     let _ = writeln!(text, "constexpr float LEAKY_SLOPE = {LEAKY_SLOPE}f;");
     let _ = writeln!(text, "constexpr int LAYERS = {layers};");

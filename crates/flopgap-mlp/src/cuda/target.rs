@@ -88,6 +88,11 @@ impl Target {
         self.capability.major != 9
     }
 
+    /// The older architecture whose kernels are taken, if one is.
+    pub(super) fn plan(&self) -> Option<ComputeCapability> {
+        Some(self.capability).filter(|&plan| plan != self.language)
+    }
+
     /// The machine language without the instructions of exactly this architecture.
     pub fn architecture(&self) -> Architecture {
         self.language.into()

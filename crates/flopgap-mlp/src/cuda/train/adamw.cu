@@ -1,4 +1,4 @@
-// AdamW: moments and parameters in 32 bits, the parameters of the network rounded from them.
+// AdamW: moments and parameters in 32 bits, what a network or an encoding reads rounded from them.
 
 // What lies on the device between steps, so that a graph of a step can be launched again and again.
 struct State {
@@ -9,17 +9,17 @@ struct State {
 };
 
 // Notes a gradient that is not finite.
-extern "C" __global__ void adamw_finite_reduce(const float *gradients, State *state) {
+extern "C" __global__ void adamw_finite_reduce(const float *gradients, State *state, u32 count) {
     bool finite = true;
-    for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < PARAMETERS; i += gridDim.x * blockDim.x)
+    for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
         finite = finite && fabsf(gradients[i]) <= 3.402823466e38f;
     if (!finite) atomicOr(&state->not_finite, 1u);
 }
 
-// `master` are the parameters in 32 bits; null where the network's own are.
+// `master` are the parameters in 32 bits; null where `parameters` are.
 extern "C" __global__ void adamw_step(Storage *parameters, float *master, const float *gradients, float *first, float *second,
                                       State *state, double beta1, double beta2, double decay, float beta1_rounded, float rest1,
-                                      float beta2_rounded, float rest2, float epsilon, float scale) {
+                                      float beta2_rounded, float rest2, float epsilon, float scale, u32 count) {
     __shared__ float shared_rate, shared_root, shared_kept;
     __shared__ bool shared_skip;
     if (threadIdx.x == 0) {
@@ -32,7 +32,7 @@ extern "C" __global__ void adamw_step(Storage *parameters, float *master, const 
     }
     __syncthreads();
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < PARAMETERS && !shared_skip) {
+    if (i < count && !shared_skip) {
         const float gradient = gradients[i] * scale;
         const float m = fmaf(beta1_rounded, first[i], rest1 * gradient);
         const float v = fmaf(beta2_rounded, second[i], rest2 * gradient * gradient);

@@ -1,15 +1,11 @@
-//! The optimizer.
+//! The optimizer of a network.
 
-use flopgap_gpu::{Buffer, DeviceSlice, GpuError, Kernel, Stream};
+use flopgap_gpu::{DeviceSlice, Stream};
 
-use crate::{AdamWSettings, Element, MlpError, Network, Parameters, Precision};
+use crate::{AdamWSettings, Element, MlpError, Network, Parameters};
 
-use super::super::launch::{Arguments, Launch};
-use super::super::model::{Model, check};
-use super::super::target::Target;
-use crate::cuda::source::Binaries;
-
-use super::{THREADS, adamw_source, request};
+use super::super::model::Model;
+use super::ArrayAdamW;
 
 /// `AdamW` for a [`Model`] on a GPU: parameters and moments in 32 bits, whatever the model stores.
 /// See [`AdamWSettings`] for the formula.
@@ -49,21 +45,9 @@ use super::{THREADS, adamw_source, request};
 /// ```
 #[derive(Debug)]
 pub struct AdamW<T: Element> {
-    settings: AdamWSettings,
     network: Network,
-    finite: Kernel,
-    step: Kernel,
-    /// The parameters in 32 bits, where the model has fewer.
-    master: Option<Buffer<f32>>,
-    first: Buffer<f32>,
-    second: Buffer<f32>,
-    /// As `State` in `adamw.cu`.
-    state: Buffer<u64>,
-    stored: std::marker::PhantomData<T>,
+    array: ArrayAdamW<T>,
 }
-
-/// Where the learning rate lies in the state.
-const LEARNING_RATE: usize = 4;
 
 impl<T: Element> AdamW<T> {
     /// For the parameters that the model has now.
@@ -87,29 +71,9 @@ impl<T: Element> AdamW<T> {
         parameters: &Parameters,
         settings: AdamWSettings,
     ) -> Result<Self, MlpError> {
-        settings.check()?;
-        let length = model.network().parameters();
         parameters.check_widths(model.network())?;
-        let context = stream.context();
-        let request = request(model.network(), T::PRECISION, Target::of(context.device()));
-        let program = adamw_source(&request).load(&Binaries::default(), context)?;
-        let master =
-            (T::PRECISION != Precision::F32).then(|| stream.upload(parameters.values())).transpose()?;
-        let one = 1.0_f64.to_bits();
-        let state = [one, one, 0, 0, settings.learning_rate.to_bits(), 0];
-        let optimizer = AdamW {
-            settings,
-            network: model.network().clone(),
-            finite: program.kernel("adamw_finite_reduce", 0)?,
-            step: program.kernel("adamw_step", 0)?,
-            master,
-            first: stream.zeros(length)?,
-            second: stream.zeros(length)?,
-            state: stream.upload(&state)?,
-            stored: std::marker::PhantomData,
-        };
-        stream.synchronize()?;
-        Ok(optimizer)
+        let array = ArrayAdamW::new(stream, parameters.values(), settings)?;
+        Ok(AdamW { network: model.network().clone(), array })
     }
 
     /// Queues a step with these gradients, which are divided by [`AdamWSettings::loss_scale`] on
@@ -125,46 +89,8 @@ impl<T: Element> AdamW<T> {
         gradients: &impl DeviceSlice<f32>,
     ) -> Result<(), MlpError> {
         self.network.check_parameters_of(model.network())?;
-        check("gradients by the parameters", self.first.len(), gradients.len())?;
-        let count = u32::try_from(self.first.len()).map_err(|_| GpuError::TooLarge {
-            what: "parameters of an optimizer",
-            value: self.first.len(),
-        })?;
-        if self.settings.skip_not_finite {
-            let launch = Launch::new(count.div_ceil(8 * THREADS), THREADS);
-            let arguments = Arguments::default().read(gradients).write(&mut self.state);
-            // SAFETY: these are the kernel's arguments; the lengths were checked.
-            unsafe { launch.queue(stream, &self.finite, arguments) }?;
-        }
-        model.update(stream, |parameters| self.queue_step(stream, parameters, gradients, count))
-    }
-
-    fn queue_step(
-        &mut self,
-        stream: &Stream,
-        parameters: &mut Buffer<T>,
-        gradients: &impl DeviceSlice<f32>,
-        count: u32,
-    ) -> Result<(), GpuError> {
-        let rounded = self.settings.rounded();
-        let arguments = Arguments::default().write(parameters);
-        let arguments = match &mut self.master {
-            Some(master) => arguments.write(master),
-            None => arguments.addresses([0]),
-        };
-        let mut arguments =
-            arguments.read(gradients).write(&mut self.first).write(&mut self.second).write(&mut self.state);
-        for number in [self.settings.betas.0, self.settings.betas.1, self.settings.weight_decay] {
-            arguments = arguments.u64(number.to_bits());
-        }
-        let numbers =
-            [rounded.beta1, rounded.rest1, rounded.beta2, rounded.rest2, rounded.epsilon, rounded.scale];
-        for number in numbers {
-            arguments = arguments.u32(number.to_bits());
-        }
-        // SAFETY: as above; where the model has 32 bits itself, the kernel takes its parameters for
-        // the address 0.
-        unsafe { Launch::new(count.div_ceil(THREADS), THREADS).queue(stream, &self.step, arguments) }
+        self.array.check_gradients(gradients)?;
+        model.update(stream, |parameters| self.array.queue(stream, parameters, gradients))
     }
 
     /// Sets the learning rate of the steps that are queued (or launched as a graph) from here on.
@@ -172,9 +98,7 @@ impl<T: Element> AdamW<T> {
     /// # Errors
     /// [`MlpError::Setting`]; the driver's.
     pub fn set_learning_rate(&mut self, stream: &Stream, learning_rate: f64) -> Result<(), MlpError> {
-        AdamWSettings { learning_rate, ..self.settings }.check()?;
-        let mut place = self.state.slice_mut(LEARNING_RATE..=LEARNING_RATE);
-        Ok(stream.write(&[learning_rate.to_bits()], &mut place)?)
+        self.array.set_learning_rate(stream, learning_rate)
     }
 
     /// Waits, and returns the steps that were done and those that were left out because a gradient
@@ -183,8 +107,7 @@ impl<T: Element> AdamW<T> {
     /// # Errors
     /// The error of a kernel that failed before.
     pub fn steps(&self, stream: &Stream) -> Result<(u64, u64), MlpError> {
-        let state = stream.download(&self.state)?;
-        Ok((state[2], state[3]))
+        self.array.steps(stream)
     }
 
     /// Waits, and returns the parameters in 32 bits.
@@ -192,9 +115,6 @@ impl<T: Element> AdamW<T> {
     /// # Errors
     /// The error of a kernel that failed before; [`MlpError::NotFinite`].
     pub fn parameters(&self, stream: &Stream, model: &Model<T>) -> Result<Parameters, MlpError> {
-        match &self.master {
-            Some(master) => Parameters::from_values(model.network(), stream.download(master)?),
-            None => model.download(stream),
-        }
+        Parameters::from_values(model.network(), self.array.values(stream, model.parameters())?)
     }
 }

@@ -4,10 +4,11 @@ use std::marker::PhantomData;
 
 use flopgap_gpu::{Buffer, DeviceSlice, DeviceSliceMut, Kernel, Stream};
 
+use crate::error::check;
 use crate::{Element, MlpError, Network};
 
 use super::super::launch::{Arguments, Launch};
-use super::super::model::{check, samples};
+use super::super::model::samples;
 use super::super::target::Target;
 use crate::cuda::source::Binaries;
 

@@ -2,6 +2,7 @@
 //! Everything can be captured in a graph.
 
 mod adamw;
+mod array;
 mod loss;
 
 use crate::{Network, Precision};
@@ -12,6 +13,7 @@ use super::source::Source;
 use super::target::Target;
 
 pub use adamw::AdamW;
+pub use array::ArrayAdamW;
 pub use loss::MeanSquaredError;
 
 /// Threads of every block.
@@ -22,8 +24,8 @@ fn request(network: &Network, precision: Precision, target: Target) -> Request<'
     Request { network, precision, options: Options::new(Implementation::Naive), target }
 }
 
-fn adamw_source(request: &Request<'_>) -> Source {
-    request.kernel("train/adamw.cu", "", &[])
+fn adamw_source(precision: Precision, target: Target) -> Source {
+    Source::without_network("train/adamw.cu", "", precision, target, &[])
 }
 
 fn loss_source(request: &Request<'_>, columns: usize) -> Source {
@@ -34,5 +36,5 @@ fn loss_source(request: &Request<'_>, columns: usize) -> Source {
 /// The sources of loss and optimizer, for a device that need not be here.
 pub fn sources(network: &Network, precision: Precision, target: Target) -> Vec<Source> {
     let request = request(network, precision, target);
-    vec![adamw_source(&request), loss_source(&request, network.outputs())]
+    vec![adamw_source(precision, target), loss_source(&request, network.outputs())]
 }
