@@ -11,6 +11,7 @@ mod coopmat;
 mod coopvec;
 mod device;
 mod dispatch;
+pub mod encoding;
 mod files;
 mod forloop;
 mod gradients;

@@ -5,6 +5,7 @@
 
 mod case;
 mod dense;
+mod encoding;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 

@@ -1,8 +1,11 @@
 //! A network as a function of the device, for kernels of someone else.
 
+use crate::encoding::Encoding;
+use crate::error::check;
 use crate::{Element, MlpError, Network, Parameters, Precision};
 
 use super::coopvec;
+use super::encoding::definitions;
 use super::options::{Implementation, Options};
 use super::request::Request;
 use super::source::Source;
@@ -67,6 +70,42 @@ impl DeviceFunction {
     /// [`MlpError::Unsupported`] when `threads` is no multiple of 32 from 32 to 1,024, or the
     /// network needs more registers or shared memory than there are; [`MlpError::Widths`].
     pub fn new<T: Element>(network: &Network, threads: u32, target: Target) -> Result<Self, MlpError> {
+        Self::with_definitions::<T>(network, threads, target, "", "")
+    }
+
+    /// The same with a function that encodes a position, whose numbers the network takes:
+    ///
+    /// ```cuda
+    /// float x[MLP_INPUTS];                 // as many as ENCODING_WIDTH
+    /// encode(table, position, x);          // `position` has ENCODING_DIMENSIONS numbers
+    /// mlp(x, y);
+    /// ```
+    ///
+    /// The table is stored as `T`, as an [`Encoder`](super::encoding::Encoder) has it, at a multiple
+    /// of 16 bytes; of a frequency encoding, nothing is read there.
+    ///
+    /// # Errors
+    /// As [`DeviceFunction::new`]; [`MlpError::Length`] when the network does not have as many inputs
+    /// as the encoding has numbers.
+    pub fn encoded<T: Element>(
+        network: &Network,
+        encoding: &Encoding,
+        threads: u32,
+        target: Target,
+    ) -> Result<Self, MlpError> {
+        check("inputs of a network after an encoding", encoding.width(), network.inputs())?;
+        let after = "#include \"tile/encoding.cuh\"\n";
+        Self::with_definitions::<T>(network, threads, target, &definitions(encoding), after)
+    }
+
+    /// With code before and after the interface.
+    fn with_definitions<T: Element>(
+        network: &Network,
+        threads: u32,
+        target: Target,
+        before: &str,
+        after: &str,
+    ) -> Result<Self, MlpError> {
         let padded = network.for_kernels()?;
         let request = Request {
             network: &padded,
@@ -106,7 +145,8 @@ impl DeviceFunction {
             ("SHARED_BYTES", shared_bytes),
         ];
         // None of the kernels of the file that it includes.
-        let source = request.kernel("device/device.cuh", "#define KERNEL -1\n", &constants);
+        let body = format!("#define KERNEL -1\n{before}#include \"device/device.cuh\"\n{after}");
+        let source = request.source("device/device.cuh", &body, &constants);
         Ok(DeviceFunction { network: network.clone(), precision: T::PRECISION, source, shared_bytes })
     }
 

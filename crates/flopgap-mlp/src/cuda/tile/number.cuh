@@ -32,6 +32,25 @@ struct Known {
 // A number as it comes back from where it is stored.
 __device__ __forceinline__ float stored(float x) { return widen(narrow(x)); }
 
+// Two neighbors.
+__device__ __forceinline__ void load2(const Storage *from, float &first, float &second) {
+#if STORAGE == STORAGE_F32
+    const float2 pair = *reinterpret_cast<const float2 *>(from);
+    first = pair.x, second = pair.y;
+#else
+    const u32 pair = *reinterpret_cast<const u32 *>(from);
+    first = widen_low(pair), second = widen_high(pair);
+#endif
+}
+
+__device__ __forceinline__ void store2(Storage *to, float first, float second) {
+#if STORAGE == STORAGE_F32
+    *reinterpret_cast<float2 *>(to) = make_float2(first, second);
+#else
+    *reinterpret_cast<u32 *>(to) = narrow2(first, second);
+#endif
+}
+
 // Four neighbors.
 __device__ __forceinline__ void load4(const Storage *from, float4 &v) {
 #if STORAGE == STORAGE_F32

@@ -12,13 +12,13 @@ use flopgap_gpu::Device;
 use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::cuda::{
-    Accumulate, Gradients, Implementation, Options, Reduction, Source, Target, compile_all, sources, tangent,
-    train,
+    Accumulate, Gradients, Implementation, Options, Reduction, Source, Target, compile_all, encoding, sources,
+    tangent, train,
 };
 use flopgap_mlp::{Activation, MlpError, Network, Precision, Size};
 
 /// All that kernels are compiled for.
-const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
+pub(crate) const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
 /// Of these, the networks of the benchmark: what is chosen for them, and how many registers there
 /// are, is as for one of the others.
 const ALIKE: [&str; 3] = ["sm_120", "sm_100", "sm_89"];
@@ -43,7 +43,7 @@ impl std::fmt::Display for Job {
 
 /// How many kernels were compiled, and the most registers of a thread among them.
 #[derive(Debug, Default, Clone, Copy)]
-struct Tally {
+pub(crate) struct Tally {
     kernels: usize,
     registers: u32,
 }
@@ -82,7 +82,7 @@ impl Job {
 }
 
 /// Reads a log: nothing may be warned of, and no more spilled than that.
-fn read_log(source: &str, log: &str, most_spilled: u32) -> Result<Tally, String> {
+pub(crate) fn read_log(source: &str, log: &str, most_spilled: u32) -> Result<Tally, String> {
     if log.contains("warning") {
         return Err(format!("{source}: {log}"));
     }
@@ -259,6 +259,10 @@ fn every_run_compiles_every_file_of_kernels() {
         texts.extend(of_job.iter().map(|source| source.text().to_owned()));
         let beside = beside(&network, precision, target);
         texts.extend(beside.iter().map(|source| source.text().to_owned()));
+    }
+    for encoding in crate::encoding::encodings() {
+        let target = Target::nominal("sm_80".parse::<Architecture>().unwrap().capability);
+        texts.push(encoding::source(&encoding, Precision::F16, target).text().to_owned());
     }
     let files = files_of_kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     assert!(files.len() > 25, "{} files of kernels", files.len());

@@ -7,7 +7,7 @@ mod cpu;
 mod device;
 mod draws;
 mod file;
-mod kernels;
+pub(crate) mod kernels;
 mod large;
 mod machine_code;
 mod padding;
