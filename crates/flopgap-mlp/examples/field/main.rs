@@ -1,94 +1,52 @@
-//! Learns a picture as a function of the coordinates: `field [--cpu] [--epochs N] [--implementation
-//! NAME] [--output FOLDER]`.
+//! Learns a picture as a function of the coordinates: `field [--cpu] [--encoding fourier|frequency|hash]
+//! [--epochs N] [--implementation NAME] [--output FOLDER]`.
 //!
-//! Coordinates are encoded as sines and cosines, a network of three hidden layers makes a color of
+//! Coordinates are encoded as sines and cosines, of random frequencies (`fourier`) or of octaves
+//! (`frequency`), or by a trained table (`hash`). A network of three hidden layers makes a color of
 //! them, and `AdamW` brings the mean squared error down; on a GPU in half precision with one CUDA
 //! graph for an epoch, with `--cpu` in 32 bits on all cores. Prints the loss and the speed, and
-//! writes the target beside what was learned (`field.png`), the loss (`field_loss.svg`) and the
-//! parameters (`field.safetensors`).
+//! writes the target next to what was learned (`field.png`), the loss (`field_loss.svg`) and the
+//! parameters of the network (`field.safetensors`).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
-mod gpu;
+#[path = "../common/mod.rs"]
+mod common;
 mod scene;
 
-use std::error::Error;
-use std::f64::consts::PI;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use flopgap_mlp::cuda::Implementation;
-use flopgap_mlp::{Activation, AdamWSettings, Cpu, Network, Parameters, Precision, cpu};
-use flopgap_report::chart::{Color, Plot, Series};
-use flopgap_report::surface::AxisLabel;
+use flopgap_mlp::encoding::{Encoding, Frequency, HashGrid, HashGridSettings};
+use flopgap_mlp::{Activation, Network, Parameters, Precision};
 
+use common::{Failure, Task, Trained, cpu, gpu, write_losses, write_pair};
 use scene::{FEATURES, Pixels, SIDE};
-
-type Failure = Box<dyn Error + Send + Sync>;
 
 /// Outputs that count; the network has 8.
 const COLORS: usize = 3;
 /// Pixels of a step: a quarter of the picture.
 const BATCH: usize = 16_384;
 
+/// How coordinates become inputs of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Fourier,
+    Frequency,
+    Hash,
+}
+
 struct Options {
     cpu: bool,
+    kind: Kind,
     epochs: usize,
     implementation: Implementation,
     output: PathBuf,
 }
 
-/// What came out.
-struct Trained {
-    /// `pixels x 8`.
-    outputs: Vec<f32>,
-    parameters: Parameters,
-    curve: Curve,
-    seconds: f64,
-    /// On what.
-    place: String,
-}
-
-/// The loss at some epochs.
-struct Curve {
-    every: usize,
-    steps: usize,
-    /// Steps so far, and the mean loss of the epoch that ended there.
-    points: Vec<(usize, f64)>,
-}
-
-impl Curve {
-    fn new(epochs: usize, steps: usize) -> Self {
-        Curve { every: epochs.div_ceil(20), steps, points: Vec::new() }
-    }
-
-    fn is_due(&self, epoch: usize) -> bool {
-        epoch == 0 || (epoch + 1).is_multiple_of(self.every)
-    }
-
-    fn add(&mut self, epoch: usize, loss: f64) {
-        self.points.push(((epoch + 1) * self.steps, loss));
-        println!("step {:>6}  loss {loss:.3e}  {:.2} dB", (epoch + 1) * self.steps, decibels(loss));
-    }
-}
-
-/// The ratio of peak to noise.
-fn decibels(loss: f64) -> f64 {
-    -10.0 * loss.log10()
-}
-
-fn settings(loss_scale: f64) -> AdamWSettings {
-    AdamWSettings { weight_decay: 0.0, betas: (0.9, 0.99), loss_scale, ..AdamWSettings::default() }
-}
-
-/// From 0.01 to nearly 0 along a cosine.
-fn schedule(epoch: usize, epochs: usize) -> f64 {
-    0.005 * (1.0 + (PI * epoch as f64 / epochs as f64).cos()) + 1e-5
-}
-
 fn main() -> ExitCode {
-    match options().and_then(|options| run(&options)) {
+    match options(std::env::args().skip(1)).and_then(|options| run(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("field: {error}");
@@ -97,14 +55,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn options() -> Result<Options, Failure> {
-    let mut options =
-        Options { cpu: false, epochs: 0, implementation: Implementation::Auto, output: PathBuf::from(".") };
-    let mut arguments = std::env::args().skip(1);
+fn options(arguments: impl Iterator<Item = String>) -> Result<Options, Failure> {
+    let mut options = Options {
+        cpu: false,
+        kind: Kind::Fourier,
+        epochs: 0,
+        implementation: Implementation::Auto,
+        output: PathBuf::from("."),
+    };
+    let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
         match argument.as_str() {
             "--cpu" => options.cpu = true,
+            "--encoding" => {
+                options.kind = match value()?.as_str() {
+                    "fourier" => Kind::Fourier,
+                    "frequency" => Kind::Frequency,
+                    "hash" => Kind::Hash,
+                    other => {
+                        return Err(format!(
+                            "invalid encoding `{other}`; expected fourier, frequency or hash"
+                        )
+                        .into());
+                    }
+                }
+            }
             "--epochs" => {
                 options.epochs = value()?.parse().map_err(|error| format!("--epochs: {error}"))?;
             }
@@ -112,7 +88,8 @@ fn options() -> Result<Options, Failure> {
             "--output" => options.output = value()?.into(),
             _ => {
                 return Err(format!(
-                    "{argument}: [--cpu] [--epochs N] [--implementation NAME] [--output FOLDER]"
+                    "{argument}: [--cpu] [--encoding fourier|frequency|hash] [--epochs N] [--implementation NAME] \
+                     [--output FOLDER]"
                 )
                 .into());
             }
@@ -124,114 +101,100 @@ fn options() -> Result<Options, Failure> {
     Ok(options)
 }
 
+/// What is computed of coordinates in each step; random Fourier features are computed before.
+fn encoding(kind: Kind) -> Result<Option<Encoding>, Failure> {
+    Ok(match kind {
+        Kind::Fourier => None,
+        Kind::Frequency => Some(Frequency::new(2, 8)?.into()),
+        Kind::Hash => Some(
+            HashGrid::new(HashGridSettings {
+                dimensions: 2,
+                levels: 8,
+                features: 2,
+                log2_entries: 12,
+                base_resolution: 8,
+                growth: 1.6,
+            })?
+            .into(),
+        ),
+    })
+}
+
 fn run(options: &Options) -> Result<(), Failure> {
-    let network = Network::new(&[FEATURES, 64, 64, 64, 8])?.with_output_activation(Activation::Sigmoid);
-    let parameters = Parameters::he(&network, 1);
-    let pixels = Pixels::mixed();
-    println!("{network}, {} parameters, {SIDE} x {SIDE} pixels, {BATCH} a step", network.parameters());
-    let trained = if options.cpu {
-        on_cpu(&parameters, &pixels, options.epochs)?
-    } else {
-        gpu::train(&parameters, &pixels.features, &pixels.colors, options.epochs, options.implementation)?
+    let (pixels, encoding) = (Pixels::mixed(), encoding(options.kind)?);
+    let inputs = encoding.as_ref().map_or(FEATURES, Encoding::width);
+    let network = Network::new(&[inputs, 64, 64, 64, 8])?.with_output_activation(Activation::Sigmoid);
+    let samples = if encoding.is_some() { pixels.places.clone() } else { pixels.features() };
+    let task = Task {
+        parameters: Parameters::he(&network, 1),
+        encoding,
+        samples,
+        targets: pixels.colors.clone(),
+        columns: COLORS,
+        batch: BATCH,
+        epochs: options.epochs,
+        loss_scale: 4096.0,
+        report: &|step, loss| println!("step {step:>6}  loss {loss:.3e}  {:.2} dB", decibels(loss)),
     };
-    let steps = options.epochs * (SIDE * SIDE / BATCH);
-    let rate = steps as f64 / trained.seconds;
-    println!(
-        "{steps} steps in {:.3} s on {}: {rate:.0} steps/s, {:.1} million samples/s",
-        trained.seconds,
-        trained.place,
-        rate * BATCH as f64 / 1e6
-    );
-    let error = mean_squared_error(&trained.outputs, &pixels.colors);
-    println!("the picture: {:.2} dB", decibels(error));
-    write(options, &pixels, &trained)
+    println!("{network}, {} parameters, {SIDE} x {SIDE} pixels, {BATCH} a step", task.parameters());
+    if let Some(encoding) = &task.encoding {
+        println!("{encoding}");
+    }
+    let mut trained =
+        if options.cpu { cpu::train(&task)? } else { gpu::train(&task, options.implementation)? };
+    println!("{}", trained.speed(BATCH));
+    let outputs = trained.field.outputs(&task.samples)?;
+    println!("the picture: {:.2} dB", decibels(mean_squared_error(&outputs, &pixels.colors)));
+    write(options, &pixels, &outputs, &trained)
+}
+
+/// The ratio of peak to noise.
+fn decibels(loss: f64) -> f64 {
+    -10.0 * loss.log10()
 }
 
 fn mean_squared_error(outputs: &[f32], colors: &[f32]) -> f64 {
-    let width = outputs.len() / (colors.len() / COLORS);
-    let pairs = outputs.chunks_exact(width).zip(colors.chunks_exact(COLORS));
-    let squares = pairs.flat_map(|(output, color)| {
-        output.iter().zip(color).map(|(output, color)| f64::from(output - color).powi(2))
-    });
+    let squares = outputs.iter().zip(colors).map(|(output, color)| f64::from(output - color).powi(2));
     squares.sum::<f64>() / colors.len() as f64
 }
 
-fn on_cpu(parameters: &Parameters, pixels: &Pixels, epochs: usize) -> Result<Trained, Failure> {
-    let network = parameters.network();
-    let mut field = Cpu::new(parameters);
-    let mut optimizer = cpu::AdamW::new(network, settings(1.0));
-    let mut gradients = vec![0.0; network.parameters()];
-    let steps = pixels.order.len() / BATCH;
-    let mut curve = Curve::new(epochs, steps);
-    let start = Instant::now();
-    for epoch in 0..epochs {
-        optimizer.set_learning_rate(schedule(epoch, epochs));
-        let mut sum = 0.0;
-        let batches =
-            pixels.features.chunks_exact(BATCH * FEATURES).zip(pixels.colors.chunks_exact(BATCH * COLORS));
-        for (x, targets) in batches {
-            let count = targets.len() as f64;
-            sum += field.train(x, None, &mut gradients, |samples, y, dy| {
-                let mut squares = 0.0;
-                let rows = y.chunks_exact(network.outputs()).zip(dy.chunks_exact_mut(network.outputs()));
-                for ((y, dy), target) in rows.zip(targets.chunks_exact(COLORS).skip(samples.start)) {
-                    dy.fill(0.0);
-                    for ((y, dy), target) in y.iter().zip(dy).zip(target) {
-                        let difference = y - target;
-                        squares += f64::from(difference).powi(2);
-                        *dy = difference * 2.0 / targets.len() as f32;
-                    }
-                }
-                squares / count
-            })?;
-            optimizer.step(&mut field, &gradients)?;
-        }
-        if curve.is_due(epoch) {
-            curve.add(epoch, sum / steps as f64);
-        }
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let mut outputs = vec![0.0; pixels.order.len() * network.outputs()];
-    field.forward(&pixels.features, &mut outputs)?;
-    let place = format!("{} threads of the CPU, fp32", field.threads());
-    Ok(Trained { outputs, parameters: field.parameters().clone(), curve, seconds, place })
-}
-
-fn write(options: &Options, pixels: &Pixels, trained: &Trained) -> Result<(), Failure> {
+fn write(options: &Options, pixels: &Pixels, outputs: &[f32], trained: &Trained) -> Result<(), Failure> {
     let folder = &options.output;
     std::fs::create_dir_all(folder)?;
-    let target = pixels.picture(&pixels.colors, COLORS);
-    let learned = pixels.picture(&trained.outputs, trained.outputs.len() / pixels.order.len());
-    write_pair(&folder.join("field.png"), &target, &learned)?;
-
-    let points: Vec<(f64, f64)> =
-        trained.curve.points.iter().map(|&(step, loss)| (step as f64, loss.log10())).collect();
-    let line = Series::line("training", Color::nth(0), points);
-    let chart = Plot::new(
-        "A picture learned from coordinates",
-        AxisLabel::new("step"),
-        AxisLabel::new("mean squared error, log10"),
-        vec![line],
-    )?;
-    let subtitle = format!("{}, {BATCH} pixels a step; {}", trained.parameters.network(), trained.place);
-    let chart = chart.ticks_at_points().linear().subtitle(subtitle);
-    std::fs::write(folder.join("field_loss.svg"), chart.to_svg()?)?;
+    let (target, learned) = (pixels.picture(&pixels.colors), pixels.picture(outputs));
+    write_pair(&folder.join("field.png"), SIDE, &target, &learned)?;
+    let title = "A picture learned from coordinates";
+    write_losses(&folder.join("field_loss.svg"), title, BATCH, trained)?;
     trained.parameters.save(folder.join("field.safetensors"), Precision::F32)?;
     println!("wrote field.png, field_loss.svg and field.safetensors to {}", folder.display());
     Ok(())
 }
 
-/// Two pictures beside each other.
-fn write_pair(path: &Path, left: &[u8], right: &[u8]) -> Result<(), Failure> {
-    let file = std::fs::File::create(path)?;
-    let side = u32::try_from(SIDE)?;
-    let mut encoder = png::Encoder::new(std::io::BufWriter::new(file), 2 * side, side);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::High);
-    encoder.set_filter(png::Filter::Adaptive);
-    let rows = left.chunks_exact(3 * SIDE).zip(right.chunks_exact(3 * SIDE));
-    let pixels: Vec<u8> = rows.flat_map(|(left, right)| [left, right].concat()).collect();
-    encoder.write_header()?.write_image_data(&pixels)?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options_of(text: &str) -> Result<Options, Failure> {
+        options(text.split(' ').map(str::to_owned))
+    }
+
+    #[test]
+    fn a_picture_is_learned_from_sines_of_octaves_on_the_cpu() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = options_of("--cpu --encoding frequency --epochs 2").unwrap();
+        options.output = folder.path().to_owned();
+        run(&options).unwrap();
+        let picture = std::fs::File::open(folder.path().join("field.png")).unwrap();
+        let picture = png::Decoder::new(std::io::BufReader::new(picture)).read_info().unwrap();
+        assert_eq!((picture.info().width, picture.info().height), (512, 256));
+        assert!(folder.path().join("field_loss.svg").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let error = run(&options_of("--cpu --encoding hash").unwrap()).unwrap_err().to_string();
+        assert_eq!(error, "the table of a hash grid is trained on a GPU; use another encoding with --cpu");
+        let error = options_of("--encoding waves").map(|_| ()).unwrap_err().to_string();
+        assert_eq!(error, "invalid encoding `waves`; expected fourier, frequency or hash");
+    }
 }

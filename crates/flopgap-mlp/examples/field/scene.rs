@@ -5,6 +5,8 @@ use std::f32::consts::TAU;
 
 use flopgap_mlp::numerics::uniform;
 
+use crate::common::byte;
+
 /// Width and height in pixels.
 pub(crate) const SIDE: usize = 256;
 
@@ -87,11 +89,11 @@ fn waves() -> Vec<[f32; 2]> {
 
 /// All pixels in the order in which the network sees them.
 pub(crate) struct Pixels {
-    /// `pixels x FEATURES`.
-    pub(crate) features: Vec<f32>,
+    /// `pixels x 2`: places in the unit square.
+    pub(crate) places: Vec<f32>,
     /// `pixels x 3`.
     pub(crate) colors: Vec<f32>,
-    /// The pixel of each row of the other two, counted along the rows of the picture.
+    /// The pixel of each row of the others, counted along the rows of the picture.
     pub(crate) order: Vec<usize>,
 }
 
@@ -105,28 +107,26 @@ impl Pixels {
             let middle = |index: usize| (index as f32 + 0.5) / SIDE as f32;
             (middle(pixel % SIDE), middle(pixel / SIDE))
         };
-        let waves = waves();
-        let features = order.iter().flat_map(|&pixel| {
-            let (u, v) = place(pixel);
-            waves.iter().flat_map(move |wave| {
-                let phase = TAU * (wave[0] * u + wave[1] * v);
-                [phase.sin(), phase.cos()]
-            })
-        });
-        let features = features.collect();
+        let places = order.iter().flat_map(|&pixel| <[f32; 2]>::from(place(pixel))).collect();
         let colors = order.iter().flat_map(|&pixel| color(place(pixel).0, place(pixel).1)).collect();
-        Pixels { features, colors, order }
+        Pixels { places, colors, order }
     }
 
-    /// The picture of colors in the mixed order, `stride` numbers for each pixel, in bytes.
-    pub(crate) fn picture(&self, colors: &[f32], stride: usize) -> Vec<u8> {
+    /// What the network takes of random Fourier features: `pixels x FEATURES`.
+    pub(crate) fn features(&self) -> Vec<f32> {
+        let waves = waves();
+        let of_place = |place: &[f32]| {
+            let phase = |wave: &[f32; 2]| TAU * (wave[0] * place[0] + wave[1] * place[1]);
+            waves.iter().flat_map(|wave| <[f32; 2]>::from(phase(wave).sin_cos())).collect::<Vec<_>>()
+        };
+        self.places.chunks_exact(2).flat_map(of_place).collect()
+    }
+
+    /// The picture of colors in the mixed order, in bytes.
+    pub(crate) fn picture(&self, colors: &[f32]) -> Vec<u8> {
         let mut bytes = vec![0; 3 * SIDE * SIDE];
-        for (color, &pixel) in colors.chunks_exact(stride).zip(&self.order) {
-            for (byte, value) in bytes[3 * pixel..3 * pixel + 3].iter_mut().zip(color) {
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 255")]
-                let value = (value.clamp(0.0, 1.0) * 255.0).round() as u8;
-                *byte = value;
-            }
+        for (color, &pixel) in colors.chunks_exact(3).zip(&self.order) {
+            bytes[3 * pixel..3 * pixel + 3].iter_mut().zip(color).for_each(|(to, &value)| *to = byte(value));
         }
         bytes
     }

@@ -66,9 +66,12 @@ pub struct Level {
 /// axis. Feature `f` of entry `e` is number `e features + f` of the table, and feature `f` of level
 /// `l` is number `l features + f` of what the network takes.
 ///
-/// Where a level has no more vertices than entries are allowed, vertex (x, y, z) has entry `x + n (y
-/// + n z)` for `n` vertices along each axis; otherwise entry `x xor 2654435761 y xor 805459861 z`, in
-/// 32 bits, modulo their number.
+/// Where a level has no more vertices than entries are allowed, each vertex (x, y, z) has an entry of
+/// its own, of `n` along each axis. Otherwise vertices share entries by a hash in 32 bits:
+///
+/// ```text
+/// x + n (y + n z)          (x xor 2654435761 y xor 805459861 z) mod 2^log2_entries
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct HashGrid {
     settings: HashGridSettings,
@@ -78,7 +81,7 @@ pub struct HashGrid {
 /// Of the paper's hash. The factor of the first dimension is 1, for locality.
 const PRIMES: [u32; 3] = [1, 2_654_435_761, 805_459_861];
 /// Whole numbers up to here have a fraction in 32 bits that is worth interpolating with.
-const MOST_CELLS: f64 = 1_048_576.0;
+const MOST_CELLS: u32 = 1 << 20;
 /// Numbers of a table, at most: kernels count them in 32 bits.
 const MOST_PARAMETERS: usize = i32::MAX as usize;
 
@@ -108,15 +111,16 @@ impl HashGrid {
         for _ in 0..levels {
             // A growth that was computed to end at a resolution ends there, whatever its last bit.
             let resolution = (cells * (1.0 + 1e-9)).floor();
-            if resolution > MOST_CELLS {
+            if resolution > f64::from(MOST_CELLS) {
                 let allowed = "at most 1048576 cells along an axis in the finest level";
                 return Err(MlpError::Encoding { what: "growth", value: growth.to_string(), allowed });
             }
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "up to 2^20")]
             let resolution = resolution as u32;
-            let vertices = (u64::from(resolution) + 1).pow(dimensions as u32);
+            // At most 2^60 or so.
+            let vertices: usize = std::iter::repeat_n(resolution as usize + 1, dimensions).product();
             let is_dense = vertices <= 1 << log2_entries;
-            let entries = if is_dense { vertices as usize } else { 1 << log2_entries };
+            let entries = if is_dense { vertices } else { 1 << log2_entries };
             grid.levels.push(Level { resolution, first, entries, is_dense });
             first += entries;
             cells *= growth;
@@ -171,7 +175,10 @@ impl HashGrid {
         let cells = f64::from(level.resolution);
         let (mut cell, mut rest, mut slope) = ([0; 3], [0.0; 3], [0.0; 3]);
         for (d, &x) in position.iter().enumerate() {
-            // So NaN is 0, as on a GPU: an entry of the table in any case.
+            #[expect(
+                clippy::manual_clamp,
+                reason = "NaN is 0, as on a GPU: an entry of the table in any case"
+            )]
             let within = f64::from(x).max(0.0).min(1.0);
             let corner = (within * cells).floor().min(cells - 1.0);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "up to 2^20")]
@@ -260,7 +267,7 @@ mod tests {
             let mut owner = vec![false; grid.parameters() / 2];
             for level in grid.levels() {
                 let side = level.resolution + 1;
-                for number in 0..side.pow(dimensions as u32) {
+                for number in 0..if dimensions == 2 { side * side } else { side * side * side } {
                     let vertex = [number % side, number / side % side, number / side / side];
                     let entry = HashGrid::entry(level, &vertex[..dimensions]);
                     assert!((level.first..level.first + level.entries).contains(&entry));
@@ -280,8 +287,8 @@ mod tests {
     fn hashed_vertices_have_the_entry_of_the_published_hash() {
         let level = Level { resolution: 500, first: 100, entries: 1 << 14, is_dense: false };
         // 7 xor (11 * 2654435761 mod 2^32) xor (13 * 805459861 mod 2^32), modulo 2^14.
-        let expected = 7 ^ (11 * 2_654_435_761_u64 % (1 << 32)) ^ (13 * 805_459_861_u64 % (1 << 32));
-        assert_eq!(HashGrid::entry(&level, &[7, 11, 13]), 100 + expected as usize % (1 << 14));
+        let expected = 7 ^ (11 * 2_654_435_761_usize % (1 << 32)) ^ (13 * 805_459_861_usize % (1 << 32));
+        assert_eq!(HashGrid::entry(&level, &[7, 11, 13]), 100 + expected % (1 << 14));
     }
 
     /// On both sides of a border, and in the corners of the cube.

@@ -77,7 +77,8 @@ fn a_network_of_another_width_is_refused() {
 }
 
 fn answers<T: Element>(context: &Context, encoding: &Encoding, network: &Network) {
-    const BATCH: usize = 1_001;
+    const BATCH: u32 = 1_001;
+    let batch = BATCH as usize;
     let target = Target::of(context.device());
     let mlp = DeviceFunction::encoded::<T>(network, encoding, THREADS, target).unwrap();
     let binary = mlp.kernel("field.cu", FIELD).compile(&Compiler::new().unwrap()).unwrap();
@@ -88,23 +89,23 @@ fn answers<T: Element>(context: &Context, encoding: &Encoding, network: &Network
     let numbers = encoding.parameters().max(1) as u64;
     let table: Vec<T> = (0..numbers).map(|i| T::narrow(uniform(2, i))).collect();
     let positions: Vec<f32> =
-        (0..BATCH * encoding.dimensions()).map(|i| 0.5 + 0.5 * uniform(3, i as u64)).collect();
+        (0..batch * encoding.dimensions()).map(|i| 0.5 + 0.5 * uniform(3, i as u64)).collect();
 
     let weights = stream.upload(&mlp.parameters::<T>(&parameters).unwrap()).unwrap();
     let on_gpu = stream.upload(&table).unwrap();
     let places = stream.upload(&positions).unwrap();
-    let mut found = stream.upload(&vec![f32::NAN; BATCH * network.outputs()]).unwrap();
+    let mut found = stream.upload(&vec![f32::NAN; batch * network.outputs()]).unwrap();
     let launch = Launch { shared: mlp.shared_bytes(), ..Launch::new(5, THREADS) };
     let arguments = Arguments::default().read(&weights).read(&on_gpu).read(&places).write(&mut found);
     // SAFETY: these are the kernel's arguments, and the arrays have the rows that it reads and
     // writes.
-    unsafe { launch.queue(&stream, &kernel, arguments.u32(BATCH as u32)) }.unwrap();
+    unsafe { launch.queue(&stream, &kernel, arguments.u32(BATCH)) }.unwrap();
 
     let wide: Vec<f32> = table[..encoding.parameters()].iter().map(|value| value.widen()).collect();
     let x = encoding.encode(&wide, &positions).unwrap();
     #[expect(clippy::cast_possible_truncation, reason = "rounded as the kernel does")]
     let x: Vec<f32> = x.into_iter().map(|x| T::narrow(x as f32).widen()).collect();
-    let none = vec![0.0; BATCH * network.outputs()];
+    let none = vec![0.0; batch * network.outputs()];
     let truth = reference::run(&parameters, &x, &none, reference::Rounding::None).unwrap();
     let allowed = Errors::allowed(T::PRECISION, &parameters, &x, &none, &truth).unwrap().outputs;
     let error = relative_error(&stream.download(&found).unwrap(), &truth.outputs);
