@@ -1,5 +1,5 @@
-//! Learns a picture as a function of the coordinates: `field [--cpu] [--encoding fourier|frequency|hash]
-//! [--epochs N] [--implementation NAME] [--output FOLDER]`.
+//! Learns a picture as a function of the coordinates: `field [--cpu] [--encoding
+//! fourier|frequency|hash] [--epochs N] [--implementation NAME] [--output FOLDER]`.
 //!
 //! Coordinates are encoded as sines and cosines, of random frequencies (`fourier`) or of octaves
 //! (`frequency`), or by a trained table (`hash`). A network of three hidden layers makes a color of

@@ -1,11 +1,11 @@
-//! Learns the signed distance from a shape: `sdf [--cpu] [--epochs N] [--implementation NAME] [--output
-//! FOLDER]`.
+//! Learns the signed distance from a shape: `sdf [--cpu] [--epochs N] [--implementation NAME]
+//! [--output FOLDER]`.
 //!
-//! The shape is a torus joined smoothly with a box, in the unit cube. On a GPU, positions are encoded
-//! by a hash grid in three dimensions, and its table and a network with two hidden layers are trained
-//! in half precision; with `--cpu` by sines and cosines of octaves, and the network in 32 bits.
-//! Prints the loss, the speed and the mean absolute error of the distance, and writes the surface
-//! itself next to the learned one, both traced by their distances (`sdf.png`), the loss
+//! The shape is a torus joined smoothly with a box, in the unit cube. On a GPU, positions are
+//! encoded by a hash grid in three dimensions, and its table and a network with two hidden layers
+//! are trained in half precision; with `--cpu` by sines and cosines of octaves, and the network in
+//! 32 bits. Prints the loss, the speed and the mean absolute error of the distance, and writes the
+//! surface itself next to the learned one, both traced by their distances (`sdf.png`), the loss
 //! (`sdf_loss.svg`) and the parameters of the network (`sdf.safetensors`).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program")]

@@ -6,8 +6,8 @@ use crate::MlpError;
 
 use super::check_setting;
 
-/// Sines and cosines of a position, of octaves of frequencies (Mildenhall and others, "Representing scenes as
-/// neural radiance fields for view synthesis", 2020).
+/// Sines and cosines of a position, of octaves of frequencies (Mildenhall and others, "Representing
+/// scenes as neural radiance fields for view synthesis", 2020).
 ///
 /// For dimension `d` and octave `k`, the numbers `2 (d octaves + k)` and the next are
 ///

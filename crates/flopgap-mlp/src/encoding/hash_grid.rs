@@ -66,8 +66,8 @@ pub struct Level {
 /// axis. Feature `f` of entry `e` is number `e features + f` of the table, and feature `f` of level
 /// `l` is number `l features + f` of what the network takes.
 ///
-/// Where a level has no more vertices than entries are allowed, each vertex (x, y, z) has an entry of
-/// its own, of `n` along each axis. Otherwise vertices share entries by a hash in 32 bits:
+/// Where a level has no more vertices than entries are allowed, each vertex (x, y, z) has an entry
+/// of its own, of `n` along each axis. Otherwise vertices share entries by a hash in 32 bits:
 ///
 /// ```text
 /// x + n (y + n z)          (x xor 2654435761 y xor 805459861 z) mod 2^log2_entries
@@ -89,8 +89,8 @@ impl HashGrid {
     /// The grid with these settings.
     ///
     /// # Errors
-    /// [`MlpError::Encoding`] for a setting out of its range, a level with more than 2^20 cells along
-    /// an axis, or a table of 2^31 numbers or more.
+    /// [`MlpError::Encoding`] for a setting out of its range, a level with more than 2^20 cells
+    /// along an axis, or a table of 2^31 numbers or more.
     pub fn new(settings: HashGridSettings) -> Result<Self, MlpError> {
         let HashGridSettings { dimensions, levels, features, log2_entries, base_resolution, growth } =
             settings;

@@ -65,7 +65,8 @@ impl Encoding {
     }
 
     /// Numbers that the network takes of a position: the width of its inputs. Where it is no
-    /// multiple of 8, passes on a GPU copy them ([`Network::is_padded`](crate::Network::is_padded)).
+    /// multiple of 8, passes on a GPU copy them
+    /// ([`Network::is_padded`](crate::Network::is_padded)).
     pub fn width(&self) -> usize {
         match self {
             Encoding::Frequency(frequency) => frequency.width(),

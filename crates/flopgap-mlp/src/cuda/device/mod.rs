@@ -81,12 +81,12 @@ impl DeviceFunction {
     /// mlp(x, y);
     /// ```
     ///
-    /// The table is stored as `T`, as an [`Encoder`](super::encoding::Encoder) has it, at a multiple
-    /// of 16 bytes; of a frequency encoding, nothing is read there.
+    /// The table is stored as `T`, as an [`Encoder`](super::encoding::Encoder) has it, at a
+    /// multiple of 16 bytes; of a frequency encoding, nothing is read there.
     ///
     /// # Errors
-    /// As [`DeviceFunction::new`]; [`MlpError::Length`] when the network does not have as many inputs
-    /// as the encoding has numbers.
+    /// As [`DeviceFunction::new`]; [`MlpError::Length`] when the network does not have as many
+    /// inputs as the encoding has numbers.
     pub fn encoded<T: Element>(
         network: &Network,
         encoding: &Encoding,

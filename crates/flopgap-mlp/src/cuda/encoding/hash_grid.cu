@@ -1,7 +1,7 @@
 // A hash grid for a batch, and the gradients by its table and by the positions. A block takes 32
 // samples, a sample for each lane, and its warps take the levels: what a warp loads lies in one
-// level, and all its lanes compute the same way. Rows of the batch go through shared memory, so that
-// global memory sees whole lines.
+// level, and all its lanes compute the same way. Rows of the batch go through shared memory, so
+// that global memory sees whole lines.
 #include "tile/encoding.cuh"
 #include "tile/ptx/reduction.cuh"
 

@@ -24,8 +24,8 @@ const MOST_WARPS: usize = 8;
 /// An encoding on a GPU: compiled kernels and the table, stored as `T`.
 ///
 /// It writes the inputs of a [`Model`](super::Model) from positions in 32 bits, and takes the
-/// gradients by these inputs back to the table and the positions. As a model's, passes are queued on
-/// a stream of the caller, and can be captured in a graph: they allocate nothing.
+/// gradients by these inputs back to the table and the positions. As a model's, passes are queued
+/// on a stream of the caller, and can be captured in a graph: they allocate nothing.
 ///
 /// A training step of a network with a hash grid:
 ///
@@ -147,11 +147,12 @@ impl<T: Element> Encoder<T> {
         Ok(table.into_iter().map(T::widen).collect())
     }
 
-    /// Queues what a network takes of `positions` (`batch x dimensions`) into `x` (`batch x width`).
+    /// Queues what a network takes of `positions` (`batch x dimensions`) into `x` (`batch x
+    /// width`).
     ///
     /// # Errors
-    /// [`MlpError::Length`]; [`MlpError::Batch`]; [`MlpError::Unaligned`] for a view of `x` that does
-    /// not begin at a multiple of 16 bytes; the driver's.
+    /// [`MlpError::Length`]; [`MlpError::Batch`]; [`MlpError::Unaligned`] for a view of `x` that
+    /// does not begin at a multiple of 16 bytes; the driver's.
     pub fn forward(
         &self,
         stream: &Stream,
@@ -170,10 +171,11 @@ impl<T: Element> Encoder<T> {
         Ok(unsafe { launch.queue(stream, &self.forward, arguments) }?)
     }
 
-    /// Queues the gradients of the loss whose gradient by the inputs of the network is `dx` (`batch x
-    /// width`, from [`Model::backward`](super::Model::backward)): by the table, summed over the batch,
-    /// into `table_gradients`, and by the positions into `position_gradients` (`batch x dimensions`).
-    /// Both are overwritten, where they are given. A loss scale in `dx` is in them, too.
+    /// Queues the gradients of the loss whose gradient by the inputs of the network is `dx` (`batch
+    /// x width`, from [`Model::backward`](super::Model::backward)): by the table, summed over the
+    /// batch, into `table_gradients`, and by the positions into `position_gradients` (`batch x
+    /// dimensions`). Both are overwritten, where they are given. A loss scale in `dx` is in them,
+    /// too.
     ///
     /// Gradients by the table are atomic additions in 32 bits, in no fixed order: their last bits
     /// differ between runs. Those by the positions are the same bits in every run.
@@ -231,8 +233,8 @@ impl<T: Element> Encoder<T> {
         if self.encoding.parameters() > 0 { arguments.addresses([address]) } else { arguments }
     }
 
-    /// The samples of so many numbers of positions, and how a kernel is launched for them; that of a
-    /// frequency encoding with so many threads for a sample.
+    /// The samples of so many numbers of positions, and how a kernel is launched for them; that of
+    /// a frequency encoding with so many threads for a sample.
     fn batch(&self, length: usize, of_sample: usize) -> Result<(u32, Launch), MlpError> {
         let batch = length / self.encoding.dimensions();
         check("positions", batch.max(1) * self.encoding.dimensions(), length)?;
@@ -298,8 +300,8 @@ pub fn source(encoding: &Encoding, precision: Precision, target: Target) -> Sour
     Source::without_network(path, &definitions(encoding), precision, target, &constants)
 }
 
-/// Compiles the kernels of an encoding for a device that need not be here, and returns the compiler's
-/// log (registers, spills).
+/// Compiles the kernels of an encoding for a device that need not be here, and returns the
+/// compiler's log (registers, spills).
 ///
 /// # Errors
 /// When NVRTC is missing or refuses.

@@ -14,8 +14,9 @@ use crate::cuda::source::Binaries;
 use super::{THREADS, adamw_source};
 
 /// `AdamW` for an array on a GPU that is stored as `T`, such as the table of an
-/// [`Encoder`](crate::cuda::encoding::Encoder): numbers and moments in 32 bits, from which the array
-/// is rounded. See [`AdamWSettings`] for the formula, and [`AdamW`](super::AdamW) for networks.
+/// [`Encoder`](crate::cuda::encoding::Encoder): numbers and moments in 32 bits, from which the
+/// array is rounded. See [`AdamWSettings`] for the formula, and [`AdamW`](super::AdamW) for
+/// networks.
 ///
 /// ```no_run
 /// use flopgap_gpu::Context;
@@ -127,8 +128,8 @@ impl<T: Element> ArrayAdamW<T> {
         let numbers =
             [rounded.beta1, rounded.rest1, rounded.beta2, rounded.rest2, rounded.epsilon, rounded.scale];
         let arguments = numbers.into_iter().fold(arguments, Arguments::f32).u32(count);
-        // SAFETY: as above; where the array has 32 bits itself, the kernel takes its numbers for the
-        // address 0.
+        // SAFETY: as above; where the array has 32 bits itself, the kernel takes its numbers for
+        // the address 0.
         unsafe { Launch::new(count.div_ceil(THREADS), THREADS).queue(stream, &self.step, arguments) }
     }
 

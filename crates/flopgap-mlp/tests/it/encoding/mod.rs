@@ -11,8 +11,8 @@ pub(crate) fn grid(settings: HashGridSettings) -> Encoding {
     HashGrid::new(settings).unwrap().into()
 }
 
-/// Every number of features and dimensions, of levels fewer than warps and more, rows of whole words
-/// and not, and octaves up to the most.
+/// Every number of features and dimensions, of levels fewer than warps and more, rows of whole
+/// words and not, and octaves up to the most.
 pub(crate) fn encodings() -> Vec<Encoding> {
     let small = HashGridSettings {
         dimensions: 2,
