@@ -9,6 +9,7 @@ use std::thread;
 use flopgap_flops::Activation;
 
 use crate::activation::{self, exact, exact_curvature, exact_slope, has_kink};
+use crate::error::check;
 use crate::{MlpError, Network, Parameters, Precision, slope_from_output};
 
 pub use crate::numerics::relative_error;
@@ -103,10 +104,6 @@ pub fn run(
         let dy = &output_gradients[part.start * network.outputs()..part.end * network.outputs()];
         samples(network, &values, x, dy, rounding)
     }))
-}
-
-fn check(what: &'static str, expected: usize, found: usize) -> Result<(), MlpError> {
-    if found == expected { Ok(()) } else { Err(MlpError::Length { what, expected, found }) }
 }
 
 /// What `compute` gives for ranges of the samples, as one.

@@ -1,6 +1,7 @@
 //! Both passes along directions, in 64 bits: second derivatives, forward over reverse.
 
-use super::{Reference, Rounding, check, curvature, dot, on_all_cores, run, slope};
+use super::{Reference, Rounding, curvature, dot, on_all_cores, run, slope};
+use crate::error::check;
 use crate::{MlpError, Network, Parameters};
 
 /// How outputs and gradients of [`run`] change where the inputs move along `directions` and the

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::launch::{Arguments, Launch};
 use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, GpuError, Kernel, Stream, ViewMut};
 
@@ -298,18 +297,4 @@ pub fn source(encoding: &Encoding, precision: Precision, target: Target) -> Sour
     };
     let constants = [("THREADS", threads as usize)];
     Source::without_network(path, &definitions(encoding), precision, target, &constants)
-}
-
-/// Compiles the kernels of an encoding for a device that need not be here, and returns the
-/// compiler's log (registers, spills).
-///
-/// # Errors
-/// When NVRTC is missing or refuses.
-pub fn compile(
-    compiler: &Compiler,
-    encoding: &Encoding,
-    precision: Precision,
-    target: Target,
-) -> Result<String, MlpError> {
-    Ok(source(encoding, precision, target).compile(compiler)?.log().to_owned())
 }

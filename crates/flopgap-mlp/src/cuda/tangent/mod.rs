@@ -3,6 +3,7 @@
 use flopgap_gpu::compile::Compiler;
 use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, Kernel, Stream, View, ViewMut};
 
+use crate::error::check;
 use crate::{Element, MlpError, Network, Precision};
 
 use super::budget;
@@ -10,7 +11,7 @@ use super::forloop::{self, Plan};
 use super::gradients::Gradients;
 use super::kernels::BackwardCall;
 use super::launch::Arguments;
-use super::model::{Model, aligned, check, samples};
+use super::model::{Model, aligned, samples};
 use super::options::{Implementation, Options};
 use super::padding;
 use super::request::Request;

@@ -12,8 +12,8 @@ use flopgap_gpu::Device;
 use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::cuda::{
-    Accumulate, Gradients, Implementation, Options, Reduction, Source, Target, compile_all, encoding, sources,
-    tangent, train,
+    Accumulate, Gradients, Implementation, Options, Reduction, Source, Target, compile_all, encoding,
+    sources, tangent, train,
 };
 use flopgap_mlp::{Activation, MlpError, Network, Precision, Size};
 

@@ -23,8 +23,8 @@ fn encodings_compile_for_every_architecture_without_spills() {
         for (encoding, precision) in
             some.flat_map(|(_, one)| Precision::ALL.map(|precision| (one, precision)))
         {
-            let log = encoding::compile(&compiler, encoding, precision, target).unwrap();
-            if let Err(problem) = read_log(&encoding.to_string(), &log, 0) {
+            let binary = encoding::source(encoding, precision, target).compile(&compiler).unwrap();
+            if let Err(problem) = read_log(&encoding.to_string(), binary.log(), 0) {
                 panic!("{precision} {capability}, {problem}");
             }
         }
