@@ -2,6 +2,10 @@
 
 #[cfg(feature = "browser")]
 pub mod browser;
+#[cfg(feature = "program")]
+mod program;
 mod skip;
 
+#[cfg(feature = "program")]
+pub use program::Ended;
 pub use skip::{none, skip, turn};

@@ -1,29 +1,21 @@
 //! The built `mlp-bench`: refusals, and what works without a GPU. On a GPU it is checked there,
 //! too.
 
-use assert_cmd::Command;
+use std::process::Command;
 
-struct Output {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 
 /// Runs the program, as on a machine without a GPU unless `with_gpu`.
-fn run_on(with_gpu: bool, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("mlp-bench").unwrap();
+fn run_on(with_gpu: bool, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(cargo_bin("mlp-bench"));
     if !with_gpu {
         command.env("CUDA_VISIBLE_DEVICES", "");
     }
-    let output = command.args(arguments).output().unwrap();
-    Output {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Ended::of(command.args(arguments))
 }
 
-fn run(arguments: &[&str]) -> Output {
+fn run(arguments: &[&str]) -> Ended {
     run_on(false, arguments)
 }
 
@@ -33,10 +25,9 @@ fn command_lines_of_the_script_are_accepted() {
     let shared = ["--device", "cpu", "--size", "small", "--batch-size", "16", "--iterations", "2"];
     let output = run(&[&shared[..], &["--warmup", "1", "--forloop-only", "--json"]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let results = output.json();
     assert_eq!(results["results"][0]["batch"], 16);
-    let output = run(&[&shared[..], &["--json", "--format", "csv"]].concat());
-    assert_eq!(output.code, 2, "{}", output.stderr);
+    run(&[&shared[..], &["--json", "--format", "csv"]].concat()).expect(2, &[]);
 }
 
 #[test]
@@ -64,8 +55,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
         (&["diff", "a", "b", "--fail-if-slower=-1"], "0 or more"),
     ] {
         let output = run(arguments);
-        assert_eq!(output.code, 2, "{arguments:?}: {}", output.stderr);
-        assert!(output.stderr.contains(message), "{arguments:?}: {}", output.stderr);
+        output.expect(2, &[message]);
         assert!(output.stdout.is_empty());
     }
 }
@@ -73,8 +63,7 @@ fn what_cannot_be_meant_is_a_usage_error() {
 #[test]
 fn without_a_gpu_it_names_the_alternative() {
     let output = run(&["--sweep"]);
-    assert_eq!(output.code, 3, "{}", output.stderr);
-    assert!(output.stderr.contains("flopgap bench --device cpu"), "{}", output.stderr);
+    output.expect(3, &["flopgap bench --device cpu"]);
     assert!(output.stdout.is_empty());
 }
 
@@ -94,10 +83,8 @@ fn a_network_on_vulkan_is_checked_and_timed() {
     let times = ["--timing", "both", "--iterations", "2", "--warmup", "0", "--atomic", "--json"];
     let batches = ["--device", "vulkan", "--batch", "8,700", "--pass", "forward,backward,train"];
     let output = run(&[&network[..], &times, &batches].concat());
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("--atomic has no effect on Vulkan"), "{}", output.stderr);
-    assert!(output.stderr.contains("16-32-8 is left out: coopmat in fp32 on"), "{}", output.stderr);
-    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    output.expect(0, &["--atomic has no effect on Vulkan", "16-32-8 is left out: coopmat in fp32 on"]);
+    let results = output.json();
     assert_eq!(results["device"], format!("{} (Vulkan)", device.name()));
     let rows = results["results"].as_array().unwrap();
     let of = |batch: u64, pass: &str, timing: &str| {
@@ -113,20 +100,15 @@ fn a_network_on_vulkan_is_checked_and_timed() {
         }
     }
     assert_eq!(rows.len(), 2 * 3 * 3);
-    let output = run(&["--device", "vulkan:999"]);
-    assert_eq!(output.code, 3, "{}", output.stderr);
-    assert!(output.stderr.contains("no Vulkan device 999: this machine has"), "{}", output.stderr);
+    run(&["--device", "vulkan:999"]).expect(3, &["no Vulkan device 999: this machine has"]);
 }
 
 #[test]
 fn what_does_not_fit_the_memory_is_left_out_and_what_was_measured_is_shown() {
     let cpu = ["--device", "cpu", "--iterations", "1", "--warmup", "0"];
-    let output = run(&[&cpu[..], &["--batch", "4294967295"]].concat());
-    assert_eq!(output.code, 3, "{}", output.stderr);
-    assert!(output.stderr.contains("small on 4294967295 samples takes"), "{}", output.stderr);
-    let output = run(&[&cpu[..], &["--widths", &["16384"; 65].join(",")]].concat());
-    assert_eq!(output.code, 3, "{}", output.stderr);
-    assert!(output.stderr.contains("GiB of this machine's memory"), "{}", output.stderr);
+    run(&[&cpu[..], &["--batch", "4294967295"]].concat()).expect(3, &["small on 4294967295 samples takes"]);
+    run(&[&cpu[..], &["--widths", &["16384"; 65].join(",")]].concat())
+        .expect(3, &["GiB of this machine's memory"]);
 
     // A plot that cannot be written loses no measurement.
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -134,8 +116,7 @@ fn what_does_not_fit_the_memory_is_left_out_and_what_was_measured_is_shown() {
     let options = ["--batch", "8", "--format", "csv", "--atomic", "--plots", folder.to_str().unwrap()];
     let output = run(&[&cpu[..], &options].concat());
     assert_eq!((output.code, output.stdout.lines().count()), (1, 2), "{}", output.stderr);
-    assert!(output.stderr.contains("plots"), "{}", output.stderr);
-    assert!(output.stderr.contains("--atomic has no effect on the CPU"), "{}", output.stderr);
+    output.says(&["plots", "--atomic has no effect on the CPU"]);
 }
 
 #[test]
@@ -143,42 +124,30 @@ fn peers_that_cannot_be_read_are_named_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("peers.jsonl");
     let file = file.to_str().unwrap();
-    let output = run(&["--peers", file]);
-    assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("peers.jsonl: cannot be read"), "{}", output.stderr);
+    run(&["--peers", file]).expect(1, &["peers.jsonl: cannot be read"]);
     std::fs::write(file, "a note\n{\"impl\": \"pytorch-graph\", \"size\": \"small\"}\n").unwrap();
-    let output = run(&["--peers", file]);
-    assert!(output.stderr.contains("peers.jsonl, line 2: missing field `median_us`"), "{}", output.stderr);
-    assert!(output.stderr.contains("median_us"), "{}", output.stderr);
+    run(&["--peers", file]).says(&["peers.jsonl, line 2: missing field `median_us`", "median_us"]);
     let peer = |size: &str, median: f64| {
         serde_json::json!({"impl": "other", "size": size, "precision": "fp32", "pass": "forward", "batch": 8, "median_us": median})
             .to_string()
     };
     std::fs::write(file, peer("small", 0.0)).unwrap();
-    let output = run(&["--peers", file]);
-    assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("peers.jsonl, line 1: the median is 0 us"), "{}", output.stderr);
+    run(&["--peers", file]).expect(1, &["peers.jsonl, line 1: the median is 0 us"]);
     let timed_by = |clock: &str| peer("small", 1.0).replace('{', &format!("  {{\"timing\": \"{clock}\", "));
     std::fs::write(file, timed_by("wall")).unwrap();
-    let output = run(&["--peers", file]);
-    assert!(output.stderr.contains("line 1: invalid timing \"wall\""), "{}", output.stderr);
+    run(&["--peers", file]).says(&["line 1: invalid timing \"wall\""]);
     std::fs::write(file, timed_by("cpu").replace("other", "coopmat")).unwrap();
-    let output = run(&["--peers", file]);
-    assert!(
-        output.stderr.contains("line 1: the name \"coopmat\" belongs to an implementation"),
-        "{}",
-        output.stderr
-    );
+    run(&["--peers", file]).says(&["line 1: the name \"coopmat\" belongs to an implementation"]);
     std::fs::write(file, format!("{}\n{}", timed_by("cpu"), timed_by("cpu").replace("1.0", "\"1\"")))
         .unwrap();
     let output = run(&["--peers", file]);
     let message = "line 2: invalid type: string \"1\", expected f64 (column ";
-    assert!(output.stderr.contains(message), "{}", output.stderr);
+    output.says(&[message]);
     std::fs::write(file, peer("large", 1.0)).unwrap();
     let cpu = ["--device", "cpu", "--batch", "8", "--iterations", "1", "--peaks", "1,1,1", "--format", "csv"];
     let output = run(&[&cpu[..], &["--peers", file]].concat());
     assert_eq!((output.code, output.stdout.lines().count()), (0, 2), "{}", output.stderr);
-    assert!(output.stderr.contains("--peers: none of them"), "{}", output.stderr);
+    output.says(&["--peers: none of them"]);
 }
 
 /// The kernels of Ampere for Hopper: `mma.sync` where Hopper's own are `wgmma`.
@@ -191,18 +160,10 @@ fn kernels_of_an_older_architecture_are_compiled_for_a_newer_one() {
     if output.code == 3 && output.stderr.contains("NVRTC") {
         return flopgap_testing::skip("nvrtc", &output.stderr);
     }
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stdout.contains("coopmat_mlp_forward_mma,"), "{}", output.stdout);
+    output.expect(0, &[]).prints(&["coopmat_mlp_forward_mma,"]);
     assert!(!output.stdout.contains("wgmma"), "{}", output.stdout);
     for (plan, reason) in [("sm_100", "it is newer than the GPU"), ("sm_60", "from sm_75 on")] {
-        let output = planned(plan);
-        assert_eq!(output.code, 3, "{}", output.stderr);
-        assert!(
-            output.stderr.contains(&format!("kernels planned for {plan} cannot run on sm_90")),
-            "{}",
-            output.stderr
-        );
-        assert!(output.stderr.contains(reason), "{}", output.stderr);
+        planned(plan).expect(3, &[&format!("kernels planned for {plan} cannot run on sm_90"), reason]);
     }
     assert_eq!(planned("ampere").code, 2);
 }
@@ -229,17 +190,13 @@ fn registers_are_reported_without_a_gpu() {
     let naive = ["kernels", "--size", "small", "--impl", "naive", "--precision", "fp32", "--format", "csv"];
     let output = run(&[&naive[..], &["--arch", "sm_9990,sm_80"]].concat());
     assert_eq!((output.code, output.stdout.lines().count()), (0, 3), "{}", output.stderr);
-    assert!(output.stderr.contains("sm_9990 is skipped: NVRTC"), "{}", output.stderr);
-    let output = run(&[&naive[..], &["--arch", "sm_9990"]].concat());
-    assert_eq!(output.code, 3);
-    assert!(output.stderr.contains("does not compile for sm_9990: it knows"), "{}", output.stderr);
-    let output = run(&["kernels", "--widths", "8,0,8"]);
-    assert_eq!(output.code, 2, "{}", output.stderr);
+    output.says(&["sm_9990 is skipped: NVRTC"]);
+    run(&[&naive[..], &["--arch", "sm_9990"]].concat())
+        .expect(3, &["does not compile for sm_9990: it knows"]);
+    run(&["kernels", "--widths", "8,0,8"]).expect(2, &[]);
     let turing = ["kernels", "--arch", "sm_75", "--impl", "coopvec", "--precision", "bf16"];
-    let output = run(&[&turing[..], &["--widths", "8,16,24,8"]].concat());
-    assert_eq!(output.code, 3, "{}", output.stderr);
-    assert!(output.stderr.contains("8-16-24-8: coopvec in bf16 on sm_75"), "{}", output.stderr);
-    assert!(output.stderr.contains("no kernel matches the request"), "{}", output.stderr);
+    run(&[&turing[..], &["--widths", "8,16,24,8"]].concat())
+        .expect(3, &["8-16-24-8: coopvec in bf16 on sm_75", "no kernel matches the request"]);
 }
 
 #[test]
@@ -270,7 +227,7 @@ fn cores_are_checked_and_timed() {
     std::fs::write(&peers, peer).unwrap();
     let output = run(&[&arguments[..], &["--plots", plots, "--peers", peers.to_str().unwrap()]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let results = output.json();
     let results = results["results"].as_array().unwrap();
     assert_eq!(results.len(), 2 * 3 * 2 + 1);
     for result in &results[..12] {
@@ -299,9 +256,7 @@ fn cores_are_checked_and_timed() {
         assert!(svg.starts_with("<svg ") && svg.contains("cpu (host"), "{file}");
     }
 
-    let output = run(&["--device", "cpu", "--precision", "bf16"]);
-    assert_eq!(output.code, 3);
-    assert!(output.stderr.contains("the CPU computes in fp32"), "{}", output.stderr);
+    run(&["--device", "cpu", "--precision", "bf16"]).expect(3, &["the CPU computes in fp32"]);
 }
 
 #[test]
@@ -320,14 +275,14 @@ fn without_peaks_those_of_the_cores_are_measured() {
         "coopmat",
     ]);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let document = output.json();
     assert!(document["peaks"]["origin"].as_str().unwrap().starts_with("measured"), "{document}");
     for peak in ["fp32_tflops", "memory_gbps"] {
         assert!(document["peaks"][peak].as_f64().unwrap() > 0.0, "{document}");
     }
     assert!(document["results"][0]["floor_fraction"].as_f64().unwrap() > 0.0, "{document}");
     for ignored in ["--cold has no effect", "--impl has no effect"] {
-        assert!(output.stderr.contains(ignored), "{}", output.stderr);
+        output.says(&[ignored]);
     }
 }
 
@@ -347,12 +302,11 @@ fn a_table_for_readers_has_a_row_for_each_pass_and_batch() {
         "--peaks",
         "0.1,0.1,0.02",
     ]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stdout.contains("Floor: 0.100 TFLOP/s fp32, 20.0 GB/s (as given)"), "{}", output.stdout);
+    output.expect(0, &[]).prints(&["Floor: 0.100 TFLOP/s fp32, 20.0 GB/s (as given)"]);
     let rows: Vec<&str> = output.stdout.lines().filter(|line| line.contains("  cpu  ")).collect();
     let firsts: Vec<&str> = rows.iter().filter_map(|row| row.split_whitespace().next()).collect();
     assert_eq!(firsts, ["forward", "300", "train", "300"], "{}", output.stdout);
-    assert!(output.stdout.contains("host: what a program waits"), "{}", output.stdout);
+    output.prints(&["host: what a program waits"]);
 }
 
 #[test]
@@ -377,28 +331,18 @@ fn two_results_are_compared() {
         csv::Reader::from_reader(output.stdout.as_bytes()).deserialize().map(Result::unwrap).collect();
     assert_eq!((rows.len(), rows[0]["change"].as_str(), rows[0]["verdict"].as_str()), (1, "0.25", "slower"));
 
-    let output = run(&["diff", &before, &after, "--fail-if-slower", "20"]);
-    assert_eq!(output.code, 1);
-    assert!(output.stdout.contains("1 compared: 0 faster, 1 slower"), "{}", output.stdout);
-    assert!(output.stderr.contains("2.00 us before, 2.50 us after (+25.0%)"), "{}", output.stderr);
+    run(&["diff", &before, &after, "--fail-if-slower", "20"])
+        .expect(1, &["2.00 us before, 2.50 us after (+25.0%)"])
+        .prints(&["1 compared: 0 faster, 1 slower"]);
     assert_eq!(run(&["diff", &before, &after, "--fail-if-slower", "30"]).code, 0);
-    let output = run(&["diff", &before, &after, "--noise", "30"]);
-    assert!(output.stdout.contains("0 faster, 0 slower, 1 within scatter"), "{}", output.stdout);
+    run(&["diff", &before, &after, "--noise", "30"]).prints(&["0 faster, 0 slower, 1 within scatter"]);
 
     let other = write("c.json", document(2.0, 512));
     assert_eq!(run(&["diff", &before, &other]).code, 3, "nothing is the same");
     let wrong = write("d.json", document(0.0, 256));
-    let output = run(&["diff", &before, &wrong]);
-    assert_eq!(output.code, 1);
-    assert!(
-        output
-            .stderr
-            .contains("d.json: coopmat small fp16 forward, batch 256 (gpu-graph): the median is 0 us"),
-        "{}",
-        output.stderr
-    );
-    let output = run(&["diff", &write("e.json", "{}".to_owned()), &after]);
-    assert!(output.stderr.contains("e.json: missing field `device`"), "{}", output.stderr);
+    run(&["diff", &before, &wrong])
+        .expect(1, &["d.json: coopmat small fp16 forward, batch 256 (gpu-graph): the median is 0 us"]);
+    run(&["diff", &write("e.json", "{}".to_owned()), &after]).says(&["e.json: missing field `device`"]);
 }
 
 #[test]
@@ -406,20 +350,15 @@ fn results_are_shown_again_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.json");
     let cpu = ["--device", "cpu", "--iterations", "1", "--warmup", "0", "--batch", "8"];
-    let output = run(&[&cpu[..], &["--output", file.to_str().unwrap()]].concat());
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    let shown = run(&["show", file.to_str().unwrap()]);
-    assert_eq!(shown.code, 0, "{}", shown.stderr);
-    assert!(shown.stdout.contains("small (64-64-16), fp32"), "{}", shown.stdout);
+    run(&[&cpu[..], &["--output", file.to_str().unwrap()]].concat()).expect(0, &[]);
+    run(&["show", file.to_str().unwrap()]).expect(0, &[]).prints(&["small (64-64-16), fp32"]);
     let again = run(&["show", file.to_str().unwrap(), "--format", "json"]);
     // The peaks are scaled on the way, which may change their last digit.
     let written = std::fs::read_to_string(&file).unwrap();
     let measured = |text: &str| text[text.find("\"results\"").unwrap()..].to_owned();
     assert_eq!(measured(&again.stdout), measured(&written));
     std::fs::write(&file, "{}").unwrap();
-    let wrong = run(&["show", file.to_str().unwrap()]);
-    assert_eq!(wrong.code, 1);
-    assert!(wrong.stderr.contains("missing field `device`"), "{}", wrong.stderr);
+    run(&["show", file.to_str().unwrap()]).expect(1, &["missing field `device`"]);
 }
 
 #[test]
@@ -450,7 +389,7 @@ fn a_gpu_is_checked_and_timed() {
         return flopgap_testing::skip("gpu", &output.stderr);
     }
     assert_eq!(output.code, 0, "{}", output.stderr);
-    let results: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let results = output.json();
     assert!(!results["device"].as_str().unwrap().is_empty());
     let results = results["results"].as_array().unwrap();
     let naive = results.iter().filter(|result| result["impl"] == "naive");
@@ -495,11 +434,7 @@ fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_did() {
         let (normal, quiet, verbose) = (run(command), ask("-q"), ask("--verbose"));
         assert_eq!((&quiet.stdout, quiet.stderr.as_str()), (&normal.stdout, ""));
         assert_eq!(verbose.stdout, normal.stdout);
-        assert!(
-            verbose.stderr.contains("results.json: results of flopgap bench, read: "),
-            "{}",
-            verbose.stderr
-        );
+        verbose.says(&["results.json: results of flopgap bench, read: "]);
     }
     assert!(run(&["show", "absent.json", "-q"]).stderr.contains("error: absent.json"));
     assert_eq!(run(&["show", file, "-q", "-v"]).code, 2);
@@ -514,9 +449,9 @@ fn a_quiet_program_still_says_what_was_skipped() {
         return flopgap_testing::skip("nvrtc", &normal.stderr);
     }
     assert_eq!(normal.code, 0, "{}", normal.stderr);
-    assert!(quiet.stderr.contains("sm_9990 is skipped: NVRTC"), "{}", quiet.stderr);
+    quiet.says(&["sm_9990 is skipped: NVRTC"]);
     assert_eq!((&quiet.stdout, &quiet.stderr), (&normal.stdout, &normal.stderr));
     let verbose = ask(&["-v"]);
     assert_eq!(verbose.stdout, normal.stdout);
-    assert!(verbose.stderr.contains("naive fp32 small for sm_80: compiled: "), "{}", verbose.stderr);
+    verbose.says(&["naive fp32 small for sm_80: compiled: "]);
 }

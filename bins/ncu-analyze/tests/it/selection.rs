@@ -14,9 +14,9 @@ fn a_phase_says_how_much_of_the_report_it_is_and_what_is_in_it_by_process() {
     let matmul = backward.stdout.lines().find(|line| line.starts_with("matmul ")).unwrap();
     assert_eq!(matmul.split_whitespace().nth(1), Some("18"), "{matmul}");
     let note = "60 of the launches within `backward` have no such range on their own thread";
-    assert!(backward.stderr.contains(note), "{}", backward.stderr);
+    backward.says(&[note]);
     let json = run(&["kernels", path, "--range", "step_0", "--format", "json", "-q"]);
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let json = json.json();
     assert_eq!((&json["launches"], &json["launches_in_files"]), (&140.into(), &141.into()));
     assert_eq!(json["launches_undecided"], 0);
 }
@@ -35,7 +35,7 @@ fn launches_that_may_lie_in_a_range_are_named() {
     let warning = "warning: ";
     let named =
         "60 of 141 launches, 18 of them matrix products, may lie within `backward` or not and are in no sum";
-    assert!(backward.stderr.contains(warning) && backward.stderr.contains(named), "{}", backward.stderr);
+    backward.says(&[warning, named]);
 }
 
 /// The whole recording of a network is not its forward pass.
@@ -44,10 +44,9 @@ fn a_forward_pass_with_what_follows_it_is_refused() {
     let [setup, forward, both] = ["setup", "forward", "forward_backward"]
         .map(|name| fixture(&format!("notebook/{name}.csv")).to_str().unwrap().to_owned());
     let refused = run(&["kernels", &both, "--phase", "forward", "--setup", &setup]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    refused.refuses(1, &[]);
     let reason = "goes on after the forward pass, with `vectorized_elementwise_kernel [sigmoid_backward]`";
-    assert!(refused.stderr.contains(reason), "{}", refused.stderr);
-    assert!(refused.stderr.contains("with --forward"), "{}", refused.stderr);
+    refused.says(&[reason, "with --forward"]);
     let alone = run(&["kernels", &forward, "--phase", "forward", "--setup", &setup, "--by", "class"]);
     let title = "By class, forward (all after setup.csv), 30 of 31 launches\n";
     assert!(alone.stdout.starts_with(title), "{}", alone.stdout);
@@ -81,7 +80,7 @@ fn filters_choose_by_kernel_device_process_and_stream_and_two_gpus_have_rows_of_
     let path = two_gpus(folder.path());
     let time = |more: &[&str]| {
         let output = run(&[&["kernels", path.as_str(), "--format", "json"], more].concat());
-        let json: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let json = output.json();
         (json["total"]["duration_ns"].as_u64().unwrap(), json["launches_in_files"].as_u64().unwrap())
     };
     for (more, expected) in [
@@ -100,10 +99,8 @@ fn filters_choose_by_kernel_device_process_and_stream_and_two_gpus_have_rows_of_
     let matmul: Vec<_> = both.stdout.lines().filter(row).map(cells).collect();
     let rows = [["matmul", "1", "1", "unknown", "100"], ["matmul", "0", "1", "unknown", "10"]];
     assert_eq!(matmul, rows, "{}", both.stdout);
-    assert!(both.stderr.contains("launches of 2 processes (100, 101) are added up"), "{}", both.stderr);
-    let none = run(&["kernels", &path, "--device", "2"]);
-    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
-    assert!(none.stderr.contains("the launches name GPU 0, 1"), "{}", none.stderr);
+    both.says(&["launches of 2 processes (100, 101) are added up"]);
+    run(&["kernels", &path, "--device", "2"]).refuses(3, &["the launches name GPU 0, 1"]);
     let title = run(&["kernels", &path, "--device", "1", "--by", "class"]).stdout;
     assert!(title.starts_with("By class, GPU 1, 1 of 3 launches\n"), "{title}");
 }
@@ -185,8 +182,7 @@ fn several_files_and_directories_are_added_up_each_recording_once() {
     assert!(stderr.contains("b_details.csv.zst: left out, because "), "{stderr}");
     assert!(stderr.contains("left out 1 entry, not reports of ncu: notes.md"), "{stderr}");
     let none = tempfile::tempdir().unwrap();
-    let none = run(&["kernels", none.path().to_str().unwrap()]);
-    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
+    run(&["kernels", none.path().to_str().unwrap()]).refuses(3, &[]);
 }
 
 /// Of a directory, the whole reports are answered; the others are named with the place.
@@ -222,12 +218,11 @@ fn a_damaged_report_of_a_directory_does_not_stop_the_others() {
     std::fs::write(folder.path().join("d.log"), "==WARNING== No kernels were profiled.\n").unwrap();
     let answer = run(&["kernels", path, "--by", "class", "--format", "csv"]);
     assert_eq!((answer.code, &answer.stdout), (0, &expected), "{}", answer.stderr);
-    assert!(answer.stderr.contains("skipped: ") && answer.stderr.contains("d.log:1: "), "{}", answer.stderr);
+    answer.says(&["skipped: ", "d.log:1: "]);
     // Named by itself, a damaged report is all that was asked for.
     let damaged = folder.path().join("e.ncu-rep");
     std::fs::write(&damaged, &report[..10]).unwrap();
-    let answer = run(&["kernels", damaged.to_str().unwrap(), whole.to_str().unwrap()]);
-    assert_eq!((answer.code, answer.stdout.as_str()), (1, ""), "{}", answer.stderr);
+    run(&["kernels", damaged.to_str().unwrap(), whole.to_str().unwrap()]).refuses(1, &[]);
 }
 
 /// The step of `lm_raw` after its forward pass: nothing shows where the backward pass ends, and the
@@ -271,9 +266,9 @@ fn another_run_of_the_same_process_id_is_another_recording() {
         std::fs::write(folder.path().join(name), text(time)).unwrap();
     }
     let output = run(&["kernels", folder.path().to_str().unwrap(), "--format", "json"]);
-    let json: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let json = output.json();
     assert_eq!(json["total"]["duration_ns"], 2100, "{}", output.stderr);
-    assert!(output.stderr.contains("c.csv: left out, because "), "{}", output.stderr);
+    output.says(&["c.csv: left out, because "]);
 }
 
 /// A phase is the same launches whether three reports, one with ranges, or a range of that name
@@ -306,7 +301,5 @@ fn phases_and_ranges_of_one_network_agree() {
     assert_eq!(layers["matmul"]["launches"], "4");
     let one = rows(&of(&[&ranges[0], "--range", "layer:0", "--phase", "forward"]));
     assert_eq!(one["matmul"]["launches"], "1");
-    let none = run(&["kernels", &ranges[0], "--range", "layer"]);
-    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
-    assert!(none.stderr.contains("no launch lies within a range `layer`"), "{}", none.stderr);
+    run(&["kernels", &ranges[0], "--range", "layer"]).refuses(3, &["no launch lies within a range `layer`"]);
 }
