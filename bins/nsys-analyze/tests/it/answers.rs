@@ -10,7 +10,7 @@ use crate::{run, trace};
 fn json(arguments: &[&str]) -> Value {
     let output = run(&[arguments, &["--format", "json"]].concat());
     assert_eq!(output.code, 0, "{}", output.stderr);
-    serde_json::from_str(&output.stdout).unwrap()
+    output.json()
 }
 
 /// One whole number, asked for in SQL.
@@ -25,7 +25,7 @@ fn number(path: &str, query: &str) -> i64 {
 fn passes_against_timeit() {
     let (folder, path) = trace("small_forward");
     let output = run(&["passes", &path, "--timeit", "14.02,13.93"]);
-    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    output.succeeds_quietly();
     for line in [
         "step_*     host           2     13.980       13.980    13.936    14.024        0.062",
         "forward    host           2      7.425        7.425     7.371     7.479        0.077",
@@ -48,19 +48,9 @@ fn passes_against_timeit() {
     assert_eq!(step["gpu"]["tail"]["total_ns"], -411_646 - 398_303);
     assert_eq!(step["against"]["host_difference_ns"], 5_111.0);
 
-    let ambiguous = run(&["passes", &path, "--timeit", file]);
-    assert_eq!(ambiguous.code, 1);
-    assert!(
-        ambiguous.stderr.contains("several columns hold numbers (step, time_ms)"),
-        "{}",
-        ambiguous.stderr
-    );
-    let missing = run(&["passes", &path, "--timeit", "no-such-file.csv"]);
-    assert_eq!(missing.code, 1);
-    assert!(
-        missing.stderr.contains("no-such-file.csv: ")
-            && missing.stderr.contains("hint: --timeit takes milliseconds")
-    );
+    run(&["passes", &path, "--timeit", file]).expect(1, &["several columns hold numbers (step, time_ms)"]);
+    run(&["passes", &path, "--timeit", "no-such-file.csv"])
+        .expect(1, &["no-such-file.csv: ", "hint: --timeit takes milliseconds"]);
     assert_eq!(run(&["passes", &path, "--timeit", "1", "--timeit", "2"]).code, 2);
 }
 
@@ -74,42 +64,32 @@ fn passes_of_what_the_trace_has() {
     assert_eq!(tables[0].lines().next(), Some("pass,time,n,mean_ms,median_ms,min_ms,max_ms,stddev_ms"));
     assert!(tables[1].lines().nth(2).unwrap().starts_with("optimizer,2.4048695,"), "{}", tables[1]);
 
-    let both = run(&["passes", &training, &annotated, "--timeit", "40.79,40.91", "--timeit", "14.02,13.93"]);
-    assert_eq!(both.code, 0);
-    assert!(
-        both.stdout.contains("Passes of small_training_step\n")
-            && both.stdout.contains("Passes of nvtx_only\n")
-    );
-    assert!(both.stderr.contains("no GPU times: ") && both.stderr.contains("does not contain CUDA API data"));
+    run(&["passes", &training, &annotated, "--timeit", "40.79,40.91", "--timeit", "14.02,13.93"])
+        .expect(0, &["no GPU times: ", "does not contain CUDA API data"])
+        .prints(&["Passes of small_training_step\n", "Passes of nvtx_only\n"]);
 
     let (_third, streams) = trace("streams_domains");
-    let none = run(&["passes", &streams]);
-    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
-    assert!(none.stderr.contains("no range marks a step, forward, backward or optimizer pass"));
+    run(&["passes", &streams]).refuses(3, &["no range marks a step, forward, backward or optimizer pass"]);
     assert_eq!(run(&["passes", &training, "--warmup", "2"]).code, 3);
-    let named = run(&["passes", &streams, "--range", "model:registered_step"]);
-    assert_eq!(named.code, 0);
-    assert!(named.stdout.contains("Nothing is left out as warming up."), "{}", named.stdout);
+    run(&["passes", &streams, "--range", "model:registered_step"])
+        .expect(0, &[])
+        .prints(&["Nothing is left out as warming up."]);
 }
 
 #[test]
 fn two_traces_side_by_side() {
     let (_a, forward) = trace("small_forward");
     let (_b, both) = trace("small_forward_backward");
-    let output = run(&["kernels", &forward, &both, "--range", "step_*", "--top", "2"]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(
-        output.stdout.contains("\nIt is the same kernel in both: sm80_xmma_gemm fp32 tn 128x128x8.\n"),
-        "{}",
-        output.stdout
-    );
+    run(&["kernels", &forward, &both, "--range", "step_*", "--top", "2"])
+        .expect(0, &[])
+        .prints(&["\nIt is the same kernel in both: sm80_xmma_gemm fp32 tn 128x128x8.\n"]);
     let found = json(&["kernels", &forward, &both, "--range", "step_*", "--exclude", "matmul", "--top", "1"]);
     let pair = &found["kernels"][0];
     assert_eq!((&pair["a"]["times"]["count"], &pair["b"]["times"]["count"]), (&24.into(), &48.into()));
     let text = run(&["kernels", &forward, "--range", "forward", "--exclude", "matmul,gemv"]).stdout;
     assert!(text.contains("These kernels take "), "{text}");
-    let all = run(&["kernels", &forward, "--exclude", "matmul,copy,softmax,norm,elementwise,index,random"]);
-    assert_eq!(all.code, 3);
+    run(&["kernels", &forward, "--exclude", "matmul,copy,softmax,norm,elementwise,index,random"])
+        .expect(3, &[]);
 }
 
 /// The optimizer is known by its range, and everything else by name; shares add up.
@@ -145,8 +125,8 @@ fn inference_and_training_compared() {
     let row = whole["rows"].as_array().unwrap().iter().find(|row| row["work"] == "memcpy").unwrap();
     assert_eq!(row["total_ns"][0], copies as f64);
 
-    let ranges = run(&["compare", &forward, &training, "--range-a", "forward", "--range-b", "step_*"]);
-    assert!(ranges.stdout.contains("A is one `forward` (mean of 2)"), "{}", ranges.stdout);
+    run(&["compare", &forward, &training, "--range-a", "forward", "--range-b", "step_*"])
+        .prints(&["A is one `forward` (mean of 2)"]);
     assert_eq!(run(&["compare", &forward, &training, "--range-a", "forward"]).code, 2);
     assert_eq!(run(&["compare", &forward, &training, "--range", "backward"]).code, 3);
     let (_c, annotated) = trace("nvtx_only");
@@ -179,9 +159,8 @@ fn attention_of_the_recorded_model() {
     );
     assert!(text.contains("The range `computing_attention_scores` holds more than QK^T: 68.6%"), "{text}");
 
-    let renamed = run(&[&["attention", path.as_str(), "--softmax", "soft"][..], &SIZES].concat());
-    assert_eq!(renamed.code, 3);
-    assert!(renamed.stderr.contains("no range is called `soft`"), "{}", renamed.stderr);
+    run(&[&["attention", path.as_str(), "--softmax", "soft"][..], &SIZES].concat())
+        .expect(3, &["no range is called `soft`"]);
     assert_eq!(run(&["attention", &path]).code, 2);
     let (_other, annotated) = trace("nvtx_only");
     assert_eq!(run(&[&["attention", annotated.as_str()][..], &SIZES].concat()).code, 3);
@@ -192,7 +171,7 @@ fn a_gate_for_ci() {
     let (_a, before) = trace("small_forward_backward");
     let (_b, after) = trace("small_training_step");
     let same = run(&["diff", &before, &before, "--fail-if-slower", "0", "--min-total-us", "0"]);
-    assert_eq!((same.code, same.stderr.as_str()), (0, ""));
+    same.succeeds_quietly();
     let slower = run(&["diff", &before, &after, "--fail-if-slower", "3"]);
     assert_eq!(slower.code, 1);
     // (36,830,706 + 36,844,594 ns) / 2 before, (38,500,310 + 38,493,747 ns) / 2 after, copies and
@@ -213,9 +192,8 @@ fn a_gate_for_ci() {
         "{}",
         slower.stdout
     );
-    let other = run(&["diff", &before, &after, "--fail-if-work-differs"]);
-    assert_eq!(other.code, 1);
-    assert!(other.stderr.contains("error: The traces do not hold the same work"), "{}", other.stderr);
+    run(&["diff", &before, &after, "--fail-if-work-differs"])
+        .expect(1, &["error: The traces do not hold the same work"]);
     assert_eq!(run(&["diff", &before, &before, "--fail-if-work-differs"]).code, 0);
     // Nor does a reader that went away let it pass.
     let (reader, writer) = std::io::pipe().unwrap();
@@ -230,9 +208,8 @@ fn a_gate_for_ci() {
         let gate = ["diff", &before, &after, "--fail-if-slower", percent, "--judge-by", by];
         assert_eq!(run(&gate).code, code, "{by}");
     }
-    let whole = run(&["diff", &before, &after, "--all", "--fail-if-slower", "4"]);
-    assert_eq!(whole.code, 4);
-    assert!(whole.stderr.contains("error: cannot tell whether it is slower"), "{}", whole.stderr);
+    run(&["diff", &before, &after, "--all", "--fail-if-slower", "4"])
+        .expect(4, &["error: cannot tell whether it is slower"]);
     let other = ["diff", &before, &after, "--all", "--fail-if-slower", "4", "--fail-if-work-differs"];
     assert_eq!(run(&other).code, 1);
     assert_eq!(run(&["diff", &before, &after, "--judge-by", "busy"]).code, 2);

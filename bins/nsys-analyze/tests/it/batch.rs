@@ -3,6 +3,10 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 
 use crate::{fixtures, golden, run, trace};
 
@@ -19,8 +23,7 @@ fn a_folder_becomes_pages_reports_and_an_index() {
     fs::write(input.join("nvtx_only.nsys-rep"), "a recording that was exported").unwrap();
     let paths = [input.to_str().unwrap(), output.to_str().unwrap()];
     let done = run(&["batch", paths[0], "--output", paths[1]]);
-    assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
-    assert!(done.stderr.contains("SKIPPED: later.nsys-rep: not exported yet"), "{}", done.stderr);
+    done.refuses(0, &["SKIPPED: later.nsys-rep: not exported yet"]);
     assert!(!done.stderr.contains("nvtx_only.nsys-rep"));
 
     // The reports are nsys's own; what it did not record has none.
@@ -56,19 +59,8 @@ fn a_broken_trace_stops_nothing_and_is_reported() {
     fs::write(input.join("a_cut.sqlite"), &whole[..whole.len() / 2]).unwrap();
     fs::write(input.join("b_whole.sqlite"), &whole).unwrap();
     let paths = [input.to_str().unwrap(), output.to_str().unwrap()];
-    let done = run(&[
-        "batch",
-        paths[0],
-        "--output",
-        paths[1],
-        "--format",
-        "json",
-        "--report",
-        "cuda_gpu_kern_sum:base",
-    ]);
-    assert_eq!(done.code, 1);
-    assert!(done.stderr.contains("a_cut.sqlite: truncated"), "{}", done.stderr);
-    assert!(done.stderr.contains("error: 1 of 2 traces could not be analyzed"), "{}", done.stderr);
+    run(&["batch", paths[0], "--output", paths[1], "--format", "json", "--report", "cuda_gpu_kern_sum:base"])
+        .expect(1, &["a_cut.sqlite: truncated", "error: 1 of 2 traces could not be analyzed"]);
     assert!(output.join("b_whole_cuda_gpu_kern_sum_base.csv").exists());
     let index: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(output.join("index.json")).unwrap()).unwrap();
@@ -101,14 +93,19 @@ fn compressed_traces_of_any_profiler_are_found_and_nothing_is_left() {
     fs::write(input.join("cut.nsys-rep"), "exported").unwrap();
     fs::copy(fixtures().join("../kineto/graph.json.gz"), input.join("graph.json.gz")).unwrap();
 
-    let mut command = assert_cmd::Command::cargo_bin("nsys-analyze").unwrap();
+    let mut command = Command::new(cargo_bin("nsys-analyze"));
     command.env("TMPDIR", &temporary).arg("batch").args([&input, &PathBuf::from("--output"), &output]);
-    let done = command.output().unwrap();
-    let said = String::from_utf8(done.stderr).unwrap();
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("error: 1 of 5 traces could not be analyzed"), "{said}");
-    assert!(said.contains("cut.sqlite.zst: cannot be unpacked"), "{said}");
-    assert!(said.contains("SKIPPED: b.nsys-rep") && !said.contains("cut.nsys-rep"), "{said}");
+    let done = Ended::of(&mut command);
+    let said = &done.stderr;
+    done.expect(
+        1,
+        &[
+            "error: 1 of 5 traces could not be analyzed",
+            "cut.sqlite.zst: cannot be unpacked",
+            "SKIPPED: b.nsys-rep",
+        ],
+    );
+    assert!(!said.contains("cut.nsys-rep"), "{said}");
     for name in ["a.sqlite", "a.sqlite.zst", "b.backup", "graph"] {
         assert!(output.join(format!("{name}_summary.html")).exists(), "{name}: {said}");
     }
@@ -124,12 +121,9 @@ fn compressed_traces_of_any_profiler_are_found_and_nothing_is_left() {
 fn a_folder_without_traces_is_exit_3() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out");
-    let none = run(&["batch", folder.path().to_str().unwrap(), "--output", output.to_str().unwrap()]);
-    assert_eq!(none.code, 3, "{}", none.stderr);
+    run(&["batch", folder.path().to_str().unwrap(), "--output", output.to_str().unwrap()]).expect(3, &[]);
     assert!(!Path::new(&output).exists());
-    let missing = run(&["batch", "/no/such/folder", "--output", "x"]);
-    assert_eq!(missing.code, 1);
-    assert!(missing.stderr.contains("/no/such/folder: No such file"), "{}", missing.stderr);
+    run(&["batch", "/no/such/folder", "--output", "x"]).expect(1, &["/no/such/folder: No such file"]);
     assert_eq!(run(&["batch", "."]).code, 2);
 }
 
@@ -153,8 +147,7 @@ fn an_output_that_cannot_be_a_folder_is_refused_and_one_within_the_input_is_no_i
         ("to_nothing", "the path is a link that leads nowhere"),
         ("circle", "the path is a link that leads nowhere"),
     ] {
-        let refused = run(&["batch", &path("in"), "--output", &path(output)]);
-        assert!(refused.code == 1 && refused.stderr.contains(hint), "{output}: {}", refused.stderr);
+        run(&["batch", &path("in"), "--output", &path(output)]).expect(1, &[hint]);
     }
     // Beside the traces and below them, twice: what was written is no trace.
     symlink(path("in"), path("to_in")).unwrap();

@@ -16,8 +16,7 @@ fn the_timeline_shows_each_kind_of_work_as_the_tables_count_it() {
     let Some(mut browser) = Browser::for_test("the page of a summary").unwrap() else { return };
     let (folder, path) = trace("small_training_step");
     let page = folder.path().join("page.html");
-    let done = run(&["summary", &path, "--output", page.to_str().unwrap()]);
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    run(&["summary", &path, "--output", page.to_str().unwrap()]).expect(0, &[]);
     browser.open(&page).unwrap();
     browser.wait_for("document.querySelector('.fg-timeline').dataset.ready === 'true'").unwrap();
     browser.wait_until_drawn().unwrap();
@@ -63,9 +62,8 @@ fn a_waterfall_leads_from_the_step_to_its_parts() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/advice/layer-timers.before.json.gz");
     let path = path.to_str().unwrap();
-    let done = run(&["summary", path, "--output", page.to_str().unwrap()]);
-    assert_eq!(done.code, 0, "{}", done.stderr);
-    let gap: Value = serde_json::from_str(&run(&["gap", path, "--format", "json"]).stdout).unwrap();
+    run(&["summary", path, "--output", page.to_str().unwrap()]).expect(0, &[]);
+    let gap = run(&["gap", path, "--format", "json"]).json();
     browser.open(&page).unwrap();
     browser.wait_until_drawn().unwrap();
 
@@ -132,8 +130,7 @@ fn opened(browser: &mut Browser, command: &str, names: &[&str]) -> tempfile::Tem
     let page = folder.path().join("page.html");
     let paths = fixtures(names);
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let done = run(&[&[command][..], &paths, &["--output", page.to_str().unwrap()]].concat());
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    run(&[&[command][..], &paths, &["--output", page.to_str().unwrap()]].concat()).expect(0, &[]);
     browser.open(&page).unwrap();
     browser.wait_until_drawn().unwrap();
     folder
@@ -148,7 +145,7 @@ fn fixtures(names: &[&str]) -> Vec<String> {
 fn gap(names: &[&str]) -> Value {
     let paths = fixtures(names);
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    serde_json::from_str(&run(&[&["gap"][..], &paths, &["--format", "json"]].concat()).stdout).unwrap()
+    run(&[&["gap"][..], &paths, &["--format", "json"]].concat()).json()
 }
 
 /// Of the rows of a figure: the label, where the bars begin and end, and the text.

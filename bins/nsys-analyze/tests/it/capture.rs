@@ -5,11 +5,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use assert_cmd::Command;
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 use tempfile::TempDir;
 
-use crate::{Output, trace};
+use crate::trace;
 
 /// `FAKE_MODE` says how it fails: `none` records nothing, `raw` leaves a recording that was not
 /// imported, `export` cannot export. `FAKE_EXIT` is the exit code of the program that it would have
@@ -52,27 +54,21 @@ impl Fake {
         self.folder.path().join(name)
     }
 
-    fn run(&self, mode: &str, exit: &str, arguments: &[&str]) -> Output {
+    fn run(&self, mode: &str, exit: &str, arguments: &[&str]) -> Ended {
         let found = std::env::var_os("PATH").unwrap_or_default();
         let mut path = vec![self.path("target-linux-x64")];
         path.extend(std::env::split_paths(&found));
-        let output = Command::cargo_bin("nsys-analyze")
-            .unwrap()
-            .current_dir(self.folder.path())
-            .env("PATH", std::env::join_paths(path).unwrap())
-            .env("FAKE_LOG", self.path("log"))
-            .env("FAKE_TRACE", &self.trace)
-            .env("FAKE_MODE", mode)
-            .env("FAKE_EXIT", exit)
-            .arg("capture")
-            .args(arguments)
-            .output()
-            .unwrap();
-        Output {
-            code: output.status.code().unwrap(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Ended::of(
+            Command::new(cargo_bin("nsys-analyze"))
+                .current_dir(self.folder.path())
+                .env("PATH", std::env::join_paths(path).unwrap())
+                .env("FAKE_LOG", self.path("log"))
+                .env("FAKE_TRACE", &self.trace)
+                .env("FAKE_MODE", mode)
+                .env("FAKE_EXIT", exit)
+                .arg("capture")
+                .args(arguments),
+        )
     }
 }
 
@@ -88,13 +84,15 @@ fn records_exports_and_summarizes() {
     assert_eq!(called, expected);
     assert_eq!(fs::read(fake.path("runs/a.b.sqlite")).unwrap(), fs::read(&fake.trace).unwrap());
     assert!(done.stdout.starts_with("a.b\n═══\n"), "{}", done.stdout);
-    assert!(done.stdout.contains("sm80_xmma_gemm fp32 tn 128x128x8"));
+    done.prints(&["sm80_xmma_gemm fp32 tn 128x128x8"]);
     // Standard output is the summary alone; the command line can be run again.
     assert!(
         !done.stdout.contains("the program's own output") && done.stderr.contains("the program's own output")
     );
-    assert!(done.stderr.contains("--output runs/a.b python3 'my model.py' --steps 2\n"), "{}", done.stderr);
-    assert!(done.stderr.contains("the profiled program ended with exit code 0"));
+    done.says(&[
+        "--output runs/a.b python3 'my model.py' --steps 2\n",
+        "the profiled program ended with exit code 0",
+    ]);
 }
 
 #[test]
@@ -135,33 +133,17 @@ fn a_program_that_fails_is_reported_and_summarized_all_the_same() {
 #[test]
 fn every_way_to_fail_has_its_message() {
     let fake = Fake::new();
-    let nothing = fake.run("none", "0", &["--", "x"]);
-    assert_eq!((nothing.code, nothing.stdout.as_str()), (1, ""));
-    assert!(
-        nothing.stderr.contains("ended with exit code 1, and wrote no capture.nsys-rep"),
-        "{}",
-        nothing.stderr
-    );
+    fake.run("none", "0", &["--", "x"])
+        .refuses(1, &["ended with exit code 1, and wrote no capture.nsys-rep"]);
 
     let raw = fake.run("raw", "0", &["--", "x"]);
-    assert_eq!((raw.code, raw.stdout.as_str()), (3, ""));
-    assert!(
-        raw.stderr.contains("capture.qdstrm: recorded, but not imported: the importer of "),
-        "{}",
-        raw.stderr
-    );
-    assert!(raw.stderr.contains("QdstrmImporter -i"), "{}", raw.stderr);
+    raw.refuses(3, &["capture.qdstrm: recorded, but not imported: the importer of ", "QdstrmImporter -i"]);
 
     // An importer that is there and fails, as for want of a library.
     script(&fake.path("host-linux-x64/QdstrmImporter"), "#!/bin/sh\nexit 127\n");
     fs::remove_file(fake.path("capture.qdstrm")).unwrap();
     let raw = fake.run("raw", "0", &["--", "x"]);
-    assert_eq!(raw.code, 3);
-    assert!(
-        raw.stderr.contains("QdstrmImporter ended with exit code 127; it may lack a library"),
-        "{}",
-        raw.stderr
-    );
+    raw.expect(3, &["QdstrmImporter ended with exit code 127; it may lack a library"]);
 
     // And one that works.
     script(&fake.path("host-linux-x64/QdstrmImporter"), "#!/bin/sh\nmv \"$2\" \"$4\"\n");
@@ -172,23 +154,16 @@ fn every_way_to_fail_has_its_message() {
         imported.stderr
     );
     assert!(imported.stdout.starts_with("other\n═════\n"));
-    assert_eq!(imported.code, 0);
-    assert!(imported.stderr.contains("how the profiled program ended is not known"), "{}", imported.stderr);
+    imported.expect(0, &["how the profiled program ended is not known"]);
 
-    let export = fake.run("export", "0", &["--output", "third", "--", "x"]);
-    assert_eq!((export.code, export.stdout.as_str()), (1, ""));
-    assert!(
-        export.stderr.contains("third.nsys-rep: nsys could not export it: it ended with exit code 1"),
-        "{}",
-        export.stderr
-    );
+    fake.run("export", "0", &["--output", "third", "--", "x"])
+        .refuses(1, &["third.nsys-rep: nsys could not export it: it ended with exit code 1"]);
     assert!(fake.path("third.nsys-rep").exists(), "the recording is kept");
 }
 
 #[test]
 fn without_nsys_or_a_command() {
-    let absent = crate::run(&["capture", "--nsys", "/no/such/nsys", "--", "x"]);
-    assert_eq!(absent.code, 3);
-    assert!(absent.stderr.contains("/no/such/nsys: there is no such program"), "{}", absent.stderr);
+    crate::run(&["capture", "--nsys", "/no/such/nsys", "--", "x"])
+        .expect(3, &["/no/such/nsys: there is no such program"]);
     assert_eq!(crate::run(&["capture"]).code, 2);
 }

@@ -6,7 +6,9 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{Output, run};
+use flopgap_testing::Ended;
+
+use crate::run;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
@@ -28,7 +30,7 @@ fn ceilings() -> (TempDir, String, Value) {
     (folder, path, ceilings)
 }
 
-fn gap(trace: &str, more: &[&str]) -> Output {
+fn gap(trace: &str, more: &[&str]) -> Ended {
     let trace = fixture(trace);
     run(&[&["gap", trace.to_str().unwrap()], more].concat())
 }
@@ -36,7 +38,7 @@ fn gap(trace: &str, more: &[&str]) -> Output {
 fn found(trace: &str, more: &[&str]) -> Value {
     let answer = gap(trace, &[more, &["--format", "json"]].concat());
     assert_eq!(answer.code, 0, "{}", answer.stderr);
-    serde_json::from_str(&answer.stdout).unwrap()
+    answer.json()
 }
 
 fn near(one: f64, other: f64) {
@@ -117,17 +119,15 @@ fn launches_are_beside_as_many_empty_ones() {
 fn ceilings_of_another_gpu_are_refused() {
     let (folder, path, mut ceilings) = ceilings();
     let other = gap("advice/fp32-products.before.json.gz", &["--ceilings", &path]);
-    assert_eq!((other.code, other.stdout.as_str()), (1, ""));
+    other.refuses(1, &[]);
     let said =
         "ceilings are from another machine: the device is NVIDIA H200 there and NVIDIA H100 80GB HBM3 here";
-    assert!(other.stderr.contains(said), "{}", other.stderr);
-    assert!(other.stderr.contains("hint: measure the ceilings of that GPU"), "{}", other.stderr);
+    other.says(&[said, "hint: measure the ceilings of that GPU"]);
 
     ceilings["kind"] = json!("cpu");
     let cpu = folder.path().join("cpu.json");
     std::fs::write(&cpu, ceilings.to_string()).unwrap();
-    let refused = gap("kineto/layer.json.gz", &["--ceilings", cpu.to_str().unwrap()]);
-    assert!(refused.stderr.contains("the kind of device is cpu there and cuda here"), "{}", refused.stderr);
-    let none = gap("kineto/layer.json.gz", &["--ceilings", "no-such.json"]);
-    assert_eq!(none.code, 3, "{}", none.stderr);
+    gap("kineto/layer.json.gz", &["--ceilings", cpu.to_str().unwrap()])
+        .says(&["the kind of device is cpu there and cuda here"]);
+    gap("kineto/layer.json.gz", &["--ceilings", "no-such.json"]).expect(3, &[]);
 }

@@ -9,7 +9,7 @@ use crate::{fixtures, run, trace};
 fn a_compressed_export_gives_what_the_export_gives() {
     let (folder, path) = trace("small_forward");
     let expected = run(&["passes", &path]);
-    assert_eq!((expected.code, expected.stderr.as_str()), (0, ""));
+    expected.succeeds_quietly();
 
     let zst = fixtures().join("small_forward.sqlite.zst");
     let zst = zst.to_str().unwrap();
@@ -31,9 +31,9 @@ fn a_compressed_export_gives_what_the_export_gives() {
 fn two_compressed_exports_are_compared() {
     let [before, after] = ["small_forward", "small_training_step"]
         .map(|name| fixtures().join(format!("{name}.sqlite.zst")).to_str().unwrap().to_owned());
-    let output = run(&["compare", &before, &after]);
-    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
-    assert!(output.stdout.contains("A is one `step_*` (mean of 2) of small_forward, B"), "{}", output.stdout);
+    run(&["compare", &before, &after])
+        .succeeds_quietly()
+        .prints(&["A is one `step_*` (mean of 2) of small_forward, B"]);
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn a_damaged_compressed_export_is_an_error_that_names_it() {
     let path = folder.path().join("cut.sqlite.zst");
     fs::write(&path, &packed[..packed.len() / 2]).unwrap();
     let output = run(&["summary", path.to_str().unwrap()]);
-    assert_eq!((output.code, output.stdout.as_str()), (1, ""));
+    output.refuses(1, &[]);
     let begin = format!("nsys-analyze: error: {}: cannot be unpacked in ", path.display());
     assert!(output.stderr.starts_with(&begin), "{}", output.stderr);
-    assert!(output.stderr.contains("hint: decompress the file yourself"), "{}", output.stderr);
+    output.says(&["hint: decompress the file yourself"]);
 }
 
 #[test]
@@ -54,8 +54,6 @@ fn a_compressed_file_that_is_not_an_export_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.zst");
     fs::write(&path, zstd::encode_all(&b"notes of a meeting"[..], 3).unwrap()).unwrap();
-    let output = run(&["summary", path.to_str().unwrap()]);
-    assert_eq!((output.code, output.stdout.as_str()), (1, ""));
-    assert!(output.stderr.contains(&format!("{}: ", path.display())), "{}", output.stderr);
-    assert!(output.stderr.contains("compressed with zstd\n  hint: decompress it first"), "{}", output.stderr);
+    run(&["summary", path.to_str().unwrap()])
+        .refuses(1, &[&format!("{}: ", path.display()), "compressed with zstd\n  hint: decompress it first"]);
 }

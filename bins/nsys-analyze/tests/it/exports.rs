@@ -102,7 +102,7 @@ fn rows_of(process: &str) -> String {
 fn json(arguments: &[&str]) -> Value {
     let answer = run(&[arguments, &["--format", "json"]].concat());
     assert_eq!(answer.code, 0, "{arguments:?}: {}", answer.stderr);
-    serde_json::from_str(&answer.stdout).unwrap()
+    answer.json()
 }
 
 /// Without what only says how it was read.
@@ -221,11 +221,9 @@ fn exports_of_different_times_are_compared() {
     // An option says so.
     let ranks = json(&["gap", first, second, "--read-as", "ranks"]);
     assert_eq!(ranks["joined"]["collectives"], 0);
-    let answer = run(&["gap", first, second, "--read-as", "ranks"]);
-    assert!(answer.stdout.contains("as ranks of one job, as requested, although"), "{}", answer.stdout);
-    let folder = run(&["gap", halves.folder.path().to_str().unwrap()]);
-    assert_eq!(folder.code, 2, "{}", folder.stderr);
-    assert!(folder.stderr.contains("recorded at different times"), "{}", folder.stderr);
+    run(&["gap", first, second, "--read-as", "ranks"])
+        .prints(&["as ranks of one job, as requested, although"]);
+    run(&["gap", halves.folder.path().to_str().unwrap()]).expect(2, &["recorded at different times"]);
 }
 
 #[test]
@@ -242,19 +240,13 @@ fn what_is_not_recorded_is_assumed_and_said() {
     let halves = Halves::new();
     let [first, second] = halves.ranks();
     let same = run(&["gap", first, first]);
-    assert!(same.stderr.contains("ASSUMED: each is read as a recording of its own"), "{}", same.stderr);
-    assert!(same.stderr.contains("are both of process 1818"), "{}", same.stderr);
+    same.says(&["ASSUMED: each is read as a recording of its own", "are both of process 1818"]);
     assert!(same.stdout.starts_with("A: first on "), "{}", same.stdout);
     halves.change(1, "DROP TABLE TARGET_INFO_SESSION_START_TIME");
     let answer = run(&["gap", first, second]);
-    assert!(
-        answer.stderr.contains("second.sqlite: does not say when its recording began"),
-        "{}",
-        answer.stderr
-    );
+    answer.says(&["second.sqlite: does not say when its recording began"]);
     assert!(answer.stdout.starts_with("A: first on "), "{}", answer.stdout);
-    let refused = run(&["gap", first, second, "--read-as", "ranks"]);
-    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    run(&["gap", first, second, "--read-as", "ranks"]).refuses(1, &[]);
 
     // GPUs of another machine have numbers of their own.
     let halves = Halves::new();

@@ -43,7 +43,7 @@ fn a_trace_fits_a_terminal_and_a_pipe_gets_no_colors() {
 fn json(arguments: &[&str]) -> Option<Value> {
     let answer = run(&[arguments, &["--format", "json"]].concat());
     assert!([0, 3].contains(&answer.code), "{arguments:?}: {}", answer.stderr);
-    (answer.code == 0).then(|| serde_json::from_str(&answer.stdout).unwrap())
+    (answer.code == 0).then(|| answer.json())
 }
 
 fn ns(value: &Value, key: &str) -> i64 {
@@ -184,8 +184,7 @@ fn a_page_begins_as_that_of_the_summary() {
     for (traces, falls) in [(vec![one.as_str()], 1), (vec![&one, &other], 3)] {
         let [gap, summary] = ["gap", "summary"].map(|command| {
             let page = to(&format!("{command}.html"));
-            let done = run(&[&[command][..], &traces, &["-o", &page]].concat());
-            assert_eq!(done.code, 0, "{}", done.stderr);
+            run(&[&[command][..], &traces, &["-o", &page]].concat()).expect(0, &[]);
             std::fs::read_to_string(page).unwrap()
         });
         assert_eq!(figures(&gap, "waterfall").len(), falls);
@@ -203,13 +202,11 @@ fn a_page_begins_as_that_of_the_summary() {
     // The format decides, then the ending.
     let page = run(&["gap", &one, "--format", "html"]);
     assert!(page.stdout.starts_with("<!doctype html>"), "{}", page.stdout);
-    let done = run(&["gap", &one, "--format", "json", "-o", &to("gap.html")]);
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    run(&["gap", &one, "--format", "json", "-o", &to("gap.html")]).expect(0, &[]);
     let written: Value = serde_json::from_str(&std::fs::read_to_string(to("gap.html")).unwrap()).unwrap();
     assert_eq!(written["version"], 1);
     let (_folder, path) = crate::trace("nvtx_only");
-    let none = run(&["gap", &path, "--format", "html"]);
-    assert_eq!((none.code, none.stdout.as_str()), (3, ""), "{}", none.stderr);
+    run(&["gap", &path, "--format", "html"]).refuses(3, &[]);
 }
 
 /// Three traces have a screen each; as numbers, they are asked for one by one.
@@ -221,13 +218,9 @@ fn more_traces_have_a_screen_each() {
     let screens = run(&all).stdout;
     assert_eq!(screens, paths.each_ref().map(|path| run(&["gap", path]).stdout).join("\n"));
     let refused = run(&[&all[..], &["--format", "json"]].concat());
-    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+    refused.refuses(2, &[]);
     let said = "error: 3 traces, which are not the ranks of one job and do not compare";
-    assert!(
-        refused.stderr.contains(said) && refused.stderr.contains("hint: ask for each alone"),
-        "{}",
-        refused.stderr
-    );
+    refused.says(&[said, "hint: ask for each alone"]);
 }
 
 /// Every trace beside the next: the causes add up to the difference of the steps as `gap` says

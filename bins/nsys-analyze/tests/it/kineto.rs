@@ -7,14 +7,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{Output, run};
+use flopgap_testing::Ended;
+
+use crate::run;
 
 fn fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/kineto").join(name);
     path.to_str().unwrap().to_owned()
 }
 
-fn traces(command: &str, names: &[&str], options: &[&str]) -> Output {
+fn traces(command: &str, names: &[&str], options: &[&str]) -> Ended {
     let names: Vec<String> = names.iter().map(|name| fixture(name)).collect();
     let names = names.iter().map(String::as_str);
     run(&std::iter::once(command).chain(names).chain(options.iter().copied()).collect::<Vec<_>>())
@@ -22,8 +24,8 @@ fn traces(command: &str, names: &[&str], options: &[&str]) -> Output {
 
 fn json(command: &str, names: &[&str], options: &[&str]) -> Value {
     let output = traces(command, names, &[options, &["--format", "json"]].concat());
-    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
-    serde_json::from_str(&output.stdout).unwrap()
+    output.succeeds_quietly();
+    output.json()
 }
 
 /// Calls and nanoseconds of each kernel.
@@ -63,7 +65,7 @@ fn kernels_are_those_of_nsys_and_of_key_averages() {
     let packed = fs::read(fixture("layer_nsys.sqlite.zst")).unwrap();
     fs::write(&export, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
     let output = run(&["kernels", export.to_str().unwrap(), "--format", "json"]);
-    let of_nsys: Value = serde_json::from_str(&output.stdout).unwrap();
+    let of_nsys = output.json();
     // The two spell names differently: `(anonymous namespace)` is `<unnamed>` to nsys.
     let by_class = |found: &Value| -> BTreeMap<(String, String), i64> {
         let mut calls = BTreeMap::new();
@@ -110,7 +112,7 @@ fn passes_that_nobody_marked_are_derived() {
 #[test]
 fn the_ranks_of_a_job_are_answered_together() {
     let output = traces("summary", &["ddp_rank1.json.gz", "ddp_rank0.json.gz"], &[]);
-    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    output.succeeds_quietly();
     for line in [
         "- ranks: 0, 1 of 2, by nccl",
         "- kernels: 384",
@@ -127,20 +129,17 @@ fn the_ranks_of_a_job_are_answered_together() {
     fs::write(folder.path().join("notes.json"), "{\"a\": 1}").unwrap();
     let path = folder.path().to_str().unwrap();
     let kernels = run(&["kernels", path, "--format", "json"]);
-    let kernels: Value = serde_json::from_str(&kernels.stdout).unwrap();
+    let kernels = kernels.json();
     let places = kernels["places"].as_array().unwrap();
     let of = |place: &Value| (place["place"]["rank"].as_i64(), place["place"]["gpu"].as_i64());
     assert_eq!(places.iter().map(of).collect::<Vec<_>>(), [(Some(0), Some(0)), (Some(1), Some(1))]);
     fs::copy(fixture("ddp_rank1.json.gz"), folder.path().join("again.json.gz")).unwrap();
-    let twice = run(&["kernels", path]);
-    assert_eq!(twice.code, 2, "{}", twice.stderr);
-    assert!(twice.stderr.contains("of rank 1, as "), "{}", twice.stderr);
+    run(&["kernels", path]).expect(2, &["of rank 1, as "]);
 }
 
 #[test]
 fn two_traces_are_compared() {
-    let output = traces("compare", &["plain.json.gz", "compile.json.gz"], &["--all"]);
-    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    traces("compare", &["plain.json.gz", "compile.json.gz"], &["--all"]).succeeds_quietly();
     let found = json("diff", &["plain.json.gz", "layer.json.gz"], &["--all"]);
     assert_eq!(found["same_work"], false);
     let both = json("kernels", &["layer.json.gz", "layer.json.gz"], &[]);
@@ -162,12 +161,7 @@ fn what_only_an_export_holds_is_said() {
         ),
     ] {
         let output = traces(command, &["layer.json.gz"], options);
-        assert_eq!(output.code, 3, "{command}: {}", output.stderr);
-        assert!(
-            output.stderr.contains(said) && output.stderr.contains("hint: "),
-            "{command}: {}",
-            output.stderr
-        );
+        output.expect(3, &[said, "hint: "]);
         assert_eq!(output.stdout, "");
     }
     let folder = tempfile::tempdir().unwrap();
@@ -178,14 +172,9 @@ fn what_only_an_export_holds_is_said() {
     let output = run(&["kernels", path.to_str().unwrap()]);
     assert_eq!(output.code, 3, "{}", output.stderr);
     let said = "no kernel, copy or memset of a GPU; events of the category `mtia_ccp_events`, of another accelerator or tool, are not read";
-    assert!(output.stderr.contains(said), "{}", output.stderr);
+    output.says(&[said]);
     fs::write(&path, &of_another[..150]).unwrap();
-    let output = run(&["kernels", path.to_str().unwrap()]);
-    assert!(
-        output.code == 1 && output.stderr.contains("cpu.json:2:63: the trace is cut off here"),
-        "{}",
-        output.stderr
-    );
+    run(&["kernels", path.to_str().unwrap()]).expect(1, &["cpu.json:2:63: the trace is cut off here"]);
 }
 
 #[test]
@@ -195,15 +184,15 @@ fn a_directory_of_both_is_a_batch() {
     let packed = fs::read(fixture("layer_nsys.sqlite.zst")).unwrap();
     fs::write(folder.path().join("layer.sqlite"), zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
     let output = folder.path().join("out");
-    let done = run(&[
+    run(&[
         "batch",
         folder.path().to_str().unwrap(),
         "--output",
         output.to_str().unwrap(),
         "--format",
         "markdown",
-    ]);
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    ])
+    .expect(0, &[]);
     let page = fs::read_to_string(output.join("plain_summary.md")).unwrap();
     assert!(page.contains("recorded by torch.profiler"), "{page}");
     assert!(output.join("layer_cuda_gpu_kern_sum.csv").exists());

@@ -19,8 +19,10 @@ mod summary;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use assert_cmd::Command;
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 use tempfile::TempDir;
 
 fn fixtures() -> PathBuf {
@@ -41,19 +43,8 @@ fn golden(name: &str) -> String {
     fs::read_to_string(fixtures().join("golden").join(name)).unwrap()
 }
 
-struct Output {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn run(arguments: &[&str]) -> Output {
-    let output = Command::cargo_bin("nsys-analyze").unwrap().args(arguments).output().unwrap();
-    Output {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+fn run(arguments: &[&str]) -> Ended {
+    Ended::of(Command::new(cargo_bin("nsys-analyze")).args(arguments))
 }
 
 #[test]
@@ -61,7 +52,7 @@ fn csv_is_what_nsys_prints() {
     let (_folder, path) = trace("small_forward");
     for report in ["cuda_gpu_kern_sum", "nvtx_sum", "nvtx_gpu_proj_sum", "osrt_sum"] {
         let output = run(&["stats", &path, "--report", report, "--format", "csv"]);
-        assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+        output.succeeds_quietly();
         // nsys ends with an empty line.
         assert_eq!(
             output.stdout.trim_end(),
@@ -81,7 +72,7 @@ fn several_reports_are_apart() {
     assert_eq!(parts[1].trim_end(), golden("small_forward/nvtx_sum.csv").trim_end());
 
     let json = run(&["stats", &path, "-r", "cuda_gpu_mem_time_sum,nvtx_sum", "--format", "json"]);
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let json = json.json();
     assert_eq!(json[0]["report"], "cuda_gpu_mem_time_sum");
     assert_eq!(json[0]["trace"], path);
     assert_eq!(json[1]["rows"][0]["Range"], ":forward");
@@ -122,40 +113,34 @@ fn files_are_written_for_each_trace_and_report() {
     let (folder, path) = trace("nvtx_only");
     let output = folder.path().join("reports/csv");
     let result = run(&["stats", &path, "--output", output.to_str().unwrap(), "--format", "csv"]);
-    assert_eq!((result.code, result.stdout.as_str()), (0, ""));
+    result.refuses(0, &[]);
     let mut files: Vec<String> =
         fs::read_dir(&output).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
     assert_eq!(files, ["nvtx_only_nvtx_sum.csv", "nvtx_only_osrt_sum.csv"]);
     let written = fs::read_to_string(output.join("nvtx_only_osrt_sum.csv")).unwrap();
     assert_eq!(written.trim_end(), golden("nvtx_only/osrt_sum.csv").trim_end());
-    assert!(result.stderr.contains("SKIPPED: cuda_gpu_kern_sum: "), "{}", result.stderr);
+    result.says(&["SKIPPED: cuda_gpu_kern_sum: "]);
 
-    let twice = run(&["stats", &path, &path, "-r", "nvtx_sum", "--output", output.to_str().unwrap()]);
-    assert_eq!(twice.code, 1);
-    assert!(twice.stderr.contains("would be written to one file"), "{}", twice.stderr);
+    run(&["stats", &path, &path, "-r", "nvtx_sum", "--output", output.to_str().unwrap()])
+        .expect(1, &["would be written to one file"]);
 }
 
 #[test]
 fn what_is_not_there_is_skipped_and_nothing_at_all_is_exit_3() {
     let (_folder, path) = trace("nvtx_only");
     let some = run(&["stats", &path, "-r", "cuda_gpu_kern_sum,nvtx_sum", "--format", "csv"]);
-    assert_eq!(some.code, 0);
-    assert!(
-        some.stderr.contains("SKIPPED: cuda_gpu_kern_sum: ")
-            && some
-                .stderr
-                .contains("does not contain CUDA kernel data (no table CUPTI_ACTIVITY_KIND_KERNEL)"),
-        "{}",
-        some.stderr
+    some.expect(
+        0,
+        &[
+            "SKIPPED: cuda_gpu_kern_sum: ",
+            "does not contain CUDA kernel data (no table CUPTI_ACTIVITY_KIND_KERNEL)",
+        ],
     );
     assert_eq!(some.stdout.trim_end(), golden("nvtx_only/nvtx_sum.csv").trim_end());
 
     let none = run(&["stats", &path, "-r", "cuda_gpu_kern_sum,nvtx_startend_sum"]);
-    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
-    assert!(
-        none.stderr.contains("nvtx_startend_sum: ") && none.stderr.contains("recorded nothing of the kind")
-    );
+    none.refuses(3, &["nvtx_startend_sum: ", "recorded nothing of the kind"]);
     assert!(none.stderr.ends_with("error: the trace has none of the requested data\n"), "{}", none.stderr);
 }
 
@@ -163,33 +148,21 @@ fn what_is_not_there_is_skipped_and_nothing_at_all_is_exit_3() {
 fn exit_codes_of_bad_input() {
     assert_eq!(run(&["stats"]).code, 2);
     let (folder, path) = trace("nvtx_only");
-    let unknown = run(&["stats", &path, "-r", "kernels"]);
-    assert_eq!(unknown.code, 2);
-    assert!(unknown.stderr.contains("unknown report `kernels`; there are"), "{}", unknown.stderr);
+    run(&["stats", &path, "-r", "kernels"]).expect(2, &["unknown report `kernels`; there are"]);
     let recording = folder.path().join("a.nsys-rep");
     fs::write(&recording, b"a recording").unwrap();
-    let refused = run(&["stats", recording.to_str().unwrap()]);
-    assert_eq!(refused.code, 1);
-    assert!(
-        refused.stderr.contains(
-            "hint: add --export where nsys is installed, or export it first: `nsys export --type sqlite"
-        ),
-        "{}",
-        refused.stderr
+    run(&["stats", recording.to_str().unwrap()]).expect(
+        1,
+        &["hint: add --export where nsys is installed, or export it first: `nsys export --type sqlite"],
     );
     assert_eq!(run(&["stats", "no-such.sqlite"]).code, 1);
     let report = fixtures().join("../ncu/h200_range.ncu-rep");
-    let report = run(&["stats", report.to_str().unwrap()]);
-    assert!(
-        report.stderr.contains("a report of Nsight Compute)\n  hint: read it with `flopgap ncu`"),
-        "{}",
-        report.stderr
-    );
+    run(&["stats", report.to_str().unwrap()])
+        .says(&["a report of Nsight Compute)\n  hint: read it with `flopgap ncu`"]);
     // A recording alone, which is not exported.
     fs::remove_file(&path).unwrap();
-    let a_folder = run(&["summary", folder.path().to_str().unwrap()]);
-    assert_eq!(a_folder.code, 3);
-    assert!(a_folder.stderr.contains("hint: `flopgap nsys batch` takes a directory"), "{}", a_folder.stderr);
+    run(&["summary", folder.path().to_str().unwrap()])
+        .expect(3, &["hint: `flopgap nsys batch` takes a directory"]);
     for usage in [
         &["kernels", "--top", "0"][..],
         &["attention", "--batch", "0", "--heads", "1", "--seq", "1", "--head-dim", "1"],
@@ -205,9 +178,9 @@ fn exit_codes_of_bad_input() {
 fn standard_error_that_is_full_does_no_harm() {
     let (_folder, path) = trace("nvtx_only");
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let program = assert_cmd::cargo::cargo_bin("nsys-analyze");
+    let program = cargo_bin("nsys-analyze");
     let stats = |format: &str| {
-        let mut command = std::process::Command::new(&program);
+        let mut command = Command::new(&program);
         command.args(["stats", &path, "-r", "cuda_gpu_kern_sum,nvtx_sum", "--format", format]).stderr(full());
         command.output().unwrap()
     };
@@ -217,8 +190,7 @@ fn standard_error_that_is_full_does_no_harm() {
         String::from_utf8(done.stdout).unwrap().trim_end(),
         golden("nvtx_only/nvtx_sum.csv").trim_end()
     );
-    let failed =
-        std::process::Command::new(&program).args(["stats", "no-such.sqlite"]).stderr(full()).output();
+    let failed = Command::new(&program).args(["stats", "no-such.sqlite"]).stderr(full()).output();
     assert_eq!(failed.unwrap().status.code(), Some(1));
 }
 
@@ -228,16 +200,10 @@ fn rules_print_what_nsys_analyze_prints() {
     let util = run(&["rules", &path, "--rule", "gpu_time_util", "--format", "csv"]);
     assert_eq!(util.code, 0);
     assert_eq!(util.stdout.trim_end(), golden("streams_domains/rule_gpu_time_util.csv").trim_end());
-    assert!(
-        util.stderr.contains("gpu_time_util: The GPU was busy for little of this time"),
-        "{}",
-        util.stderr
-    );
+    util.says(&["gpu_time_util: The GPU was busy for little of this time"]);
 
     // Finding nothing is an answer, not having looked is none.
-    let gaps = run(&["rules", &path, "--rule", "gpu_gaps"]);
-    assert_eq!((gaps.code, gaps.stdout.as_str()), (0, ""));
-    assert!(gaps.stderr.contains("gpu_gaps: ") && gaps.stderr.contains("nothing found"), "{}", gaps.stderr);
+    run(&["rules", &path, "--rule", "gpu_gaps"]).refuses(0, &["gpu_gaps: ", "nothing found"]);
     let (_folder, path) = trace("nvtx_only");
     let all = run(&["rules", &path]);
     assert_eq!(all.code, 3, "{}", all.stderr);
@@ -249,7 +215,7 @@ fn rules_print_what_nsys_analyze_prints() {
 fn kernels_of_a_range_with_class_and_share() {
     let (_folder, path) = trace("small_forward");
     let all = run(&["kernels", &path, "--format", "csv"]);
-    assert_eq!((all.code, all.stderr.as_str()), (0, ""));
+    all.succeeds_quietly();
     // The same kernels as in nsys's summary, in the same order.
     let nsys = golden("small_forward/cuda_gpu_kern_sum.csv");
     let totals: Vec<&str> =
@@ -272,21 +238,19 @@ fn kernels_of_a_range_with_class_and_share() {
         "--format",
         "json",
     ]);
-    let found: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let found = json.json();
     let kernels = found["kernels"].as_array().unwrap();
     assert_eq!(kernels.len(), 3);
     assert!(kernels.iter().all(|kernel| kernel["class"] != "matmul"));
     let softmax = run(&["kernels", &path, "--range", "computing_softmax", "--format", "json"]);
-    let found: serde_json::Value = serde_json::from_str(&softmax.stdout).unwrap();
+    let found = softmax.json();
     let kernel = &found["kernels"][0];
     // Twelve layers, two steps.
     assert_eq!((&kernel["class"], &kernel["times"]["count"]), (&"softmax".into(), &24.into()));
     assert_eq!(kernel["share"], 1.0);
 
     assert_eq!(run(&["kernels", &path, "--exclude", "gemms"]).code, 2);
-    let missing = run(&["kernels", &path, "--range", "backward"]);
-    assert_eq!(missing.code, 3);
-    assert!(missing.stderr.contains("no range is called `backward`"), "{}", missing.stderr);
+    run(&["kernels", &path, "--range", "backward"]).expect(3, &["no range is called `backward`"]);
     let (_folder, path) = trace("nvtx_only");
     assert_eq!(run(&["kernels", &path]).code, 3);
 }
@@ -296,8 +260,7 @@ fn kernels_of_a_range_with_class_and_share() {
 fn export_writes_whole_files_or_standard_output() {
     let (folder, trace) = trace("streams_domains");
     let timeline = folder.path().join("timeline.json");
-    let done = run(&["export", &trace, "--format", "perfetto", "--output", timeline.to_str().unwrap()]);
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    run(&["export", &trace, "--format", "perfetto", "--output", timeline.to_str().unwrap()]).expect(0, &[]);
     let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(&timeline).unwrap()).unwrap();
     let events = json["traceEvents"].as_array().or(json.as_array()).unwrap();
     assert!(events.len() > 300, "{}", events.len());
@@ -306,8 +269,7 @@ fn export_writes_whole_files_or_standard_output() {
     assert_eq!((kernels.code, kernels.stdout.lines().count()), (0, 52), "a header and 51 kernels");
 
     let tables = folder.path().join("tables");
-    let all = run(&["export", &trace, "--format", "csv", "--output", tables.to_str().unwrap()]);
-    assert_eq!(all.code, 0, "{}", all.stderr);
+    run(&["export", &trace, "--format", "csv", "--output", tables.to_str().unwrap()]).expect(0, &[]);
     assert_eq!(fs::read_to_string(tables.join("kernels.csv")).unwrap(), kernels.stdout);
     assert_eq!(run(&["export", &trace, "--format", "csv"]).code, 2);
 }
@@ -333,19 +295,12 @@ fn parts_of_a_trace() {
     let range = ["--filter-nvtx", "registered_step@io/2", "--format", "csv"];
     let kernels = run(&[&["stats", &path, "-r", "cuda_gpu_kern_sum"], &range[..]].concat());
     assert_eq!(kernels.stdout.trim_end(), golden("filtered/range.cuda_gpu_kern_sum.csv").trim_end());
-    let ranges = run(&[&["stats", &path, "-r", "nvtx_sum"], &range[..]].concat());
-    assert!(ranges.stdout.contains("io:registered_step"), "{}", ranges.stdout);
+    run(&[&["stats", &path, "-r", "nvtx_sum"], &range[..]].concat()).prints(&["io:registered_step"]);
 
-    let absent = run(&["stats", &path, "--filter-nvtx", "registered_step"]);
-    assert_eq!(absent.code, 3);
-    assert!(absent.stderr.contains("no NVTX range is called `registered_step`"), "{}", absent.stderr);
-    let few = run(&["stats", &path, "--filter-nvtx", "registered_step@io/99"]);
-    assert_eq!(few.code, 3);
-    assert!(
-        few.stderr.contains("`registered_step@io` has 5 instances, counted from 0, but no instance 99"),
-        "{}",
-        few.stderr
-    );
+    run(&["stats", &path, "--filter-nvtx", "registered_step"])
+        .expect(3, &["no NVTX range is called `registered_step`"]);
+    run(&["stats", &path, "--filter-nvtx", "registered_step@io/99"])
+        .expect(3, &["`registered_step@io` has 5 instances, counted from 0, but no instance 99"]);
     for usage in [
         &["--filter-time", "2s/1s"][..],
         &["--filter-time", "soon/"],
@@ -360,9 +315,8 @@ fn rules_take_the_arguments_of_nsys() {
     let (_folder, path) = trace("small_training_step");
     let gaps = run(&["rules", &path, "--rule", "gpu_gaps:gap=1:rows=5", "--format", "csv"]);
     assert_eq!(gaps.stdout.trim_end(), golden("filtered/rule.gpu_gaps_gap-1_rows-5.csv").trim_end());
-    let refused = run(&["rules", &path, "--rule", "gpu_gaps:chunks=5"]);
-    assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("unknown argument `chunks=5`; it takes rows=N"), "{}", refused.stderr);
+    run(&["rules", &path, "--rule", "gpu_gaps:chunks=5"])
+        .expect(2, &["unknown argument `chunks=5`; it takes rows=N"]);
 }
 
 #[test]
@@ -371,7 +325,7 @@ fn attribution_by_process_is_asked_for_and_labeled() {
     let calls = |arguments: &[&str]| {
         let output =
             run(&[&["kernels", &path, "--range", "backward", "--format", "json"], arguments].concat());
-        let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let found = output.json();
         let kernels = found["kernels"].as_array().unwrap().iter();
         kernels.map(|kernel| kernel["times"]["count"].as_u64().unwrap()).sum::<u64>()
     };
@@ -391,9 +345,9 @@ fn attribution_by_process_is_asked_for_and_labeled() {
     assert!(
         output.stdout.starts_with("nvtx_gpu_proj_sum+process+folded\n") && output.stdout.contains(":step_*")
     );
-    assert!(output.stdout.contains("\ncuda_api_sum\n"));
-    let output = run(&["stats", &path, "-r", "cuda_api_sum", "--whole-graphs"]);
-    assert!(output.stderr.contains("change none of the requested reports"), "{}", output.stderr);
+    output.prints(&["\ncuda_api_sum\n"]);
+    run(&["stats", &path, "-r", "cuda_api_sum", "--whole-graphs"])
+        .says(&["change none of the requested reports"]);
 }
 
 /// The bytes of the trace and the folder that it lies in stay what they are, whatever is asked.
@@ -421,8 +375,7 @@ fn the_input_stays_as_it_is() {
         &["export", &path, "--format", "perfetto"],
     ];
     for command in commands {
-        let done = run(command);
-        assert_eq!(done.code, 0, "{command:?}: {}", done.stderr);
+        run(command).expect(0, &[]);
         assert!(fs::read(&path).unwrap() == before, "{command:?} changed it");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{command:?} left a file beside it");
     }
@@ -501,21 +454,12 @@ fn a_recording_is_exported_when_asked() {
     let temporary = tempfile::tempdir().unwrap();
     let path = with_nsys(folder.path(), &exported);
     let run = |arguments: &[&str], path: &std::ffi::OsStr| {
-        let mut command = Command::cargo_bin("nsys-analyze").unwrap();
-        let output =
-            command.args(arguments).env("PATH", path).env("TMPDIR", temporary.path()).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Output {
-            code: output.status.code().unwrap(),
-            stdout: text(output.stdout),
-            stderr: text(output.stderr),
-        }
+        let mut command = Command::new(cargo_bin("nsys-analyze"));
+        Ended::of(command.args(arguments).env("PATH", path).env("TMPDIR", temporary.path()))
     };
     let report = ["stats", recording, "-r", "nvtx_sum", "--format", "csv"];
 
-    let refused = run(&report, &path);
-    assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("add --export where nsys is installed"), "{}", refused.stderr);
+    run(&report, &path).expect(1, &["add --export where nsys is installed"]);
 
     let done = run(&[&report[..], &["--export"]].concat(), &path);
     assert_eq!(
@@ -524,21 +468,18 @@ fn a_recording_is_exported_when_asked() {
         "{}",
         done.stderr
     );
-    assert!(done.stderr.contains("progress") && done.stderr.contains("exporting"), "{}", done.stderr);
+    done.says(&["progress", "exporting"]);
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "the temporary folder was left");
     assert_eq!(fs::read_dir(recordings.path()).unwrap().count(), 1, "the export was left");
 
     let beside = run(&[&report[..], &["--export=beside"]].concat(), &path);
     assert_eq!((beside.code, beside.stdout), (0, done.stdout));
     assert!(recordings.path().join("run.sqlite").exists());
-    let again = run(&[&report[..], &["--export=beside"]].concat(), &path);
-    assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("run.sqlite exists already"), "{}", again.stderr);
+    run(&[&report[..], &["--export=beside"]].concat(), &path).expect(1, &["run.sqlite exists already"]);
 
     fs::remove_file(&exported).unwrap();
-    let failed = run(&[&report[..], &["--export"]].concat(), &path);
-    assert_eq!(failed.code, 1);
-    assert!(failed.stderr.contains("nsys did not export it (exit status: 1)"), "{}", failed.stderr);
+    run(&[&report[..], &["--export"]].concat(), &path)
+        .expect(1, &["nsys did not export it (exit status: 1)"]);
 }
 
 /// What nsys reported about a recording stands before every answer and every guess.
@@ -566,8 +507,7 @@ fn problems_that_nsys_reported_come_first() {
     let first = page.find("Problems that nsys reported").unwrap();
     assert!(first < page.find("The kernel with the most").unwrap(), "{page}");
     assert!(page.contains(failed) && page.contains(&lost));
-    let page: serde_json::Value =
-        serde_json::from_str(&run(&["summary", &path, "--format", "json"]).stdout).unwrap();
+    let page = run(&["summary", &path, "--format", "json"]).json();
     assert!(page.to_string().contains(failed));
 
     // Where nothing was collected, the reason that nsys gave comes before our guess.

@@ -1,6 +1,9 @@
 //! `--quiet`, `--verbose` and colors.
 
-use assert_cmd::Command;
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 
 use super::{run, trace};
 
@@ -29,7 +32,7 @@ fn a_quiet_program_still_says_what_is_missing() {
     let (_folder, path) = trace("small_forward");
     let loud = run(&["stats", &path, "--report", "nvtx_sum,um_sum"]);
     let quiet = run(&["stats", &path, "--report", "nvtx_sum,um_sum", "-q"]);
-    assert!(quiet.stderr.contains("SKIPPED: um_sum"), "{}", quiet.stderr);
+    quiet.says(&["SKIPPED: um_sum"]);
     assert_eq!((quiet.stdout, quiet.stderr), (loud.stdout, loud.stderr));
     assert!(run(&["stats", "absent.sqlite", "-q"]).stderr.contains("error: "));
 }
@@ -37,10 +40,9 @@ fn a_quiet_program_still_says_what_is_missing() {
 #[test]
 fn messages_have_colors_only_where_they_are_wanted() {
     let said = |variables: &[(&str, &str)]| {
-        let mut command = Command::cargo_bin("nsys-analyze").unwrap();
+        let mut command = Command::new(cargo_bin("nsys-analyze"));
         command.args(["stats", "absent.sqlite"]).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
-        command.envs(variables.iter().copied());
-        String::from_utf8(command.output().unwrap().stderr).unwrap()
+        Ended::of(command.envs(variables.iter().copied())).stderr
     };
     let plain = said(&[]);
     assert!(plain.starts_with("nsys-analyze: error: absent.sqlite"), "{plain}");

@@ -425,7 +425,7 @@ fn steps_of_recorded_traces_agree_with_their_events() {
         let path = fixture(&format!("{name}.json.gz"));
         let output = run(&["passes", path.to_str().unwrap(), "--format", "json", "--with-warmup"]);
         assert_eq!(output.code, 0, "{}", output.stderr);
-        let found: Value = serde_json::from_str(&output.stdout).unwrap();
+        let found = output.json();
         let all = events(&path);
         let works = || all.iter().filter(|event| is_work(event));
         let pageable: BTreeMap<String, bool> = works()

@@ -12,7 +12,7 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     all.extend(["--format", "json"]);
     let output = run(&all);
     assert_eq!(output.code, 0, "{}", output.stderr);
-    serde_json::from_str(&output.stdout).unwrap()
+    output.json()
 }
 
 pub(crate) fn section<'a>(page: &'a Value, heading: &str) -> &'a Value {
@@ -59,7 +59,7 @@ fn every_answer_agrees_with_nsys() {
     let answers: Vec<&str> =
         page["sections"][0]["text"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
     // What limits a step comes before what else there is to say.
-    let gap: Value = serde_json::from_str(&run(&["gap", &path, "--format", "json"]).stdout).unwrap();
+    let gap = run(&["gap", &path, "--format", "json"]).json();
     assert_eq!(gap["sentences"][0], answers[0]);
     let rest = answers.iter().position(|text| *text == "What else the trace says:").unwrap();
     let first = answers[rest + 1];
@@ -161,20 +161,13 @@ fn inference_and_training_are_compared() {
 fn what_is_missing_is_skipped_with_the_reason() {
     let (_folder, path) = trace("nvtx_only");
     let page = run(&["summary", &path]);
-    assert_eq!(page.code, 0, "{}", page.stderr);
-    assert!(
-        page.stdout.contains("SKIPPED: kernels, their shares, attention") && page.stdout.contains("WSL2"),
-        "{}",
-        page.stdout
-    );
+    page.expect(0, &[]).prints(&["SKIPPED: kernels, their shares, attention", "WSL2"]);
     assert!(page.stdout.contains("\nSteps and passes\n─") && !page.stdout.contains("\nKernels\n─"));
     assert!(!page.stdout.contains("GPU busy"), "nothing is said about what was not recorded");
 
     // Neither ranges nor kernels.
     let (_folder, path) = trace("graph_nodes");
-    let page = run(&["summary", &path]);
-    assert_eq!(page.code, 0, "{}", page.stderr);
-    assert!(page.stdout.contains("SKIPPED: ") && page.stdout.contains("\nKernels\n─"), "{}", page.stdout);
+    run(&["summary", &path]).expect(0, &[]).prints(&["SKIPPED: ", "\nKernels\n─"]);
 }
 
 /// The recorded inference under the names of a program for language models; `--range` measures what
@@ -214,17 +207,14 @@ fn programs_of_language_models_and_ranges_by_name() {
     // Two traces are compared by the same ranges.
     let two = run(&["summary", &path, &path, "--range", "blocks.*"]).stdout;
     assert!(two.contains("A: one `blocks.*` (mean of 24); B: one `blocks.*` (mean of 24)."), "{two}");
-    let absent = run(&["summary", &path, "--range", "block"]);
-    assert_eq!((absent.code, absent.stdout.as_str()), (3, ""));
-    assert!(absent.stderr.contains("no range is called `block`"), "{}", absent.stderr);
+    run(&["summary", &path, "--range", "block"]).refuses(3, &["no range is called `block`"]);
 }
 
 #[test]
 fn the_html_page_is_whole_and_loads_nothing() {
     let (folder, path) = trace("small_training_step");
     let output = folder.path().join("page.html");
-    let done = run(&["summary", &path, "--output", output.to_str().unwrap()]);
-    assert_eq!((done.code, done.stdout.as_str()), (0, ""), "{}", done.stderr);
+    run(&["summary", &path, "--output", output.to_str().unwrap()]).refuses(0, &[]);
     let html = fs::read_to_string(&output).unwrap();
     assert!(html.contains("content=\"default-src 'none'") && html.len() < 2_000_000, "{}", html.len());
     assert_eq!(html.matches("role=\"img\"").count(), 1, "the bar");
@@ -256,9 +246,7 @@ fn bad_input_is_named() {
     assert_eq!(run(&["summary"]).code, 2);
     assert_eq!(run(&["summary", "no-such.sqlite"]).code, 1);
     let (_folder, path) = trace("small_forward");
-    let timeit = run(&["summary", &path, "--timeit", "no-such-file"]);
-    assert_eq!(timeit.code, 1);
-    assert!(timeit.stderr.contains("no-such-file"), "{}", timeit.stderr);
+    run(&["summary", &path, "--timeit", "no-such-file"]).expect(1, &["no-such-file"]);
 }
 
 /// The sums of 24 matched kernels, computed from the events of both ranks in Python.
