@@ -14,12 +14,8 @@ fn equal_calibrations_have_no_change() {
     write(dir.path(), "a.jsonl", 1.0);
     write(dir.path(), "b.jsonl.zst", 1.04);
     let ended = done(dir.path(), &["compare", "a.jsonl", "b.jsonl.zst"]);
-    assert!(ended.out.starts_with("The 20 of 116 points that changed most\n"), "{}", ended.out);
-    assert!(
-        ended.err.contains("116 points: median change +4.0%, mean of the magnitudes 4.0%"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.stdout.starts_with("The 20 of 116 points that changed most\n"), "{}", ended.stdout);
+    ended.says(&["116 points: median change +4.0%, mean of the magnitudes 4.0%"]);
 }
 
 #[test]
@@ -35,7 +31,7 @@ fn changes_beyond_the_threshold_fail() {
     fails(dir.path(), &["compare", "a.jsonl", "b.jsonl"], 1, message);
     done(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--fail-if-changed", "60"]);
     let all = run(dir.path(), &["compare", "a.jsonl", "b.jsonl", "--format", "csv"]);
-    assert_eq!(all.out.lines().count(), 117, "{}", all.out);
+    assert_eq!(all.stdout.lines().count(), 117, "{}", all.stdout);
 }
 
 #[test]

@@ -22,12 +22,12 @@ fn an_estimate_has_an_interval_and_all_layers() {
     let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--batch", "32"];
     let table = done(dir.path(), &[&how[..], &MLP].concat());
     assert!(
-        table.out.starts_with("mlp 784-256-128-10 batch 32 on NVIDIA H200, cuda, fp16, in a CUDA graph\n"),
+        table.stdout.starts_with("mlp 784-256-128-10 batch 32 on NVIDIA H200, cuda, fp16, in a CUDA graph\n"),
         "{}",
-        table.out
+        table.stdout
     );
     let json = done(dir.path(), &[&how[..], &MLP, &["--format", "json"]].concat());
-    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let estimate = json.json();
     let number = |key: &str| estimate[key].as_f64().unwrap_or_else(|| panic!("{key}: {estimate}"));
     assert!(number("time_low_ms") < number("time_ms") && number("time_ms") < number("time_high_ms"));
     // Three steps of half a microsecond and a little: the formula that the rows were made by.
@@ -49,9 +49,9 @@ fn what_is_known_of_kernels_is_said() {
     let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--batch", "32"];
     let table = done(dir.path(), &[&how[..], &MLP].concat());
     let expected = "kernels not asked, sizes alone: the calibration does not have enough rows with kernels\n";
-    assert!(table.out.contains(expected), "{}", table.out);
+    table.prints(&[expected]);
     let json = done(dir.path(), &[&how[..], &MLP, &["--sizes-alone", "--format", "json"]].concat());
-    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let estimate = json.json();
     assert_eq!(estimate["kernels_asked"], Value::Bool(false));
     assert_eq!(estimate["kernels"], "not asked, sizes alone: as requested by --sizes-alone");
 }
@@ -70,20 +70,25 @@ fn a_fit_is_kept_and_a_damaged_one_is_made_again() {
     let without = done(dir.path(), &[&arguments[..], &["--no-cache"]].concat());
     assert!(files().is_empty(), "--no-cache keeps nothing");
     let first = done(dir.path(), &arguments);
-    assert_eq!(first.out, without.out);
+    assert_eq!(first.stdout, without.stdout);
     assert_eq!(files().len(), 2, "what the file has, and the predictor");
-    assert_eq!(done(dir.path(), &arguments).out, first.out);
+    assert_eq!(done(dir.path(), &arguments).stdout, first.stdout);
     for file in files() {
         let bytes = std::fs::read(&file).unwrap();
         std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     }
-    assert_eq!(done(dir.path(), &arguments).out, first.out);
-    assert_eq!(done(dir.path(), &arguments).out, first.out);
+    assert_eq!(done(dir.path(), &arguments).stdout, first.stdout);
+    assert_eq!(done(dir.path(), &arguments).stdout, first.stdout);
     // Another file of the same name is another calibration, and a missing one is missing.
     calibration(2.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let time = |text: &str| serde_json::from_str::<Value>(text).unwrap()["time_ms"].as_f64().unwrap();
     let slower = done(dir.path(), &arguments);
-    assert!((time(&slower.out) / time(&first.out) - 2.0).abs() < 0.2, "{} {}", slower.out, first.out);
+    assert!(
+        (time(&slower.stdout) / time(&first.stdout) - 2.0).abs() < 0.2,
+        "{} {}",
+        slower.stdout,
+        first.stdout
+    );
     std::fs::remove_file(dir.path().join("h200.jsonl")).unwrap();
     let code = crate::support::run(dir.path(), &arguments).code;
     assert_eq!(code, 3);
@@ -97,7 +102,7 @@ fn what_was_measured_comes_back_as_measured() {
     let mlp = ["--widths", "784,512,512,10", "--batch", "8"];
     let how = ["estimate", "--calibration", "h200.jsonl", "--precision", "fp16", "--format", "json"];
     let json = done(dir.path(), &[&how[..], &mlp].concat());
-    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let estimate = json.json();
     let measured = calibration.rows[calibration.rows.len() - 2].measurement.time.median_ns / 1e6;
     assert_eq!(estimate["measured"], Value::Bool(true));
     assert!((estimate["time_ms"].as_f64().unwrap() / measured - 1.0).abs() < 1e-9, "{estimate}");
@@ -108,9 +113,9 @@ fn sizes_beyond_the_measured_range_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     calibration(1.0).write(&dir.path().join("h200.jsonl")).unwrap();
     let mlp = ["--widths", "65536,65536,65536", "--batch", "65536"];
-    let ended = done(dir.path(), &[&["estimate", "--calibration", "h200.jsonl"][..], &mlp].concat());
-    assert!(ended.err.contains("warning: some sizes are outside the measured range"), "{}", ended.err);
-    assert!(ended.out.contains("extrapolated"), "{}", ended.out);
+    done(dir.path(), &[&["estimate", "--calibration", "h200.jsonl"][..], &mlp].concat())
+        .says(&["warning: some sizes are outside the measured range"])
+        .prints(&["extrapolated"]);
 }
 
 #[test]
@@ -131,8 +136,7 @@ fn what_cannot_be_estimated_is_said() {
                    INPUTS,HIDDEN,HIDDEN,OUTPUTS";
     fails(dir.path(), &from, 2, message);
     let zero = ["--widths", "0,10"];
-    let ended = crate::support::run(dir.path(), &[&from[..], &zero].concat());
-    assert_eq!(ended.code, 1, "{}", ended.err);
+    crate::support::run(dir.path(), &[&from[..], &zero].concat()).expect(1, &[]);
 }
 
 /// Products alone were measured: of an LSTM, the fully connected layer is known.
@@ -144,14 +148,14 @@ fn what_was_never_measured_is_not_estimated() {
     let how = ["estimate", "--calibration", "h200.jsonl", lstm.to_str().unwrap()];
     let ended = done(dir.path(), &how);
     let reason = "recurrent layer (LSTM) was never measured";
-    assert!(ended.err.contains(&format!("warning: the model is not estimated: {reason}\n")), "{}", ended.err);
-    let lines: Vec<&str> = ended.out.lines().collect();
+    ended.says(&[&format!("warning: the model is not estimated: {reason}\n")]);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines[0], "lstm.pt2 on NVIDIA H200, cuda, fp32 like the model, in a CUDA graph");
     assert_eq!(lines[2], format!("time    not estimated: {reason}"));
     assert!(lines[3].starts_with("others  ") && lines[3].ends_with(", 1 of 3 steps"), "{}", lines[3]);
     assert_eq!(lines[4..6], ["memory  not estimated", "energy  not estimated"]);
     let json = done(dir.path(), &[&how[..], &["--format", "json"]].concat());
-    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let estimate = json.json();
     for key in ["time_ms", "time_low_ms", "time_high_ms", "memory_mb", "energy_j"] {
         assert!(estimate[key].is_null(), "{key}: {estimate}");
     }
@@ -162,7 +166,7 @@ fn what_was_never_measured_is_not_estimated() {
     // Of a transformer, none but its products.
     let bert = fixture("bert.pt2");
     let how = ["estimate", "--calibration", "h200.jsonl", bert.to_str().unwrap(), "--format", "json"];
-    let estimate: Value = serde_json::from_str(&done(dir.path(), &how).out).unwrap();
+    let estimate = done(dir.path(), &how).json();
     assert!(estimate["time_ms"].is_null());
     let reason = estimate["not_estimated"][0].as_str().unwrap();
     assert!(reason.contains("attention") && reason.ends_with(" were never measured"), "{reason}");
@@ -178,7 +182,7 @@ fn a_model_with_an_operator_without_a_formula_is_not_estimated() {
     let how = ["estimate", model.to_str().unwrap(), "--machine", "h100", "--format", "json"];
     let estimated = |way: &str| {
         let json = done(dir.path(), &[&how[..], &["--as", way]].concat());
-        (serde_json::from_str::<Value>(&json.out).unwrap(), json.err)
+        (serde_json::from_str::<Value>(&json.stdout).unwrap(), json.stderr)
     };
     // PyTorch's own calls were measured, but for a loop over the experts; compiled ones, and
     // those of engines, were not.
@@ -197,10 +201,10 @@ fn a_model_with_an_operator_without_a_formula_is_not_estimated() {
         assert!(err.contains("is not estimated"), "{way}: {err}");
     }
     let all = done(dir.path(), &["estimate", how[1], "--machine", "all", "--format", "json"]);
-    let found: Value = serde_json::from_str(&all.out).unwrap();
+    let found = all.json();
     assert!(found["rows"].as_array().unwrap().iter().all(|machine| machine["time_ms"].is_null()), "{found}");
     let said = "the model is not estimated on NVIDIA H200, NVIDIA A100-SXM4-80GB, ";
-    assert!(all.err.contains(said) && all.err.contains("topk"), "{}", all.err);
+    all.says(&[said, "topk"]);
 }
 
 /// What is in no step is said with its time, and the parts add up to the whole.
@@ -209,8 +213,8 @@ fn calls_without_a_formula_are_estimated_beside_the_steps() {
     let dir = tempfile::tempdir().unwrap();
     let model = fixture("dynamic/orders.pt2");
     let how = ["estimate", model.to_str().unwrap(), "--machine", "h200", "--as", "graph"];
-    let text = done(dir.path(), &how).out;
-    let json = done(dir.path(), &[&how[..], &["--format", "json"]].concat()).out;
+    let text = done(dir.path(), &how).stdout;
+    let json = done(dir.path(), &[&how[..], &["--format", "json"]].concat()).stdout;
     let estimate: Value = serde_json::from_str(&json).unwrap();
     let steps: f64 =
         estimate["layers"].as_array().unwrap().iter().filter_map(|layer| layer["time_ms"].as_f64()).sum();
@@ -232,7 +236,7 @@ fn bags_are_not_estimated_and_samples_where_they_were_measured() {
     let cells = cells.to_str().unwrap();
     for (machine, run_as) in [("h100", "eager"), ("h200", "own")] {
         let how = ["estimate", cells, "--machine", machine, "--as", run_as, "--format", "json"];
-        let estimate: Value = serde_json::from_str(&done(Path::new("."), &how).out).unwrap();
+        let estimate = done(Path::new("."), &how).json();
         assert_eq!(estimate["time_ms"], Value::Null, "{estimate}");
         let reason = estimate["not_estimated"].to_string();
         assert!(reason.contains("embedding bag") && reason.contains("never measured"), "{reason}");
@@ -250,11 +254,11 @@ fn another_kind_is_from_its_floor() {
     let how = ["estimate", "--calibration", "h200.jsonl", "four.onnx"];
     let ended = done(dir.path(), &how);
     let floor = "batched product was not measured in fp16 as graph: between 1 and 10 times the floor";
-    assert!(ended.out.contains(&format!("floor   {floor}\n")), "{}", ended.out);
-    assert!(ended.err.contains(&format!("warning: {floor}\n")), "{}", ended.err);
-    assert!(ended.out.contains("floor, 1 to 10 times"), "{}", ended.out);
+    ended
+        .says(&[&format!("warning: {floor}\n")])
+        .prints(&[&format!("floor   {floor}\n"), "floor, 1 to 10 times"]);
     let json = done(dir.path(), &[&how[..], &["--format", "json"]].concat());
-    let estimate: Value = serde_json::from_str(&json.out).unwrap();
+    let estimate = json.json();
     let number = |key: &str| estimate[key].as_f64().unwrap() * 1e6;
     // A launch of nothing takes 500 ns; the rest at the best rate of any row, which is at most the
     // peak of the formula.
@@ -280,7 +284,7 @@ fn the_precision_is_that_of_the_model_unless_another_is_requested() {
     let how = ["estimate", "--calibration", "h200.jsonl", "--format"];
     let time = |more: &[&str]| {
         let json = done(dir.path(), &[&how[..], &["json"], more].concat());
-        serde_json::from_str::<Value>(&json.out).unwrap()["time_ms"].as_f64().unwrap()
+        serde_json::from_str::<Value>(&json.stdout).unwrap()["time_ms"].as_f64().unwrap()
     };
     let mlp = ["--widths", "784,256,128,10", "--batch", "4", "--precision"];
     for (name, precision) in [("fp32.onnx", "fp32"), ("fp16.onnx", "fp16")] {
@@ -288,7 +292,7 @@ fn the_precision_is_that_of_the_model_unless_another_is_requested() {
     }
     let first = |more: &[&str]| {
         let ended = done(dir.path(), &[&how[..], &["table"], more].concat());
-        ended.out.lines().next().unwrap().to_owned()
+        ended.stdout.lines().next().unwrap().to_owned()
     };
     let on = "on NVIDIA H200, cuda,";
     assert_eq!(first(&["fp16.onnx"]), format!("fp16.onnx {on} fp16 like the model, in a CUDA graph"));
@@ -311,11 +315,16 @@ fn a_model_that_does_not_fit_is_said() {
     let how = ["estimate", "--calibration", "small.jsonl", "--precision", "fp16", "--format"];
     for (widths, fits) in [("4096,4096,4096", false), ("64,64,64", true)] {
         let json = done(dir.path(), &[&how[..], &["json", "--widths", widths]].concat());
-        let estimate: Value = serde_json::from_str(&json.out).unwrap();
+        let estimate = json.json();
         assert_eq!(estimate["fits"], Value::Bool(fits), "{estimate}");
         let ended = done(dir.path(), &[&how[..], &["table", "--widths", widths]].concat());
         let said = " do not fit in the 1.00 MB of NVIDIA H200\n";
-        assert_eq!((ended.out.contains(said), ended.err.contains(said)), (!fits, !fits), "{}", ended.out);
+        assert_eq!(
+            (ended.stdout.contains(said), ended.stderr.contains(said)),
+            (!fits, !fits),
+            "{}",
+            ended.stdout
+        );
         // All parameters, 4,096 rows and columns and biases of two layers, are 67 MB.
         let megabytes = estimate["memory_mb"].as_f64().unwrap();
         assert_eq!(megabytes > 67.0, !fits, "{megabytes}");
@@ -342,14 +351,12 @@ fn a_calibration_of_another_cpu_is_refused_unless_it_is_named() {
     "cpu".clone_into(&mut origin.kind);
     other.write(&dir.path().join("cpu.jsonl")).unwrap();
     let from = ["estimate", "--calibration", "cpu.jsonl"];
-    let ended = crate::support::run(dir.path(), &[&from[..], &MLP].concat());
-    assert_eq!(ended.code, 1);
-    assert!(
-        ended.err.contains(
-            "cpu.jsonl: measured on another machine: the device is `Difference Engine` there and `"
-        ) && ended.err.contains("estimate for the other with --machine \"Difference Engine\""),
-        "{}",
-        ended.err
+    crate::support::run(dir.path(), &[&from[..], &MLP].concat()).expect(
+        1,
+        &[
+            "cpu.jsonl: measured on another machine: the device is `Difference Engine` there and `",
+            "estimate for the other with --machine \"Difference Engine\"",
+        ],
     );
     done(dir.path(), &[&from[..], &MLP, &["--machine", "Difference Engine"]].concat());
 }
@@ -363,17 +370,13 @@ fn a_model_from_a_file_is_what_it_is_without_one() {
     let onnx = to_onnx(&Workload::Mlp(spec).graph().unwrap(), Precision::Fp32, 1).unwrap();
     std::fs::write(dir.path().join("mlp.onnx"), onnx).unwrap();
     let how = ["estimate", "--calibration", "h200.jsonl", "--format", "json"];
-    let of = |model: &[&str]| -> Value {
-        serde_json::from_str(&done(dir.path(), &[&how[..], model].concat()).out).unwrap()
-    };
+    let of = |model: &[&str]| -> Value { done(dir.path(), &[&how[..], model].concat()).json() };
     let (file, sizes) = (of(&["mlp.onnx"]), of(&[&MLP[..], &["--batch", "4"]].concat()));
     for key in ["time_ms", "time_low_ms", "time_high_ms", "flops", "memory_mb", "energy_j"] {
         assert_eq!(file[key], sizes[key], "{key}");
     }
-    let ended = crate::support::run(dir.path(), &[&how[..], &["missing.onnx"]].concat());
-    assert_eq!(ended.code, 3, "{}", ended.err);
-    let both = crate::support::run(dir.path(), &[&how[..], &["mlp.onnx"], &MLP].concat());
-    assert_eq!(both.code, 2, "{}", both.err);
+    crate::support::run(dir.path(), &[&how[..], &["missing.onnx"]].concat()).expect(3, &[]);
+    crate::support::run(dir.path(), &[&how[..], &["mlp.onnx"], &MLP].concat()).expect(2, &[]);
 }
 
 #[test]
@@ -383,7 +386,7 @@ fn machines_that_are_built_in_answer_anywhere() {
     for (device, precision) in [("h200", "fp16"), ("xeon-ort", "fp32"), ("xeon-native", "fp32")] {
         let how = ["estimate", "--machine", device, "--precision", precision, "--format", "json"];
         let ended = done(dir.path(), &[&how[..], &mlp].concat());
-        let estimate: Value = serde_json::from_str(&ended.out).unwrap();
+        let estimate = ended.json();
         let number =
             |key: &str| estimate[key].as_f64().unwrap_or_else(|| panic!("{device} {key}: {estimate}"));
         assert_eq!(estimate["measured"], Value::Bool(false), "{device}");
@@ -392,9 +395,7 @@ fn machines_that_are_built_in_answer_anywhere() {
         assert_eq!(estimate["layers"].as_array().map(Vec::len), Some(3), "{device}");
     }
     let unknown = [&["estimate", "--machine", "abacus"][..], &mlp].concat();
-    let ended = crate::support::run(dir.path(), &unknown);
-    assert_eq!(ended.code, 3, "{}", ended.err);
-    assert!(ended.err.contains("h200, xeon-ort, xeon-native"), "{}", ended.err);
+    crate::support::run(dir.path(), &unknown).expect(3, &["h200, xeon-ort, xeon-native"]);
 }
 
 #[test]
@@ -403,7 +404,7 @@ fn pytorch_runs_a_model_as_it_is_asked() {
     let resnet = fixture("resnet18.pt2").display().to_string();
     let json = |arguments: &[&str]| -> Value {
         let asked = [&["estimate", &resnet, "--format", "json"], arguments].concat();
-        serde_json::from_str(&done(dir.path(), &asked).out).unwrap()
+        done(dir.path(), &asked).json()
     };
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("{key}: {of}"));
     for machine in ["h100", "h200"] {
@@ -457,10 +458,10 @@ fn pytorch_runs_a_model_as_it_is_asked() {
     assert_eq!(json(&["--machine", "h200", "--precision", "int8"])["as"], "own");
     // ONNX is not PyTorch's, unless it is asked for.
     let onnx = fixture("resnet18.onnx").display().to_string();
-    let text = done(dir.path(), &["estimate", &onnx, "--machine", "h200"]).out;
+    let text = done(dir.path(), &["estimate", &onnx, "--machine", "h200"]).stdout;
     assert!(text.starts_with("resnet18.onnx on NVIDIA H200, cuda, "), "{text}");
 
-    let text = done(dir.path(), &["estimate", &resnet, "--machine", "h100"]).out;
+    let text = done(dir.path(), &["estimate", &resnet, "--machine", "h100"]).stdout;
     let mut lines = text.lines();
     let first = "resnet18.pt2 on NVIDIA H100 80GB HBM3, PyTorch 2.11.0, cuDNN 9.19, fp32 like the model, \
         convolutions in tf32, eager";
@@ -498,7 +499,7 @@ fn pytorch_trains_a_model() {
     let resnet = fixture("resnet18.pt2").display().to_string();
     let json = |arguments: &[&str]| -> Value {
         let asked = [&["estimate", &resnet, "--format", "json", "--machine"], arguments].concat();
-        serde_json::from_str(&done(dir.path(), &asked).out).unwrap()
+        done(dir.path(), &asked).json()
     };
     let number = |of: &Value, key: &str| of[key].as_f64().unwrap_or_else(|| panic!("{key}: {of}"));
     for machine in ["h100", "h200"] {
@@ -528,7 +529,8 @@ fn pytorch_trains_a_model() {
         // Norms take their statistics from the batch.
         assert!(graph["flops"].as_u64() > inference["flops"].as_u64());
     }
-    let text = done(dir.path(), &["estimate", &resnet, "--machine", "h100", "--train", "--as", "graph"]).out;
+    let text =
+        done(dir.path(), &["estimate", &resnet, "--machine", "h100", "--train", "--as", "graph"]).stdout;
     assert!(text.lines().next().unwrap().ends_with(", in a CUDA graph, a training step"), "{text}");
     let parts = text.lines().find(|line| line.starts_with("parts   forward ")).unwrap();
     assert!(parts.contains(", backward ") && parts.contains(", AdamW (fused) "), "{parts}");

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{done, fails, run};
@@ -19,9 +18,9 @@ fn residual_networks_have_the_counts_that_everyone_knows() {
         ("resnet50.pt2", "4,089,184,256"),
     ] {
         let ended = done(&models(), &["flops", model]);
-        let total = ended.out.lines().last().unwrap();
+        let total = ended.stdout.lines().last().unwrap();
         assert!(total.starts_with("total") && total.contains(macs), "{total}");
-        assert_eq!(ended.err, "", "{model}");
+        assert_eq!(ended.stderr, "", "{model}");
     }
 }
 
@@ -29,7 +28,7 @@ fn residual_networks_have_the_counts_that_everyone_knows() {
 fn modules_are_added_up() {
     let ended =
         done(&models(), &["flops", "resnet18.pt2", "--by", "module", "--depth", "1", "--format", "csv"]);
-    let rows: Vec<Vec<&str>> = ended.out.lines().map(|line| line.split(',').collect()).collect();
+    let rows: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows[0][..5], ["module", "layers", "unknown", "parameters", "macs"]);
     let macs = |name: &str| -> u64 {
         rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name}"))[4].parse().unwrap()
@@ -44,7 +43,7 @@ fn modules_are_added_up() {
 #[test]
 fn json_has_every_layer_with_its_operation() {
     let ended = done(&models(), &["flops", "gpt2.pt2", "--format", "json"]);
-    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    let document = ended.json();
     let layers = document["layers"].as_array().unwrap();
     let sum: u64 = layers.iter().filter_map(|layer| layer["work"]["flops"].as_u64()).sum();
     assert_eq!(document["total"]["work"]["flops"].as_u64().unwrap(), sum);
@@ -60,13 +59,12 @@ fn open_sizes_are_specified_as_the_hint_says() {
     fails(&models(), &["flops", "mlp_old.onnx"], 1, message);
     for (shape, macs) in [("input=1x784", "535,040"), ("batch=32", "17,121,280")] {
         let ended = done(&models(), &["flops", "mlp_old.onnx", "--shape", shape]);
-        assert!(ended.out.lines().last().unwrap().contains(macs), "{}", ended.out);
+        assert!(ended.stdout.lines().last().unwrap().contains(macs), "{}", ended.stdout);
     }
     let message = "mlp_old.onnx: no input or dimension `bath`; the model has `batch`, `input`\n  hint: `--shape NAME=SIZES` specifies sizes";
     fails(&models(), &["flops", "mlp_old.onnx", "--shape", "batch=1", "--shape", "bath=1"], 3, message);
-    let ended = run(&models(), &["flops", "mlp_old.onnx", "--shape", "batch"]);
-    assert_eq!(ended.code, 2);
-    assert!(ended.err.contains("invalid shape `batch`: `=` is missing"), "{}", ended.err);
+    run(&models(), &["flops", "mlp_old.onnx", "--shape", "batch"])
+        .expect(2, &["invalid shape `batch`: `=` is missing"]);
 }
 
 #[test]
@@ -76,17 +74,8 @@ fn files_that_are_not_models_are_refused() {
     std::fs::write(path.join("rows.csv"), "a,b\n1,2\n").unwrap();
     let whole = std::fs::read(models().join("resnet18.pt2")).unwrap();
     std::fs::write(path.join("cut.pt2"), &whole[..whole.len() / 2]).unwrap();
-    let ended = run(path, &["flops", "rows.csv"]);
-    assert_eq!(ended.code, 1);
-    assert!(
-        ended.err.contains("rows.csv: neither an ONNX model nor a `.pt2` archive of `torch.export`"),
-        "{}",
-        ended.err
-    );
-    let ended = run(path, &["flops", "cut.pt2"]);
-    assert_eq!(ended.code, 1);
-    assert!(ended.err.contains("the file is truncated or damaged"), "{}", ended.err);
-    let ended = run(path, &["flops", "none.onnx"]);
-    assert_eq!(ended.code, 3);
-    assert!(ended.err.contains("none.onnx: cannot be read\n  caused by: No such file"), "{}", ended.err);
+    run(path, &["flops", "rows.csv"])
+        .expect(1, &["rows.csv: neither an ONNX model nor a `.pt2` archive of `torch.export`"]);
+    run(path, &["flops", "cut.pt2"]).expect(1, &["the file is truncated or damaged"]);
+    run(path, &["flops", "none.onnx"]).expect(3, &["none.onnx: cannot be read\n  caused by: No such file"]);
 }

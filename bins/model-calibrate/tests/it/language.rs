@@ -23,7 +23,7 @@ fn here() -> &'static Path {
 
 fn json(arguments: &[&str]) -> Value {
     let arguments = [&["estimate"], arguments, &["--format", "json"]].concat();
-    serde_json::from_str(&done(here(), &arguments).out).unwrap()
+    done(here(), &arguments).json()
 }
 
 fn number(value: &Value) -> f64 {
@@ -79,8 +79,7 @@ fn what_does_not_fit_is_said_with_how_many_would() {
     let arguments = ["estimate", &config, "--machine", "l40s", "--context", "131072", "--batch", "4"];
     let ended = done(here(), &arguments);
     let expected = "84.8 GB do not fit in the 48.3 GB of each NVIDIA L40S; 2 would be enough";
-    assert!(ended.err.contains(expected), "{}", ended.err);
-    assert!(ended.out.contains(expected), "{}", ended.out);
+    ended.says(&[expected]).prints(&[expected]);
     let config = self::config("deepseek-v3");
     let answer = json(&[&config, "--machine", "l40s", "--context", "1024"]);
     assert_eq!((&answer["fits"], &answer["gpus_that_fit"]), (&false.into(), &Value::Null));
@@ -98,8 +97,7 @@ fn arithmetic_that_a_machine_lacks_is_not_estimated() {
     );
     let why = "NVIDIA A100-SXM4-80GB has no arithmetic for products in fp8-block, experts in fp8-block";
     assert_eq!(answer["decode"]["not_estimated"], why);
-    let table = done(here(), &[&["estimate"], &arguments[..]].concat());
-    assert!(table.out.contains(&format!("not estimated: {why}")), "{}", table.out);
+    done(here(), &[&["estimate"], &arguments[..]].concat()).prints(&[&format!("not estimated: {why}")]);
 }
 
 #[test]
@@ -136,7 +134,7 @@ fn wrong_requests_are_refused() {
 fn all_machines_are_one_table() {
     let config = config("llama-3-8b");
     let table = done(here(), &["estimate", &config, "--machine", "all", "--format", "json"]);
-    let mut document: Value = serde_json::from_str(&table.out).unwrap();
+    let mut document = table.json();
     let rows: Vec<Value> = serde_json::from_value(document["rows"].take()).unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row["machine"].as_str().unwrap()).collect();
     assert_eq!(names, NAMES);
@@ -176,7 +174,7 @@ fn all_machines_run_another_model_in_a_graph() {
     let widths = ["--widths", "1024,1024", "--batch", "64", "--precision", "bf16"];
     let table =
         done(here(), &[&["estimate"], &widths[..], &["--machine", "all", "--format", "json"]].concat());
-    let mut document: Value = serde_json::from_str(&table.out).unwrap();
+    let mut document = table.json();
     let rows: Vec<Value> = serde_json::from_value(document["rows"].take()).unwrap();
     assert_eq!(rows.len(), NAMES.len());
     let graph = json(&[&widths[..], &["--machine", "h200", "--mode", "graph"]].concat());
@@ -227,11 +225,11 @@ fn bytes_move_as_in_the_calibration() {
 #[test]
 fn machines_are_listed_with_their_errors() {
     let table = done(here(), &["machines", "--format", "csv"]);
-    let lines: Vec<&str> = table.out.lines().collect();
+    let lines: Vec<&str> = table.stdout.lines().collect();
     let tables: usize = NAMES.iter().map(|name| named(name).unwrap().tables().count()).sum();
     assert_eq!(lines.len(), 1 + tables);
     assert!(lines[0].starts_with("machine,device,software,kind,variant,rows,mape"), "{}", lines[0]);
-    let text = done(here(), &["machines"]).out;
+    let text = done(here(), &["machines"]).stdout;
     assert!(
         text.contains("Measured by NVIDIA in vLLM's kernels (ai-dynamo/aiconfigurator 095f58a"),
         "{text}"

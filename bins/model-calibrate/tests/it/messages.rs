@@ -11,7 +11,7 @@ fn messages(folder: &Path, command: &[&str], file: Option<&str>) -> [String; 3] 
         let arguments: Vec<&str> = command.iter().copied().chain(option).collect();
         let ended = done(folder, &arguments);
         let written = file.map(|file| fs::read(folder.join(file)).unwrap());
-        ((ended.out, written), ended.err)
+        ((ended.stdout, written), ended.stderr)
     });
     assert!(results.iter().all(|(answer, _)| *answer == results[0].0), "{command:?}");
     results.map(|(_, messages)| messages)
@@ -49,8 +49,8 @@ fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_read() 
     let [normal, quiet, _] = messages(dir.path(), &report, Some("report.md"));
     assert!(normal.contains("wrote report.md"), "{normal}");
     assert_eq!(quiet.lines().collect::<Vec<_>>(), warnings(&normal));
-    let failed = run(dir.path(), &["-q", "compare", "a.jsonl", "absent.jsonl"]);
-    assert!(failed.err.contains("error: absent.jsonl: cannot be read"), "{}", failed.err);
+    run(dir.path(), &["-q", "compare", "a.jsonl", "absent.jsonl"])
+        .says(&["error: absent.jsonl: cannot be read"]);
     assert_eq!(run(dir.path(), &["compare", "a.jsonl", "b.jsonl", "-q", "-v"]).code, 2);
 }
 
@@ -59,7 +59,7 @@ fn a_quiet_sweep_still_says_what_it_lacks() {
     let dir = tempfile::tempdir().unwrap();
     let sweep = |more: &[&str]| {
         let short = ["sweep", "--device", "cpu", "--quick", "--rows", "12", "--row-limit", "5ms"];
-        done(dir.path(), &[&short[..], more].concat()).err
+        done(dir.path(), &[&short[..], more].concat()).stderr
     };
     let verbose = sweep(&["--output", "a", "-v"]);
     for line in ["run directory a", "engines: opened: ", "native on ", ": measured: ", "12 rows in "] {
@@ -76,6 +76,6 @@ fn a_quiet_sweep_still_says_what_it_lacks() {
     // Its shards, and joining them.
     let shard = sweep(&["--output", "d", "-q", "--shard", "1/1"]);
     assert!(notes.iter().all(|note| !shard.contains(note)), "{shard}");
-    assert_eq!(done(dir.path(), &["sweep", "--resume", "--output", "d", "--quiet"]).err, "");
+    assert_eq!(done(dir.path(), &["sweep", "--resume", "--output", "d", "--quiet"]).stderr, "");
     assert!(dir.path().join("d/calibration.jsonl").exists());
 }

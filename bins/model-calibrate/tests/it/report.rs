@@ -24,9 +24,9 @@ fn a_table_of_another_estimator_is_judged_as_it_is() {
         "## Precision effects",
         "## Worst 10",
     ] {
-        assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
+        assert!(ended.stdout.contains(part), "{part} is not in {}", ended.stdout);
     }
-    assert!(ended.err.contains("is traffic, not memory in use"), "{}", ended.err);
+    ended.says(&["is traffic, not memory in use"]);
 }
 
 #[test]
@@ -49,8 +49,7 @@ fn a_report_is_written_in_the_kind_of_its_name() {
     let csv = report("a.csv");
     assert_eq!(csv.lines().count(), 85);
     // What was written is judged as what it was made from.
-    let again = done(dir.path(), &["report", "--empirical", "a.csv"]);
-    assert!(again.out.contains("- Total configs tested: 84."), "{}", again.out);
+    done(dir.path(), &["report", "--empirical", "a.csv"]).prints(&["- Total configs tested: 84."]);
     let message = "a.pdf: unknown kind of report\n  hint: end the name with .md, .html, .json, or .csv, or name \
                    a format with --format";
     fails(dir.path(), &["report", "--empirical", "a.csv", "--output", "a.pdf"], 2, message);
@@ -71,16 +70,14 @@ fn a_calibration_is_judged_on_rows_that_were_not_fitted() {
     ] {
         assert!(report.contains(part), "{part} is not in {report}");
     }
-    assert!(ended.err.contains("the file has no measured ceilings"), "{}", ended.err);
+    ended.says(&["the file has no measured ceilings"]);
     let csv = done(dir.path(), &["report", "--empirical", "h200.jsonl.zst", "--output", "r.csv"]);
-    assert!(csv.err.ends_with("wrote r.csv\n"), "{}", csv.err);
+    assert!(csv.stderr.ends_with("wrote r.csv\n"), "{}", csv.stderr);
     let table = fs::read_to_string(dir.path().join("r.csv")).unwrap();
     // 115 rows and a header; the launch that does nothing is not judged.
     assert_eq!(table.lines().count(), 116);
 
-    let fit = done(dir.path(), &["fit", "h200.jsonl.zst"]);
-    assert!(fit.out.contains("cuda     115"), "{}", fit.out);
-    assert!(fit.out.contains("yes"), "{}", fit.out);
+    done(dir.path(), &["fit", "h200.jsonl.zst"]).prints(&["cuda     115", "yes"]);
 }
 
 #[test]
@@ -91,13 +88,9 @@ fn estimates_of_another_estimator_are_judged() {
                      mlp_2layer,784,\"[512, 512]\",10,1,0.0015\nmlp_2layer,784,\"[512, 512]\",10,8,0.003\n";
     write(dir.path(), "theirs.csv", estimates);
     let arguments = ["report", "--empirical", "h200.jsonl", "--analytical", "theirs.csv"];
-    let ended = done(dir.path(), &arguments);
-    assert!(
-        ended.out.contains("- Total configs tested: 2. Estimates: those of theirs.csv."),
-        "{}",
-        ended.out
-    );
-    assert!(ended.err.contains("114 of 116 measured rows have no estimate"), "{}", ended.err);
+    done(dir.path(), &arguments)
+        .says(&["114 of 116 measured rows have no estimate"])
+        .prints(&["- Total configs tested: 2. Estimates: those of theirs.csv."]);
 }
 
 #[test]
@@ -112,7 +105,12 @@ fn noise_is_not_recommended() {
     noise.write(&dir.path().join("noise.jsonl")).unwrap();
     let ended = done(dir.path(), &["fit", "noise.jsonl"]);
     let verdict = "the predictor does not beat its baselines; this calibration is not recommended";
-    assert_eq!(ended.err.contains(verdict), ended.out.contains("no: not recommended"), "{}", ended.err);
+    assert_eq!(
+        ended.stderr.contains(verdict),
+        ended.stdout.contains("no: not recommended"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -170,26 +168,16 @@ fn bad_calibrations_are_refused() {
     fails(dir.path(), &["report", "--empirical", "twice.jsonl"], 1, message);
     let (cut, _) = text.split_at(text.len() - 100);
     write(dir.path(), "cut.jsonl", cut);
-    let ended = run(dir.path(), &["fit", "cut.jsonl"]);
-    assert!(
-        ended.err.contains(
-            "warning: cut.jsonl: the last row is incomplete and ignored; `sweep --resume` measures it again"
-        ),
-        "{}",
-        ended.err
-    );
+    run(dir.path(), &["fit", "cut.jsonl"]).says(&[
+        "warning: cut.jsonl: the last row is incomplete and ignored; `sweep --resume` measures it again",
+    ]);
     write(dir.path(), "newer.jsonl", &text.replacen("\"version\":1", "\"version\":9", 1));
     let message = "newer.jsonl: unsupported format `flopgap-calibration` version 9; supported: \
                    flopgap-calibration version 1\n  hint: update flopgap, or measure again with \
                    `flopgap calibrate sweep`";
     fails(dir.path(), &["fit", "newer.jsonl"], 1, message);
-    let missing = run(dir.path(), &["fit", "missing.jsonl"]);
-    assert_eq!(missing.code, 3, "{}", missing.err);
-    assert!(
-        missing.err.contains("hint: `flopgap calibrate sweep` writes calibration files"),
-        "{}",
-        missing.err
-    );
+    run(dir.path(), &["fit", "missing.jsonl"])
+        .expect(3, &["hint: `flopgap calibrate sweep` writes calibration files"]);
 }
 
 #[test]
@@ -209,7 +197,7 @@ fn what_was_measured_is_said_without_judging_it() {
     let dir = tempfile::tempdir().unwrap();
     let ended =
         done(dir.path(), &["report", "--no-fits", "--format", "json", "--empirical", file.to_str().unwrap()]);
-    let json: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    let json = ended.json();
     let table = json["sections"].as_array().unwrap().iter().flat_map(|own| own["tables"].as_array().unwrap());
     let rows: Vec<&serde_json::Value> = table.flat_map(|table| table["rows"].as_array().unwrap()).collect();
     let calibration = flopgap_calibration::Calibration::read(&file).unwrap();

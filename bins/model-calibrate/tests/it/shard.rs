@@ -2,29 +2,15 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flopgap_calibration::Calibration;
 use flopgap_calibration::run::{RunPlan, calibration_path};
+use flopgap_testing::Ended;
 
-/// Few rows, each measured shortly.
-const SHORT: [&str; 9] =
-    ["--device", "cpu", "--quick", "--rows", "12", "--row-limit", "5ms", "--repeats", "2"];
-
-fn sweep(run: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
-    command.arg("sweep").args(arguments).arg("--output").arg(run);
-    command
-}
-
-#[track_caller]
-fn expect(output: &Output, code: i32) -> String {
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{error}");
-    error
-}
+use crate::support::{SHORT, lines, sweep, swept};
 
 /// The run's own file has the rows of the plan, in its order, and nothing else.
 #[track_caller]
@@ -41,10 +27,6 @@ fn rows(run: &Path, shard: &str) -> usize {
     RunPlan::read(run).unwrap().part(shard.parse().unwrap()).len()
 }
 
-fn lines(path: &Path) -> usize {
-    fs::read_to_string(path).map_or(0, |text| text.lines().count())
-}
-
 #[test]
 fn shards_are_joined_in_the_order_of_the_plan() {
     let dir = tempfile::tempdir().unwrap();
@@ -56,42 +38,41 @@ fn shards_are_joined_in_the_order_of_the_plan() {
     };
     let both = ["1/3", "2/3"].map(child);
     for (shard, child) in ["1/3", "2/3"].into_iter().zip(both) {
-        let error = expect(&child.wait_with_output().unwrap(), 0);
+        let error = Ended::new("sweep --shard".to_owned(), child.wait_with_output().unwrap());
+        assert_eq!(error.code, 0);
         let measured = format!("{} rows in ", rows(&run, shard));
         let next = format!(
             "next: when all shards are measured, flopgap calibrate sweep --resume --output {}",
             run.display()
         );
-        assert!(error.contains(&measured) && error.contains(&next), "{error}");
+        error.says(&[&measured, &next]);
     }
     // Nobody joins the rows while a shard is measured.
     let lock = OpenOptions::new().write(true).open(run.join("locks/2-of-3.lock")).unwrap();
     lock.lock().unwrap();
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
-    assert!(error.contains("run: process ") && error.contains(" is filling it"), "{error}");
+    swept(&run, &["--resume"]).expect(1, &["run: process ", " is filling it"]);
     drop(lock);
 
     // The whole measures what is missing of the third.
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
+    let error = swept(&run, &["--resume"]);
+    assert_eq!(error.code, 0);
     let third = rows(&run, "3/3");
     let done = format!("{} of 12 rows are done", 12 - third);
-    assert!(error.contains(&done) && error.contains(&format!("{third} rows in ")), "{error}");
+    error.says(&[&done, &format!("{third} rows in ")]);
     assert_complete(&run);
     let before = fs::read(calibration_path(&run)).unwrap();
     // A plan is shown and nothing is measured, of a shard, too.
-    let shown = sweep(&run, &[&SHORT[..], &["--dry-run", "--shard", "1/3"]].concat()).output().unwrap();
-    expect(&shown, 0);
-    assert!(String::from_utf8_lossy(&shown.stdout).starts_with("12 rows\n"));
+    let shown = swept(&run, &[&SHORT[..], &["--dry-run", "--shard", "1/3"]].concat());
+    assert_eq!(shown.code, 0);
+    assert!(shown.stdout.starts_with("12 rows\n"));
     // A shard that comes late finds nothing to do, and joining again changes nothing.
-    let error = expect(&sweep(&run, &["--resume", "--shard", "3/3"]).output().unwrap(), 0);
-    assert!(error.contains(&format!("{third} of {third} rows of shard 3/3 are done")), "{error}");
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
-    assert!(error.contains("12 of 12 rows are done"), "{error}");
+    swept(&run, &["--resume", "--shard", "3/3"])
+        .expect(0, &[&format!("{third} of {third} rows of shard 3/3 are done")]);
+    swept(&run, &["--resume"]).expect(0, &["12 of 12 rows are done"]);
     assert!(fs::read(calibration_path(&run)).unwrap() == before);
 
     let other = ["--shard", "1/3", "--device", "cpu", "--batch", "3"];
-    let error = expect(&sweep(&run, &other).output().unwrap(), 2);
-    assert!(error.contains("not `--batch 3`"), "{error}");
+    swept(&run, &other).expect(2, &["not `--batch 3`"]);
 }
 
 #[test]
@@ -111,14 +92,14 @@ fn a_shard_that_is_stopped_or_killed_continues() {
     let child = start();
     wait_for(3);
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
-    let error = expect(&child.wait_with_output().unwrap(), 1);
+    let error = Ended::new("sweep --shard".to_owned(), child.wait_with_output().unwrap());
+    assert_eq!(error.code, 1);
     let all = rows(&run, "1/2");
     let left = all - (lines(&file) - 1);
-    assert!(error.contains(&format!("error: stopped by SIGTERM with {left} rows left")), "{error}");
-    assert!(
-        error.contains(&format!("--resume --output {} --shard 1/2` continues", run.display())),
-        "{error}"
-    );
+    error.says(&[
+        &format!("error: stopped by SIGTERM with {left} rows left"),
+        &format!("--resume --output {} --shard 1/2` continues", run.display()),
+    ]);
 
     let mut child = start();
     wait_for(6);
@@ -128,8 +109,12 @@ fn a_shard_that_is_stopped_or_killed_continues() {
     let length = fs::metadata(&file).unwrap().len();
     OpenOptions::new().write(true).open(&file).unwrap().set_len(length - 10).unwrap();
     let kept = lines(&file) - 2;
-    let error = expect(&start().wait_with_output().unwrap(), 0);
-    assert!(error.contains("the last row is incomplete and is measured again"), "{error}");
-    assert!(error.contains(&format!("{kept} of {all} rows of shard 1/2 are done")), "{error}");
+    Ended::new("sweep --shard".to_owned(), start().wait_with_output().unwrap()).expect(
+        0,
+        &[
+            "the last row is incomplete and is measured again",
+            &format!("{kept} of {all} rows of shard 1/2 are done"),
+        ],
+    );
     assert_eq!(Calibration::read(&file).unwrap().rows.len(), all);
 }

@@ -7,36 +7,49 @@ use flopgap_calibration::{Calibration, Energy, EnergySource, Header, Measurement
 use flopgap_flops::{Activation, Precision};
 use flopgap_graph::op::Gemm;
 use flopgap_graph::{Epilogue, MlpSpec, Mode, Op, Step, Workload};
+use flopgap_testing::Ended;
 
 /// A sweep of another estimator, a quarter of it.
 pub(crate) fn jetson() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data/branes_jetson_mlp.csv")
 }
 
-/// How a run of the program ended.
-pub(crate) struct Ended {
-    pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
 /// Runs the program in a directory.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Ended {
-    let output = Command::new(env!("CARGO_BIN_EXE_model-calibrate"))
-        .args(arguments)
-        .current_dir(folder)
-        // Nothing of tests in the user's cache.
-        .env("XDG_CACHE_HOME", folder.join(".cache"))
-        .output()
-        .expect("the program runs");
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ended { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    Ended::of(
+        Command::new(env!("CARGO_BIN_EXE_model-calibrate"))
+            .args(arguments)
+            .current_dir(folder)
+            // Nothing of tests in the user's cache.
+            .env("XDG_CACHE_HOME", folder.join(".cache")),
+    )
+}
+
+/// So few rows, and each so shortly, that a test can wait for them.
+pub(crate) const SHORT: [&str; 9] =
+    ["--device", "cpu", "--quick", "--rows", "12", "--row-limit", "5ms", "--repeats", "2"];
+
+/// A sweep into a run directory.
+pub(crate) fn sweep(run: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
+    command.arg("sweep").args(arguments).arg("--output").arg(run);
+    command
+}
+
+/// Sweeps to the end.
+pub(crate) fn swept(run: &Path, arguments: &[&str]) -> Ended {
+    Ended::of(&mut sweep(run, arguments))
+}
+
+/// The lines of a file, which need not be there.
+pub(crate) fn lines(path: &Path) -> usize {
+    std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
 }
 
 /// Runs the program, which must do what is asked.
 pub(crate) fn done(folder: &Path, arguments: &[&str]) -> Ended {
     let ended = run(folder, arguments);
-    assert_eq!(ended.code, 0, "{arguments:?}: {}", ended.err);
+    ended.expect(0, &[]);
     ended
 }
 
@@ -44,8 +57,8 @@ pub(crate) fn done(folder: &Path, arguments: &[&str]) -> Ended {
 /// warnings.
 pub(crate) fn fails(folder: &Path, arguments: &[&str], code: i32, message: &str) {
     let ended = run(folder, arguments);
-    assert_eq!(ended.code, code, "{arguments:?}: {}{}", ended.out, ended.err);
-    let errors: Vec<&str> = ended.err.lines().skip_while(|line| !line.contains(": error: ")).collect();
+    assert_eq!(ended.code, code, "{arguments:?}: {}{}", ended.stdout, ended.stderr);
+    let errors: Vec<&str> = ended.stderr.lines().skip_while(|line| !line.contains(": error: ")).collect();
     assert_eq!(errors.join("\n"), format!("model-calibrate: error: {message}"), "{arguments:?}");
 }
 

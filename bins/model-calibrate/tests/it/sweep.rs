@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,30 +11,9 @@ use flopgap_calibration::Calibration;
 use flopgap_calibration::run::{RunPlan, calibration_path};
 use flopgap_flops::{Activation, Precision};
 use flopgap_graph::{MlpSpec, Workload, to_onnx};
+use flopgap_testing::Ended;
 
-/// So few rows, and each so shortly, that a test can wait for them.
-const SHORT: [&str; 9] =
-    ["--device", "cpu", "--quick", "--rows", "12", "--row-limit", "5ms", "--repeats", "2"];
-
-fn sweep(run: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
-    command.arg("sweep").args(arguments).arg("--output").arg(run);
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn expect(output: &Output, code: i32) -> String {
-    let error = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{error}");
-    error
-}
-
-fn lines(path: &Path) -> usize {
-    fs::read_to_string(path).map_or(0, |text| text.lines().count())
-}
+use crate::support::{SHORT, lines, sweep, swept};
 
 /// Each planned row was measured as often as it is planned.
 fn assert_complete(run: &Path) {
@@ -49,12 +28,8 @@ fn assert_complete(run: &Path) {
 fn a_sweep_measures_its_plan() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    let output = sweep(&run, &SHORT).output().unwrap();
-    let error = expect(&output, 0);
-    assert!(error.contains("12 rows in "), "{error}");
-    assert!(error.contains("next: flopgap calibrate fit "), "{error}");
-    let table = text(&output.stdout);
-    assert!(table.contains("native") && table.contains("gemm"), "{table}");
+    let error = swept(&run, &SHORT);
+    error.expect(0, &["12 rows in ", "next: flopgap calibrate fit "]).prints(&["native", "gemm"]);
     assert_complete(&run);
 
     let calibration = Calibration::read(&calibration_path(&run)).unwrap();
@@ -67,13 +42,10 @@ fn a_sweep_measures_its_plan() {
         assert!(check.error <= check.bound, "{check:?}");
     }
 
-    let error = expect(&sweep(&run, &SHORT).output().unwrap(), 1);
-    assert!(error.contains("already holds a sweep") && error.contains("hint: `--resume` continues a sweep"));
+    swept(&run, &SHORT).expect(1, &["already holds a sweep", "hint: `--resume` continues a sweep"]);
     // Nothing is left to do.
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
-    assert!(error.contains("12 of 12 rows are done"), "{error}");
-    let error = expect(&sweep(&run, &["--resume", "--batch", "3"]).output().unwrap(), 2);
-    assert!(error.contains("not `--batch 3`"), "{error}");
+    swept(&run, &["--resume"]).expect(0, &["12 of 12 rows are done"]);
+    swept(&run, &["--resume", "--batch", "3"]).expect(2, &["not `--batch 3`"]);
 }
 
 #[test]
@@ -98,9 +70,13 @@ fn a_killed_sweep_is_resumed_where_it_was() {
     let before = fs::read_to_string(&path).unwrap();
     let kept: Vec<&str> = before.lines().take(whole - 1).collect();
 
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
-    assert!(error.contains("the last row is incomplete and is measured again"), "{error}");
-    assert!(error.contains(&format!("{} of 12 rows are done", kept.len() - 1)), "{error}");
+    swept(&run, &["--resume"]).expect(
+        0,
+        &[
+            "the last row is incomplete and is measured again",
+            &format!("{} of 12 rows are done", kept.len() - 1),
+        ],
+    );
     assert_complete(&run);
     let after = fs::read_to_string(&path).unwrap();
     assert_eq!(after.lines().take(kept.len()).collect::<Vec<_>>(), kept, "measured rows are not touched");
@@ -110,11 +86,10 @@ fn a_killed_sweep_is_resumed_where_it_was() {
 fn two_sweeps_do_not_fill_one_run() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    expect(&sweep(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).output().unwrap(), 0);
+    swept(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).expect(0, &[]);
     let lock = OpenOptions::new().write(true).open(run.join("locks/1-of-1.lock")).unwrap();
     lock.lock().unwrap();
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
-    assert!(error.contains("run: process ") && error.contains(" is filling it"), "{error}");
+    swept(&run, &["--resume"]).expect(1, &["run: process ", " is filling it"]);
 }
 
 #[test]
@@ -122,10 +97,8 @@ fn a_limit_stops_a_sweep_and_says_how_to_go_on() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     let stopped = [&SHORT[..], &["--limit", "1ms"]].concat();
-    let error = expect(&sweep(&run, &stopped).output().unwrap(), 0);
-    assert!(error.contains("the limit was reached with 12 rows left"), "{error}");
-    assert!(error.contains("--resume --output"), "{error}");
-    expect(&sweep(&run, &["--resume", "--rows", "12"]).output().unwrap(), 0);
+    swept(&run, &stopped).expect(0, &["the limit was reached with 12 rows left", "--resume --output"]);
+    swept(&run, &["--resume", "--rows", "12"]).expect(0, &[]);
     assert_complete(&run);
 }
 
@@ -133,17 +106,14 @@ fn a_limit_stops_a_sweep_and_says_how_to_go_on() {
 fn rows_of_another_machine_are_not_mixed_in() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    expect(&sweep(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).output().unwrap(), 0);
+    swept(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).expect(0, &[]);
     let path = calibration_path(&run);
     let header = fs::read_to_string(&path).unwrap();
     let elsewhere = header.replacen("\"device\":\"", "\"device\":\"another ", 1);
     assert_ne!(elsewhere, header);
     fs::write(&path, elsewhere).unwrap();
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 1);
-    assert!(
-        error.contains("measured on another machine or with other software: the device is `another "),
-        "{error}"
-    );
+    swept(&run, &["--resume"])
+        .expect(1, &["measured on another machine or with other software: the device is `another "]);
 }
 
 #[test]
@@ -159,13 +129,11 @@ fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
         (&["--resume"], 3, "no sweep to resume"),
     ];
     for (arguments, code, message) in cases {
-        let error = expect(&sweep(&run, arguments).output().unwrap(), code);
-        assert!(error.contains(message), "{error}");
+        swept(&run, arguments).expect(code, &[message]);
         assert!(!run.exists(), "{arguments:?}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));
-    let error = expect(&command.args(["sweep", "--resume"]).output().unwrap(), 2);
-    assert!(error.contains("--resume needs --output"), "{error}");
+    Ended::of(command.args(["sweep", "--resume"])).expect(2, &["--resume needs --output"]);
 }
 
 #[test]
@@ -177,26 +145,23 @@ fn a_model_from_a_file_is_measured_as_it_is() {
     let onnx = to_onnx(&workload.graph().unwrap(), Precision::Fp32, 1).unwrap();
     fs::write(&file, onnx).unwrap();
     let model = ["--device", "cpu", "--row-limit", "5ms", "--model", file.to_str().unwrap()];
-    let output = sweep(&run, &model).output().unwrap();
-    if output.status.code() == Some(3) {
-        let error = text(&output.stderr);
-        assert!(error.contains("pip install onnxruntime"), "{error}");
+    let output = swept(&run, &model);
+    if output.code == 3 {
+        output.says(&["pip install onnxruntime"]);
         assert!(!run.exists());
-        flopgap_testing::skip("onnxruntime", error);
+        flopgap_testing::skip("onnxruntime", output.stderr);
         return;
     }
-    expect(&output, 0);
+    output.expect(0, &[]);
     let rows = Calibration::read(&calibration_path(&run)).unwrap().rows;
     let Workload::File(spec) = &rows[0].workload else { panic!("{:?}", rows[0].workload) };
     assert_eq!((rows.len(), spec.name.as_str(), spec.batch), (1, "small", 4));
     assert_eq!(spec.steps, workload.steps().unwrap());
     // The file is found again from the plan.
-    let error = expect(&sweep(&run, &["--resume"]).output().unwrap(), 0);
-    assert!(error.contains("1 of 1 rows are done"), "{error}");
+    swept(&run, &["--resume"]).expect(0, &["1 of 1 rows are done"]);
 
     let native = [&model[..], &["--engine", "native"]].concat();
-    let error = expect(&sweep(&dir.path().join("other"), &native).output().unwrap(), 3);
-    assert!(error.contains("without small on native: "), "{error}");
+    swept(&dir.path().join("other"), &native).expect(3, &["without small on native: "]);
 }
 
 /// What `estimate --widths` estimates can be measured: networks by their widths, at each batch.
@@ -206,7 +171,7 @@ fn networks_are_measured_by_their_widths() {
     let run = dir.path().join("run");
     let widths = ["--device", "cpu", "--row-limit", "5ms", "--repeats", "0", "--widths", "32,64,10"];
     let more = ["--widths", "16,8", "--batch", "1,4"];
-    expect(&sweep(&run, &[&widths[..], &more].concat()).output().unwrap(), 0);
+    swept(&run, &[&widths[..], &more].concat()).expect(0, &[]);
     let rows = Calibration::read(&calibration_path(&run)).unwrap().rows;
     let mut labels: Vec<String> = rows.iter().map(|row| row.workload.label()).collect();
     labels.sort();
@@ -220,8 +185,8 @@ fn networks_are_measured_by_their_widths() {
 fn a_dry_run_measures_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    let output = sweep(&run, &["--device", "cpu", "--quick", "--dry-run"]).output().unwrap();
-    expect(&output, 0);
-    assert!(text(&output.stdout).starts_with("150 rows\n"), "{}", text(&output.stdout));
+    let output = swept(&run, &["--device", "cpu", "--quick", "--dry-run"]);
+    assert_eq!(output.code, 0);
+    assert!(output.stdout.starts_with("150 rows\n"), "{}", output.stdout);
     assert!(!run.exists());
 }
