@@ -9,8 +9,7 @@ use crate::{analyze, recorded_run};
 fn the_report_of_a_run_opens_filters_and_survives_a_resize() {
     let Some(mut browser) = Browser::for_test("the report of a run").unwrap() else { return };
     let target = tempfile::tempdir().unwrap();
-    let output = analyze(&recorded_run(), &["--output", target.path().to_str().unwrap()]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
+    analyze(&recorded_run(), &["--output", target.path().to_str().unwrap()]).expect(0, &[]);
     let metrics = std::fs::read_to_string(target.path().join("processed/metrics.csv")).unwrap();
     browser.open(&target.path().join("report.html")).unwrap();
     assert_eq!(browser.problems(), Vec::<String>::new());

@@ -29,7 +29,7 @@ fn a_new_run_is_measured_and_analyzed() {
     let ended =
         run(&mut fake(&["new", "-n", "2", "-d", "64", "128", "-m", "16..32:16", "--output", text(&path)]));
     ended.expect(0, &["run directory ", "4 configurations in ", "pictures in ", "interactive report in "]);
-    assert!(ended.stdout.contains("Overheads over the run"));
+    ended.prints(&["Overheads over the run"]);
     let table = fs::read_to_string(path.join("processed/metrics.csv")).unwrap();
     assert_eq!(table.lines().count(), 1 + 4 * 2);
     // The fake counts are the closed forms.

@@ -18,26 +18,17 @@ mod validate;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 
 fn recorded_run() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-pytorch")
 }
 
-struct Output {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn analyze(run: &Path, more: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("hyper-profile").unwrap();
-    let output = command.arg("analyze").arg(run).args(more).output().unwrap();
-    Output {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+fn analyze(run: &Path, more: &[&str]) -> Ended {
+    Ended::of(Command::new(cargo_bin("hyper-profile")).arg("analyze").arg(run).args(more))
 }
 
 /// A run with these raw files of the recorded one, and its manifest if asked for.
@@ -81,14 +72,13 @@ fn the_recorded_run_gives_the_recorded_table() {
     assert_eq!(written.lines().count(), 1 + 36 * 2);
     assert!(!target.path().join("plots").exists());
     assert!(!target.path().join("report.html").exists());
-    assert!(output.stdout.contains("Overheads over the run"));
+    output.prints(&["Overheads over the run"]);
 }
 
 #[test]
 fn plots_and_report_are_written_for_every_metric_pass_and_n() {
     let run = some_of_the_run(&COMPLETE, false);
-    let output = analyze(run.path(), &[]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
+    analyze(run.path(), &[]).expect(0, &[]);
     for metric in ["epsilon", "rho", "kappa", "omega"] {
         assert!(run.path().join(format!("plots/heatmap_{metric}.svg")).exists());
         assert!(run.path().join(format!("plots/heatmap_{metric}.png")).exists());
@@ -182,52 +172,33 @@ fn incomplete_and_damaged_configurations_are_listed_and_the_others_analyzed() {
 #[test]
 fn a_run_with_nothing_complete_is_an_error() {
     let run = some_of_the_run(&COMPLETE[..1], false);
-    let output = analyze(run.path(), &[]);
-    assert_eq!(output.code, 3);
-    assert!(
-        output.stderr.contains("of 1 configurations, none is complete and readable"),
-        "{}",
-        output.stderr
-    );
+    analyze(run.path(), &[]).expect(3, &["of 1 configurations, none is complete and readable"]);
     assert!(!run.path().join("processed").exists());
 }
 
 #[test]
 fn other_directories_are_not_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let output = analyze(folder.path(), &[]);
-    assert_eq!(output.code, 3);
-    assert!(
-        output.stderr.contains("not a run directory: it does not contain raw/\n  hint: "),
-        "{}",
-        output.stderr
-    );
+    analyze(folder.path(), &[]).expect(3, &["not a run directory: it does not contain raw/\n  hint: "]);
 
-    let output = analyze(&folder.path().join("elsewhere"), &[]);
-    assert_eq!(output.code, 1);
-    assert!(
-        output.stderr.contains("elsewhere: cannot be accessed\n  caused by: No such file or directory"),
-        "{}",
-        output.stderr
+    analyze(&folder.path().join("elsewhere"), &[]).expect(
+        1,
+        &[
+            "elsewhere: cannot be accessed\n  caused by: No such file or directory",
+            "hint: pass the directory of a run",
+        ],
     );
-    assert!(output.stderr.contains("hint: pass the directory of a run"), "{}", output.stderr);
 
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let output = analyze(&file, &[]);
-    assert_eq!(output.code, 3);
-    assert!(output.stderr.contains("file: not a run directory"), "{}", output.stderr);
+    analyze(&file, &[]).expect(3, &["file: not a run directory"]);
 
     fs::create_dir(folder.path().join("raw")).unwrap();
-    let output = analyze(folder.path(), &[]);
-    assert_eq!(output.code, 3);
-    assert!(output.stderr.contains("no file in raw/ is named after a configuration"), "{}", output.stderr);
+    analyze(folder.path(), &[]).expect(3, &["no file in raw/ is named after a configuration"]);
 
     let run = some_of_the_run(&COMPLETE, false);
     fs::write(run.path().join("manifest.json"), r#"{"format":"flopgap-run","version":99}"#).unwrap();
-    let output = analyze(run.path(), &[]);
-    assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("unsupported format `flopgap-run` version 99"), "{}", output.stderr);
+    analyze(run.path(), &[]).expect(1, &["unsupported format `flopgap-run` version 99"]);
 }
 
 /// A binary report with NVTX ranges stands for the three CSV files of its configuration.
@@ -237,8 +208,7 @@ fn one_binary_report_with_ranges_gives_the_same_rows() {
     fs::create_dir(run.path().join("raw")).unwrap();
     let report = recorded_run().join("../../ncu/phases_nvtx.ncu-rep.zst");
     fs::copy(report, run.path().join("raw/n4_d512_m64.ncu-rep.zst")).unwrap();
-    let output = analyze(run.path(), &["--no-plots"]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
+    analyze(run.path(), &["--no-plots"]).expect(0, &[]);
     let written = fs::read_to_string(run.path().join("processed/metrics.csv")).unwrap();
     let table = fs::read_to_string(recorded_run().join("processed/metrics.csv")).unwrap();
     let expected: Vec<&str> = table.lines().filter(|line| line.starts_with("4,512,64,")).collect();
@@ -265,11 +235,11 @@ fn a_record_without_its_last_launch_is_named_and_left_out() {
     assert_eq!((output.code, output.stdout.lines().count()), (1, 3), "{}", output.stderr);
     assert!(output.stdout.lines().skip(1).all(|line| line.starts_with("2,128,16,")), "{}", output.stdout);
     let reason = "n4_d128_m16.counts.json: the backward phase has 3 of 4 split-K reductions; the one after";
-    assert!(output.stderr.contains(reason), "{}", output.stderr);
+    output.says(&[reason]);
 
     let forced = analyze(run.path(), &["--no-plots", "--format", "csv", "--force"]);
     assert_eq!((forced.code, forced.stdout.lines().count()), (0, 5), "{}", forced.stderr);
-    assert!(forced.stderr.contains(reason), "{}", forced.stderr);
+    forced.says(&[reason]);
 }
 
 /// 32 times theory, once accepted silently: a record under other sizes, of which the
@@ -313,8 +283,7 @@ fn pictures_say_what_was_refused_and_what_their_lines_are() {
             fs::copy(source, raw.join(format!("{to}_{stage}.csv.zst"))).unwrap();
         }
     }
-    let output = analyze(run.path(), &[]);
-    assert_eq!(output.code, 1, "{}", output.stderr);
+    analyze(run.path(), &[]).expect(1, &[]);
     let plot = |name: &str| fs::read_to_string(run.path().join("plots").join(name)).unwrap();
     let lines = "a tile of a recorded kernel is full";
     for (metric, lined) in [("epsilon", true), ("rho", false), ("kappa", false), ("omega", true)] {

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::support::{Ended, contents, fake, run, text};
+use flopgap_testing::Ended;
+
+use crate::support::{contents, fake, run, text};
 use crate::{COMPLETE, analyze, some_of_the_run};
 
 #[test]
@@ -50,7 +52,7 @@ fn a_run_has_the_messages_that_were_asked_for_in_one_process_and_in_several() {
         ended
     };
     let (loud, quiet, verbose) = (new("loud", &[]), new("quiet", &["-q"]), new("verbose", &["-v"]));
-    assert!(loud.stderr.contains("run directory ") && loud.stderr.contains("2 configurations in "));
+    loud.says(&["run directory ", "2 configurations in "]);
     assert!(
         quiet.stderr.lines().all(|line| line.contains("warning: ") || line.starts_with("  ")),
         "{quiet:?}"
@@ -85,5 +87,5 @@ fn what_is_not_compared_is_said_in_any_case() {
     assert_eq!(quiet.stderr.lines().count(), 1, "{quiet:?}");
     verbose.expect(0, &["a: run directory, records of 2 configurations", "not compared: "]);
     assert_eq!(quiet.stdout, verbose.stdout);
-    assert_eq!(run(&mut fake(&["compare", text(&a), text(&b), "-q", "-v"])).code, Some(2));
+    assert_eq!(run(&mut fake(&["compare", text(&a), text(&b), "-q", "-v"])).code, 2);
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use flopgap_phases::sweep::Config;
+use flopgap_testing::Ended;
 
 /// `hyper-profile` on FAKE counters (`examples/fake_counters.rs`), which `cargo test` builds next
 /// to this program.
@@ -28,37 +29,9 @@ pub(crate) fn fake(arguments: &[&str]) -> Command {
     command
 }
 
-/// How a program ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
 /// Runs a command to its end.
 pub(crate) fn run(command: &mut Command) -> Ended {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    Ended {
-        code: status.code(),
-        stdout: String::from_utf8(stdout).unwrap(),
-        stderr: String::from_utf8(stderr).unwrap(),
-    }
-}
-
-impl Ended {
-    /// Fails the test unless the program ended with this code and printed all of this on standard
-    /// error.
-    #[track_caller]
-    pub(crate) fn expect(&self, code: i32, texts: &[&str]) {
-        assert_eq!(self.code, Some(code), "{}", self.stderr);
-        for text in texts {
-            assert!(self.stderr.contains(text), "`{text}` is not in\n{}", self.stderr);
-        }
-        for ours in ["crates/", "bins/hyper-profile/src"] {
-            assert!(!self.stderr.contains(&format!("panicked at {ours}")), "{}", self.stderr);
-        }
-    }
+    Ended::of(command)
 }
 
 /// Path as an argument.

@@ -7,7 +7,10 @@ mod sweep;
 
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
+use std::process::Command;
+
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 
 /// `2 · 1024 · 1024 · 128`: one product of the network with d=1024, m=128.
 const PRODUCT: u64 = 268_435_456;
@@ -24,26 +27,14 @@ fn run_directory() -> String {
     fixture("runs/h200-pytorch")
 }
 
-struct Output {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn run(arguments: &[&str]) -> Output {
+fn run(arguments: &[&str]) -> Ended {
     run_in(Path::new(env!("CARGO_MANIFEST_DIR")), arguments)
 }
 
 /// Runs the program as on a machine without a GPU.
-fn run_in(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("mlp-validate").unwrap();
-    let output =
-        command.current_dir(folder).env("CUDA_VISIBLE_DEVICES", "").args(arguments).output().unwrap();
-    Output {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+fn run_in(folder: &Path, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(cargo_bin("mlp-validate"));
+    Ended::of(command.current_dir(folder).env("CUDA_VISIBLE_DEVICES", "").args(arguments))
 }
 
 /// The rows of a CSV text by column.

@@ -1,6 +1,6 @@
 //! `flopgap validate single`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{PRODUCT, fixture, rows, run, run_directory, trace};
 
@@ -14,8 +14,8 @@ fn trace_counters_and_theory_side_by_side() {
     let [setup, forward, whole] = reports();
     let output =
         run(&["single", "--kineto", &trace(), "--ncu", &setup, &forward, &whole, "--format", "json"]);
-    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
-    let json: Value = serde_json::from_str(&output.stdout).unwrap();
+    output.succeeds_quietly();
+    let json = output.json();
     assert_eq!(json["config"], json!({ "layers": 10, "width": 1024, "columns": 128 }));
     let elements = 1024 * 128;
     // Theory: ten products and ten activations; backward nineteen products and 2·10−1 activations.
@@ -57,7 +57,7 @@ fn sentences_say_what_differs_and_why() {
     ] {
         assert!(output.stdout.contains(sentence), "`{sentence}` is not in\n{}", output.stdout);
     }
-    assert!(output.stdout.contains("NVIDIA H200"), "{}", output.stdout);
+    output.prints(&["NVIDIA H200"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_run_directory_and_the_formula_without_a_trace() {
     let run_directory = run_directory();
     let sizes = ["single", "-n", "4", "-d", "512", "-m", "64", "--format", "csv", "--counters"];
     let output = run(&[&sizes[..], &[&run_directory]].concat());
-    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    output.succeeds_quietly();
     let rows = rows(&output.stdout);
     assert_eq!(rows.len(), 10);
     let product = 2 * 512 * 512 * 64;
@@ -88,14 +88,8 @@ fn without_any_source_the_formula_is_compared_and_live_counters_are_missed_in_a_
     let output = run(&["single"]);
     assert_eq!(output.code, 0);
     assert!(output.stderr.starts_with("mlp-validate: no counters: "), "{}", output.stderr);
-    assert!(output.stdout.contains("N=10 D=1024 M=128") && output.stdout.contains("framework formula"));
-    let asked = run(&["single", "--live"]);
-    assert_eq!((asked.code, asked.stdout.as_str()), (3, ""));
-    assert!(
-        asked.stderr.contains("error: no live counters") && asked.stderr.contains("hint:"),
-        "{}",
-        asked.stderr
-    );
+    output.prints(&["N=10 D=1024 M=128", "framework formula"]);
+    run(&["single", "--live"]).refuses(3, &["error: no live counters", "hint:"]);
 }
 
 #[test]
@@ -105,7 +99,7 @@ fn a_trace_of_another_network_is_reported() {
     let more = 5 * PRODUCT;
     assert_eq!(more, 1_342_177_280);
     let sentence = "gives the matrix products +1,342,177,280 FLOP (+100.00%) against theory, so the trace is not one step of this network";
-    assert!(output.stdout.contains(sentence), "{}", output.stdout);
+    output.prints(&[sentence]);
 }
 
 /// The check of every program that analyzes recordings.
@@ -114,21 +108,19 @@ fn counters_of_other_sizes_are_refused_with_those_that_ran() {
     let [setup, forward, whole] = reports();
     let counters = ["--counters", &setup, &forward, &whole];
     let output = run(&[&["single", "-n", "10", "-d", "894", "-m", "146"][..], &counters].concat());
-    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{}", output.stderr);
+    output.refuses(1, &[]);
     let reason = "3.0126 for each of 130524 elements, which is not a whole number";
-    assert!(output.stderr.contains(reason), "{}", output.stderr);
-    assert!(output.stderr.contains("they fit width 1024 and 128 columns"), "{}", output.stderr);
+    output.says(&[reason, "they fit width 1024 and 128 columns"]);
 }
 
 #[test]
 fn what_is_not_there_ends_with_3_and_what_is_damaged_with_1() {
-    let absent = run(&["single", "-n", "3", "--counters", &run_directory()]);
-    assert_eq!(absent.code, 3);
-    assert!(absent.stderr.contains("the run does not contain n3_d1024_m128"), "{}", absent.stderr);
-    assert!(
-        absent.stderr.contains("its sizes are n 2 4 8, d 256 512 1024 2048, m 16 64 256"),
-        "{}",
-        absent.stderr
+    run(&["single", "-n", "3", "--counters", &run_directory()]).expect(
+        3,
+        &[
+            "the run does not contain n3_d1024_m128",
+            "its sizes are n 2 4 8, d 256 512 1024 2048, m 16 64 256",
+        ],
     );
 
     let (_guard, folder) = super::folder();
@@ -138,13 +130,9 @@ fn what_is_not_there_ends_with_3_and_what_is_damaged_with_1() {
         path.to_str().unwrap().to_owned()
     };
     let no_shapes = write("a.json", r#"[{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":1}]"#);
-    let output = run(&["single", "--kineto", &no_shapes]);
-    assert_eq!(output.code, 3);
-    assert!(output.stderr.contains("record_shapes=True"), "{}", output.stderr);
+    run(&["single", "--kineto", &no_shapes]).expect(3, &["record_shapes=True"]);
     let cut = write("b.json", r#"{"traceEvents":[{"ph":"X""#);
-    let output = run(&["single", "--kineto", &cut]);
-    assert_eq!(output.code, 1);
-    assert!(output.stderr.contains("b.json:1:25: the trace is cut off here"), "{}", output.stderr);
+    run(&["single", "--kineto", &cut]).expect(1, &["b.json:1:25: the trace is cut off here"]);
 
     let [setup, forward, _] = reports();
     assert_eq!(run(&["single", "--counters", &setup, &forward]).code, 2);

@@ -9,8 +9,7 @@ const FILE: &str = "analytical_vs_framework_comparison.csv";
 #[test]
 fn a_recorded_run_becomes_a_table_and_plots() {
     let (_guard, folder) = folder();
-    let output = run_in(&folder, &["sweep", &run_directory()]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
+    run_in(&folder, &["sweep", &run_directory()]).expect(0, &[]);
     let rows = rows(&fs::read_to_string(folder.join("results").join(FILE)).unwrap());
     // 3 × 4 × 3 networks, two passes each.
     assert_eq!(rows.len(), 72);
@@ -130,8 +129,7 @@ fn traces_alone_are_a_comparison() {
     let (_guard, folder) = folder();
     fs::copy(trace(), folder.join("n10_d1024_m128.json.gz")).unwrap();
     let output = run_in(&folder, &["sweep", "--kineto-dir", ".", "--format", "csv", "--output", "out"]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("no counters: "), "{}", output.stderr);
+    output.expect(0, &["no counters: "]);
     assert_eq!(rows(&output.stdout).len(), 2);
     assert!(folder.join("out/plots/over_theory_backward_n10.svg").exists());
 }
@@ -170,7 +168,7 @@ fn refused_networks_end_with_1() {
     let output = run_in(&folder, &["sweep", "run", "--no-plots", "--format", "csv"]);
     assert_eq!(output.code, 1, "{}", output.stderr);
     let fits = "they fit width 512 and 64 columns";
-    assert!(output.stderr.contains("n2_d512_m32: ") && output.stderr.contains(fits), "{}", output.stderr);
+    output.says(&["n2_d512_m32: ", fits]);
     let counted: Vec<String> = rows(&output.stdout).iter().map(|row| row["counted_flops"].clone()).collect();
     assert_eq!(counted.iter().filter(|flops| flops.is_empty()).count(), 2, "{}", output.stdout);
     assert_eq!(counted.len(), 4);
@@ -181,13 +179,9 @@ fn refused_networks_end_with_1() {
 #[test]
 fn what_is_not_there_ends_with_3_and_writes_nothing() {
     let (_guard, folder) = folder();
-    let live = run_in(&folder, &["sweep"]);
-    assert_eq!(live.code, 3);
-    assert!(live.stderr.contains("no live counters"), "{}", live.stderr);
-    let none = run_in(&folder, &["sweep", &run_directory(), "-n", "3"]);
-    assert_eq!(none.code, 3);
-    assert!(none.stderr.contains("none of the requested networks"), "{}", none.stderr);
-    assert!(none.stderr.contains("hint: its sizes are n 2 4 8, d 256 512"), "{}", none.stderr);
+    run_in(&folder, &["sweep"]).expect(3, &["no live counters"]);
+    run_in(&folder, &["sweep", &run_directory(), "-n", "3"])
+        .expect(3, &["none of the requested networks", "hint: its sizes are n 2 4 8, d 256 512"]);
     assert_eq!(run_in(&folder, &["sweep", "."]).code, 3);
     assert_eq!(run(&["sweep", &run_directory(), "-d", "512..256"]).code, 2);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
