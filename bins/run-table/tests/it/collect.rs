@@ -33,7 +33,7 @@ fn a_directory_becomes_a_data_set_and_stays_as_it_is() {
     fs::write(input.join("package.json"), "{\"name\": \"x\"}").unwrap();
     let first =
         done(&["collect", text(&input), text(&fixtures().join("runs/h200-small")), "-o", text(&output)]);
-    assert!(first.stderr.contains("2 other files were found"), "{first:?}");
+    first.says(&["2 other files were found"]);
 
     let found = files(&output);
     for file in [
@@ -131,7 +131,7 @@ fn a_bad_input_is_listed_and_stops_nothing() {
         assert!(output_of.stderr.contains(wanted), "{wanted}: {output_of:?}");
     }
     assert!(!output_of.stderr.contains("whole.nsys-rep"), "{output_of:?}");
-    assert!(output_of.stdout.contains("whole,nsys,collected,"));
+    output_of.prints(&["whole,nsys,collected,"]);
     assert_eq!(rows(&output, "select distinct run from kernels"), ["whole"]);
     // The inputs are as they were.
     assert_eq!(fs::read(input.join("whole.sqlite")).unwrap(), whole);
@@ -148,9 +148,9 @@ fn a_file_that_is_not_a_source_takes_no_name() {
         fs::write(folder.join("README.md"), "not a report").unwrap();
         fs::write(folder.join("trace.json"), "{\"name\": \"x\"}").unwrap();
     }
-    let found = done(&["collect", text(&input), text(&other), "-o", text(&output), "--format", "csv"]);
-    assert!(found.stdout.contains("trace,nsys,collected,"), "{found:?}");
-    assert!(found.stderr.contains("4 other files were found"), "{found:?}");
+    done(&["collect", text(&input), text(&other), "-o", text(&output), "--format", "csv"])
+        .says(&["4 other files were found"])
+        .prints(&["trace,nsys,collected,"]);
 }
 
 #[test]
@@ -162,10 +162,10 @@ fn an_input_that_is_nothing_is_an_error() {
     assert_eq!(run(&["collect", text(&notes), "-o", text(&output)]).code, 1);
     fs::create_dir(folder.path().join("empty")).unwrap();
     assert_eq!(run(&["collect", text(&folder.path().join("empty")), "-o", text(&output)]).code, 3);
-    let missing = run(&["collect", text(&folder.path().join("missing")), "-o", text(&output)]);
-    assert!(missing.code == 1 && missing.stderr.contains("missing: No such file"), "{missing:?}");
-    let own = run(&["collect", text(&output), "-o", text(&output)]);
-    assert!(own.code == 1 && own.stderr.contains("this is the data set that is written"), "{own:?}");
+    run(&["collect", text(&folder.path().join("missing")), "-o", text(&output)])
+        .expect(1, &["missing: No such file"]);
+    run(&["collect", text(&output), "-o", text(&output)])
+        .expect(1, &["this is the data set that is written"]);
 }
 
 #[test]
@@ -175,17 +175,16 @@ fn two_inputs_of_one_name_are_refused_or_named() {
     let paths = ["x/trace.sqlite", "y/trace.sqlite"].map(|name| folder.path().join(name));
     trace("small_forward", &paths[0]);
     trace("two_gpus", &paths[1]);
-    let both = run(&["collect", text(&paths[0]), text(&paths[1]), "-o", text(&output)]);
-    assert!(both.code == 1 && both.stderr.contains("the run name `trace` is also that of"), "{both:?}");
+    run(&["collect", text(&paths[0]), text(&paths[1]), "-o", text(&output)])
+        .expect(1, &["the run name `trace` is also that of"]);
     // Neither may a later call replace the one that is there.
-    let later = run(&["collect", text(&paths[1]), "-o", text(&output)]);
-    assert!(later.code == 1 && later.stderr.contains("has a run `trace` of another file"), "{later:?}");
+    run(&["collect", text(&paths[1]), "-o", text(&output)]).expect(1, &["has a run `trace` of another file"]);
     let other = format!("other={}", text(&paths[1]));
     done(&["collect", &other, "-o", text(&output)]);
     assert_eq!(rows(&output, "select distinct run from kernels order by run"), ["other", "trace"]);
     // It keeps that name, also without it and from the directory above.
-    let again = done(&["collect", text(&folder.path().join("y")), "-o", text(&output), "--format", "csv"]);
-    assert!(again.stdout.contains("other,nsys,unchanged,"), "{again:?}");
+    done(&["collect", text(&folder.path().join("y")), "-o", text(&output), "--format", "csv"])
+        .prints(&["other,nsys,unchanged,"]);
     // By request it is replaced.
     fs::remove_dir_all(output.join("_runs")).unwrap();
     done(&["collect", text(&paths[0]), "-o", text(&output)]);
@@ -219,8 +218,7 @@ fn names_stay_within_the_data_set() {
     assert_eq!(files(folder.path()).iter().filter(|file| !file.starts_with("deep/out/")).count(), 1);
     for name in ["", "__HIVE_DEFAULT_PARTITION__", &"x".repeat(300)] {
         let named = format!("{name}={}", text(&input));
-        let refused = run(&["collect", &named, "-o", text(&output), "--replace"]);
-        assert!(refused.code == 1 && refused.stderr.contains("the run name"), "{refused:?}");
+        run(&["collect", &named, "-o", text(&output), "--replace"]).expect(1, &["the run name"]);
     }
 }
 
@@ -233,10 +231,9 @@ fn links_are_followed_once() {
     symlink(input.join("nowhere"), input.join("broken")).unwrap();
     // The data set may lie in the directory that is collected.
     for state in ["collected", "unchanged"] {
-        let found = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
-        assert!(found.stdout.contains(&format!("a/trace,nsys,{state},")), "{found:?}");
-        assert!(found.stderr.contains("a link to a directory that is searched already"), "{found:?}");
-        assert!(found.stderr.contains("broken: No such file"), "{found:?}");
+        done(&["collect", text(&input), "-o", text(&output), "--format", "csv"])
+            .says(&["a link to a directory that is searched already", "broken: No such file"])
+            .prints(&[&format!("a/trace,nsys,{state},")]);
     }
 }
 
@@ -269,7 +266,7 @@ fn what_cannot_be_read_is_listed_and_skipped() {
     for name in
         ["a: Too many levels", "b: Too many", "self: Too many", "deep: Too many", "gone.sqlite: No such file"]
     {
-        assert!(found.stderr.contains(&format!("SKIPPED: {}/{name}", text(&input))), "{name}: {found:?}");
+        found.says(&[&format!("SKIPPED: {}/{name}", text(&input))]);
     }
     assert_eq!(rows(&output, "select distinct run from kernels"), ["trace"]);
 }
@@ -350,15 +347,14 @@ fn a_data_set_is_not_written_where_others_read_or_nothing_can_be() {
         ("out/kernels", "it lies within the data set"),
         ("to_set/kernels/new", "it lies within the data set"),
     ] {
-        let found = run(&["collect", text(&input), "-o", text(&folder.path().join(output))]);
-        assert!(found.code == 1 && found.stderr.contains(why), "{output}: {found:?}");
+        run(&["collect", text(&input), "-o", text(&folder.path().join(output))]).expect(1, &[why]);
         assert_eq!(files(folder.path()), before, "{output}");
         assert!(!folder.path().join("in/_runs").exists(), "{output}");
     }
     // A link to a data set is one.
     let again =
         done(&["collect", text(&input), "-o", text(&folder.path().join("to_set")), "--format", "csv"]);
-    assert!(again.stdout.contains("trace,nsys,unchanged,"), "{again:?}");
+    again.prints(&["trace,nsys,unchanged,"]);
 }
 
 #[test]
@@ -398,14 +394,12 @@ fn a_run_of_another_version_is_refused() {
     let written = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, written.replace("\"version\": 1", "\"version\": 2")).unwrap();
     let why = "a.json: unsupported format `flopgap-dataset` version 2; supported: flopgap-dataset version 1";
-    let asked = done(&["query", text(&output), "--sql", "select count(*) as rows from kernels"]);
-    assert!(asked.stderr.contains(why), "{asked:?}");
+    done(&["query", text(&output), "--sql", "select count(*) as rows from kernels"]).says(&[why]);
     let again = run(&["collect", text(&input), "-o", text(&output)]);
-    assert!(again.code == 1 && again.stderr.contains(why), "{again:?}");
+    again.expect(1, &[why]);
     // A damaged one is none, and the run is collected again.
     fs::write(&manifest, &written[..written.len() / 2]).unwrap();
-    let again = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
-    assert!(again.stdout.contains("a,nsys,collected,"), "{again:?}");
+    done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]).prints(&["a,nsys,collected,"]);
     assert_eq!((files(&output), fs::read_to_string(&manifest).unwrap()), (whole, written));
 }
 
@@ -417,8 +411,8 @@ fn a_run_that_another_process_collects_is_left_alone() {
     fs::create_dir_all(output.join("_runs")).unwrap();
     let lock = File::create(output.join("_runs/a.lock")).unwrap();
     lock.try_lock().unwrap();
-    let held = run(&["collect", text(&input), "-o", text(&output)]);
-    assert!(held.code == 1 && held.stderr.contains("another process is collecting the run `a`"), "{held:?}");
+    run(&["collect", text(&input), "-o", text(&output)])
+        .expect(1, &["another process is collecting the run `a`"]);
     drop(lock);
     done(&["collect", text(&input), "-o", text(&output)]);
 }
@@ -435,8 +429,8 @@ fn what_a_killed_process_left_is_reported_and_cleaned_up() {
     fs::create_dir(output.join("_runs/a.staging")).unwrap();
     fs::write(output.join("_runs/a.staging/kernels.parquet"), "half of it").unwrap();
     fs::write(output.join("_runs/a.lock"), "").unwrap();
-    let asked = done(&["query", text(&output), "--sql", "select count(*) as rows from kernels"]);
-    assert!(asked.stderr.contains("run `a`: not completely collected"), "{asked:?}");
+    done(&["query", text(&output), "--sql", "select count(*) as rows from kernels"])
+        .says(&["run `a`: not completely collected"]);
     done(&["collect", text(&input), "-o", text(&output)]);
     assert_eq!(files(&output), whole);
 }

@@ -27,17 +27,17 @@ fn links_and_copies_are_one_run() {
     for state in ["collected", "unchanged"] {
         let found = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
         assert_eq!(found.stdout.lines().count(), 2, "{found:?}");
-        assert!(found.stdout.contains(&format!("a,nsys,{state},")), "{found:?}");
+        found.prints(&[&format!("a,nsys,{state},")]);
         for name in ["b", "c", "d"] {
             let said = format!("{name}.sqlite: the content of {}", text(&first));
-            assert!(found.stderr.contains(&said), "{found:?}");
+            found.says(&[&said]);
         }
     }
     // Each alone, too.
     for name in ["b", "c", "d"] {
         let path = input.join(format!("{name}.sqlite"));
-        let found = done(&["collect", text(&path), "-o", text(&output), "--format", "csv"]);
-        assert!(found.stdout.contains("a,nsys,unchanged,"), "{found:?}");
+        done(&["collect", text(&path), "-o", text(&output), "--format", "csv"])
+            .prints(&["a,nsys,unchanged,"]);
     }
     assert_eq!(runs(&output), [format!("a,{}", text(&first.canonicalize().unwrap()))]);
     assert_eq!(rows(&output, "select count(*) as n from kernels"), ["838"]);
@@ -52,21 +52,18 @@ fn a_renamed_source_keeps_its_run_and_a_run_can_be_renamed() {
     done(&["collect", text(&input), "-o", text(&output)]);
     fs::rename(&old, &new).unwrap();
     for state in ["collected", "unchanged"] {
-        let found = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
-        assert!(found.stdout.contains(&format!("a,nsys,{state},")), "{found:?}");
+        done(&["collect", text(&input), "-o", text(&output), "--format", "csv"])
+            .prints(&[&format!("a,nsys,{state},")]);
         assert_eq!(runs(&output), [format!("a,{}", text(&new.canonicalize().unwrap()))]);
     }
     let named = format!("b={}", text(&new));
-    let refused = run(&["collect", &named, "-o", text(&output)]);
-    assert!(
-        refused.code == 1 && refused.stderr.contains("the data set has its content as the run `a`"),
-        "{refused:?}"
-    );
+    run(&["collect", &named, "-o", text(&output)])
+        .expect(1, &["the data set has its content as the run `a`"]);
     done(&["collect", &named, "-o", text(&output), "--replace"]);
     assert_eq!(rows(&output, "select distinct run from kernels"), ["b"]);
     // A name that the user gives comes first, wherever the file is found beside.
-    let twice = run(&["collect", text(&input), &named, &format!("c={}", text(&new)), "-o", text(&output)]);
-    assert!(twice.code == 1 && twice.stderr.contains("its content is collected as the run `b`"), "{twice:?}");
+    run(&["collect", text(&input), &named, &format!("c={}", text(&new)), "-o", text(&output)])
+        .expect(1, &["its content is collected as the run `b`"]);
     assert_eq!(rows(&output, "select distinct run from kernels"), ["b"]);
 }
 
@@ -80,8 +77,7 @@ fn another_recording_in_an_old_place_is_another_content() {
     fs::rename(&path, input.join("old-build.sqlite")).unwrap();
     trace("two_gpus", &path);
     // The name belongs to the content that has it: nothing is overwritten, and a name is asked for.
-    let both = run(&["collect", text(&input), "-o", text(&output)]);
-    assert!(both.code == 1 && both.stderr.contains("the run name `build` is also that of"), "{both:?}");
+    run(&["collect", text(&input), "-o", text(&output)]).expect(1, &["the run name `build` is also that of"]);
     assert_eq!(rows(&output, "select count(*) as n from kernels"), ["838"]);
     let named = format!("build2={}", text(&path));
     done(&["collect", text(&input), &named, "-o", text(&output)]);
@@ -104,15 +100,15 @@ fn removed_sources_are_dropped_when_asked_for() {
     done(&["collect", text(&input), "-o", text(&output)]);
     assert_eq!(rows(&output, "select distinct run from runs order by run"), all);
     // What lay in no directory of this call may be another machine's.
-    let pruned = done(&["collect", text(&input), "-o", text(&output), "--prune", "--format", "csv"]);
-    assert!(pruned.stdout.contains("b,nsys,removed,"), "{pruned:?}");
+    done(&["collect", text(&input), "-o", text(&output), "--prune", "--format", "csv"])
+        .prints(&["b,nsys,removed,"]);
     assert_eq!(rows(&output, "select distinct run from runs order by run"), ["a", "c"]);
     assert_eq!(rows(&output, "select distinct run from kernels order by run"), ["a", "c"]);
     assert!(!crate::files(&output).iter().any(|name| name.contains("run=b/") || name.ends_with("/b.json")));
     // The last one, too.
     fs::remove_file(input.join("a.sqlite")).unwrap();
-    let last = done(&["collect", text(&input), "-o", text(&output), "--prune", "--format", "csv"]);
-    assert!(last.stdout.contains("a,nsys,removed,"), "{last:?}");
+    done(&["collect", text(&input), "-o", text(&output), "--prune", "--format", "csv"])
+        .prints(&["a,nsys,removed,"]);
     assert_eq!(run(&["collect", text(&input), "-o", text(&output), "--prune"]).code, 3);
 }
 

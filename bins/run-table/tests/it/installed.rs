@@ -37,7 +37,7 @@ fn calibrations_are_collected() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out");
     let input = fixtures().join("calibration/xeon-native.jsonl.zst");
-    let found = done(&[
+    done(&[
         "collect",
         input.to_str().unwrap(),
         "-o",
@@ -46,8 +46,8 @@ fn calibrations_are_collected() {
         "calibration",
         "--format",
         "csv",
-    ]);
-    assert!(found.stdout.contains("xeon-native,calibration,collected,1,"), "{found:?}");
+    ])
+    .prints(&["xeon-native,calibration,collected,1,"]);
     let counted = rows(&output, "select count(*) as n from calibration where median_ns > 0");
     assert!(counted[0].parse::<u64>().unwrap() > 100, "{counted:?}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::{Output, done, files, fixtures, rows, run, trace};
+use crate::{done, files, fixtures, rows, run, trace};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -20,12 +20,8 @@ fn manifest(output: &Path, run: &str) -> serde_json::Value {
 fn is_incomplete(input: &Path, output: &Path, run_name: &str, what: &str) {
     let mut written = None;
     for _ in 0..2 {
-        let found: Output = run(&["collect", text(input), "-o", text(output), "--format", "csv"]);
-        assert_eq!(found.code, 1, "{found:?}");
-        assert!(
-            found.stdout.contains(&format!("{run_name},")) && found.stdout.contains(",incomplete,"),
-            "{found:?}"
-        );
+        let found = run(&["collect", text(input), "-o", text(output), "--format", "csv"]);
+        found.expect(1, &[]).prints(&[&format!("{run_name},"), ",incomplete,"]);
         let said = found.stderr.lines().any(|line| line.contains("SKIPPED: ") && line.contains(what));
         assert!(said && found.stderr.contains("1 of 1 runs are incomplete"), "{found:?}");
         let manifest = manifest(output, run_name);
@@ -62,8 +58,7 @@ fn a_report_that_is_cut_in_a_row_is_incomplete() {
     is_incomplete(&input, &output, "a", "row is cut off");
     // Repaired, it is complete.
     fs::write(&input, &whole).unwrap();
-    let found = done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
-    assert!(found.stdout.contains("a,ncu,collected,"), "{found:?}");
+    done(&["collect", text(&input), "-o", text(&output), "--format", "csv"]).prints(&["a,ncu,collected,"]);
     assert_eq!(manifest(&output, "a")["skipped"], serde_json::json!([]));
 }
 
@@ -88,8 +83,9 @@ fn a_source_that_became_worse_replaces_nothing() {
     let whole = fs::read(&input).unwrap();
     for bytes in [&whole[..whole.len() / 2], &whole[..100], b""] {
         fs::write(&input, bytes).unwrap();
-        let cut = run(&["collect", text(&input), "-o", text(&output), "--format", "csv"]);
-        assert!(cut.code == 1 && cut.stdout.contains(",failed,"), "{cut:?}");
+        run(&["collect", text(&input), "-o", text(&output), "--format", "csv"])
+            .expect(1, &[])
+            .prints(&[",failed,"]);
         assert_eq!(contents(&output), before);
     }
 }
@@ -103,9 +99,7 @@ fn a_table_that_no_source_has_is_refused_before_anything_is_touched() {
     let before = contents(&output);
     for (asked, tip) in [("kernel", "'kernels'"), ("kernels,range", "'ranges'"), ("", "possible values")] {
         let again = ["collect", text(&input), "-o", text(&output), "--again", "--table", asked];
-        let typo = run(&again);
-        assert!(typo.code == 2 && typo.stderr.contains(tip), "{typo:?}");
-        assert!(typo.stderr.contains("calibration") && typo.stderr.contains("runs"), "{typo:?}");
+        run(&again).expect(2, &[tip, "calibration", "runs"]);
         assert_eq!(contents(&output), before);
     }
 }
@@ -199,8 +193,8 @@ fn a_run_that_is_ready_is_completed_from_every_step() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, bytes).unwrap();
         }
-        let asked = done(&["query", text(&output), "--sql", "select run from runs"]);
-        assert!(asked.stderr.contains("run `a`: not completely collected"), "{asked:?}");
+        done(&["query", text(&output), "--sql", "select run from runs"])
+            .says(&["run `a`: not completely collected"]);
         // Its source need not be there.
         fs::remove_file(&input).unwrap();
         done(&["collect", text(&beside), "-o", text(&output)]);

@@ -13,8 +13,10 @@ mod vocabulary;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use assert_cmd::Command;
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
@@ -27,24 +29,12 @@ fn trace(name: &str, path: &Path) {
     fs::write(path, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
 }
 
-#[derive(Debug)]
-struct Output {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-fn run(arguments: &[&str]) -> Output {
-    let output = Command::cargo_bin("run-table").unwrap().args(arguments).output().unwrap();
-    Output {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+fn run(arguments: &[&str]) -> Ended {
+    Ended::of(Command::new(cargo_bin("run-table")).args(arguments))
 }
 
 /// Runs it and expects success.
-fn done(arguments: &[&str]) -> Output {
+fn done(arguments: &[&str]) -> Ended {
     let output = run(arguments);
     assert_eq!(output.code, 0, "{arguments:?}: {output:?}");
     output

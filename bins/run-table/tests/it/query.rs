@@ -91,8 +91,7 @@ fn nulls_stay_nulls_and_formats_agree() {
     let sql = "select precision, count(*) as calls, avg(duration_ns) / 3 as third from kernels group by precision order by calls limit 2";
     let csv = done(&["query", data, "--sql", sql, "--format", "csv"]).stdout;
     assert!(csv.starts_with("precision,calls,third\n,"), "{csv}");
-    let json: serde_json::Value =
-        serde_json::from_str(&done(&["query", data, "--sql", sql, "--format", "json"]).stdout).unwrap();
+    let json = done(&["query", data, "--sql", sql, "--format", "json"]).json();
     let row = &json["rows"][0];
     assert!(row["precision"].is_null() && row["calls"].is_u64(), "{json}");
     let markdown = done(&["query", data, "--sql", sql, "--format", "markdown"]).stdout;
@@ -156,31 +155,15 @@ fn nothing_but_questions_to_the_data_set_is_asked() {
 fn what_is_not_there_is_named_with_what_is() {
     let (folder, data) = data_set();
     let data = data.to_str().unwrap();
-    let table = run(&["query", data, "--sql", "select * from kernel"]);
-    assert!(
-        table.code == 3
-            && table.stderr.contains("no table `kernel`")
-            && table.stderr.contains("it has api_calls, "),
-        "{table:?}"
-    );
+    run(&["query", data, "--sql", "select * from kernel"])
+        .expect(3, &["no table `kernel`", "it has api_calls, "]);
     let column = run(&["query", data, "--sql", "select duration from kernels"]);
-    assert!(
-        column.code == 3
-            && column.stderr.contains("\"duration\"")
-            && column.stderr.contains("`kernels` has start_ns, end_ns"),
-        "{column:?}"
-    );
-    let missing = run(&["query", data, "--regressions", "small_forward", "x"]);
-    assert!(
-        missing.code == 3 && missing.stderr.contains("its runs are small_forward, small_training_step"),
-        "{missing:?}"
-    );
-    let trend = run(&["query", data, "--trend", "x' or 1 = 1 --"]);
-    assert!(trend.code == 3 && trend.stderr.contains("no run has a kernel, class or range"), "{trend:?}");
-    let empty = run(&["query", folder.path().join("in").to_str().unwrap()]);
-    assert!(empty.code == 3 && empty.stderr.contains("not a data set"), "{empty:?}");
-    let by = run(&["query", data, "--overhead-by", "n,x"]);
-    assert!(by.code == 2 && by.stderr.contains("`x` is no column"), "{by:?}");
+    column.expect(3, &["\"duration\"", "`kernels` has start_ns, end_ns"]);
+    run(&["query", data, "--regressions", "small_forward", "x"])
+        .expect(3, &["its runs are small_forward, small_training_step"]);
+    run(&["query", data, "--trend", "x' or 1 = 1 --"]).expect(3, &["no run has a kernel, class or range"]);
+    run(&["query", folder.path().join("in").to_str().unwrap()]).expect(3, &["not a data set"]);
+    run(&["query", data, "--overhead-by", "n,x"]).expect(2, &["`x` is no column"]);
 }
 
 #[test]
