@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::{command, ended};
+use flopgap_testing::Ended;
+
+use crate::command;
 
 #[test]
 fn what_is_found_and_missing_is_said_in_every_format() {
@@ -19,30 +21,26 @@ fn what_is_found_and_missing_is_said_in_every_format() {
     let doctor = |words: &[&str]| {
         let mut command = command(&[&["doctor"], words].concat());
         // No Python and no GPU, whatever this machine has.
-        ended(
+        Ended::of(
             command.env("PATH", bin).env("FLOPGAP_PYTHON", bin.join("none")).env("CUDA_VISIBLE_DEVICES", ""),
         )
     };
     let text = doctor(&[]);
     let (nsys, ncu) = (bin.join("nsys"), bin.join("ncu"));
-    text.expect(
-        0,
-        &[
-            &format!(
-                "found    nsys: 2025.3.2.474-253236389321v0 ({})\n         for: recording and ",
-                nsys.display()
-            ),
-            &format!(
-                "missing  ncu: {}: ended with exit status: 127, after printing: cannot open shared object\n",
-                ncu.display()
-            ),
-            "\n         to do: check the installation, or remove it from PATH\n",
-            "missing  python3: ",
-            "permission for counters: ",
-            "Traces, reports, runs and models are read without any of these",
-        ],
-        &[],
-    );
+    text.expect(0, &[]).prints(&[
+        &format!(
+            "found    nsys: 2025.3.2.474-253236389321v0 ({})\n         for: recording and ",
+            nsys.display()
+        ),
+        &format!(
+            "missing  ncu: {}: ended with exit status: 127, after printing: cannot open shared object\n",
+            ncu.display()
+        ),
+        "\n         to do: check the installation, or remove it from PATH\n",
+        "missing  python3: ",
+        "permission for counters: ",
+        "Traces, reports, runs and models are read without any of these",
+    ]);
     // What others need comes first.
     assert!(
         text.stdout.lines().next().is_some_and(|line| line.contains("  NVIDIA driver")),
@@ -50,18 +48,20 @@ fn what_is_found_and_missing_is_said_in_every_format() {
         text.stdout
     );
     let json = doctor(&["--format", "json"]);
-    json.expect(0, &["\"item\": \"nsys\"", "\"state\": \"found\"", "\"remedy\": null"], &[]);
-    let rows: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    json.expect(0, &[]).prints(&["\"item\": \"nsys\"", "\"state\": \"found\"", "\"remedy\": null"]);
+    let rows = json.json();
     let states =
         text.stdout.lines().filter(|line| line.starts_with("found ") || line.starts_with("missing "));
     assert_eq!(states.count(), json.stdout.matches("\"item\"").count(), "{rows}");
-    doctor(&["--format", "csv"]).expect(0, &["item,state,what,enables,remedy\n", "\nnsys,found,"], &[]);
-    doctor(&["--format", "markdown"]).expect(0, &["| item"], &[]);
+    doctor(&["--format", "csv"])
+        .expect(0, &[])
+        .prints(&["item,state,what,enables,remedy\n", "\nnsys,found,"]);
+    doctor(&["--format", "markdown"]).expect(0, &[]).prints(&["| item"]);
 
     // Lines of a terminal.
     let mut narrow = command(&["doctor"]);
-    let narrow = ended(narrow.env("PATH", bin).env("FLOPGAP_PYTHON", "/none").env("COLUMNS", "60"));
-    narrow.expect(0, &[], &[]);
+    let narrow = Ended::of(narrow.env("PATH", bin).env("FLOPGAP_PYTHON", "/none").env("COLUMNS", "60"));
+    narrow.expect(0, &[]);
     let long = narrow.stdout.lines().filter(|line| line.chars().count() > 60 && !line.contains('/')).count();
     assert_eq!(long, 0, "{}", narrow.stdout);
 }
@@ -77,8 +77,8 @@ fn without_a_driver_cupti_is_found_and_not_asked() {
     };
     std::os::unix::fs::symlink(libraries, place.path().join("lib64")).unwrap();
     let mut command = command(&["doctor"]);
-    let found = ended(command.env("PATH", "/none").env("CUDA_HOME", place.path()));
-    found.expect(0, &["found    CUPTI: "], &[]);
+    let found = Ended::of(command.env("PATH", "/none").env("CUDA_HOME", place.path()));
+    found.expect(0, &[]).prints(&["found    CUPTI: "]);
     let has_driver = found.stdout.contains("found    NVIDIA driver");
     let is_unknown = found.stdout.contains("CUPTI: its version is not known without a driver");
     assert_ne!(has_driver, is_unknown, "{}", found.stdout);

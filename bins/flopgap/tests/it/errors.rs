@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::{command, ended, flopgap};
+use flopgap_testing::Ended;
+
+use crate::{command, flopgap};
 
 #[test]
 fn what_is_not_recognized_is_named_with_what_could_be() {
@@ -23,31 +25,22 @@ fn what_is_not_recognized_is_named_with_what_could_be() {
         let answer = flopgap(&[&path]);
         answer.expect(
             3,
-            &[],
             &[&format!("flopgap: error: {path}: not recognized: "), what, "hint: flopgap reads exports"],
         );
         assert!(answer.stdout.is_empty());
     }
     let only = tempfile::tempdir().unwrap();
-    flopgap(&[only.path().to_str().unwrap()]).expect(
-        3,
-        &[],
-        &["a directory without any file that flopgap reads"],
-    );
-    flopgap(&["fixtures/nsys"]).expect(
-        3,
-        &[],
-        &["a directory of traces", "flopgap nsys batch fixtures/nsys"],
-    );
-    flopgap(&["fixtures/models"]).expect(3, &[], &["name the files, such as fixtures/models/"]);
+    flopgap(&[only.path().to_str().unwrap()]).expect(3, &["a directory without any file that flopgap reads"]);
+    flopgap(&["fixtures/nsys"]).expect(3, &["a directory of traces", "flopgap nsys batch fixtures/nsys"]);
+    flopgap(&["fixtures/models"]).expect(3, &["name the files, such as fixtures/models/"]);
     let table = write("kernels.parquet", b"PAR1");
-    flopgap(&[&table]).expect(3, &[], &["a table in a Parquet file", "flopgap table collect"]);
+    flopgap(&[&table]).expect(3, &["a table in a Parquet file", "flopgap table collect"]);
 }
 
 #[test]
 fn nothing_is_answered_unless_every_file_is_recognized() {
     let answer = flopgap(&["fixtures/ncu/n4_d512_m64_forward.csv", "missing.csv"]);
-    answer.expect(1, &[], &["flopgap: error: missing.csv: cannot be read"]);
+    answer.expect(1, &["flopgap: error: missing.csv: cannot be read"]);
     assert!(answer.stdout.is_empty());
 }
 
@@ -56,17 +49,16 @@ fn a_recording_needs_nsys() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("step.nsys-rep");
     fs::write(&path, "NVIDIA Tegra Profiler").unwrap();
-    let answer = ended(command(&[path.to_str().unwrap()]).env("PATH", folder.path()));
-    assert_ne!(answer.code, Some(0));
-    assert!(answer.stderr.contains("`flopgap nsys gap --export "), "{}", answer.stderr);
-    assert!(answer.stderr.contains("nsys is not on this machine"), "{}", answer.stderr);
+    let answer = Ended::of(command(&[path.to_str().unwrap()]).env("PATH", folder.path()));
+    assert_ne!(answer.code, 0);
+    answer.says(&["`flopgap nsys gap --export ", "nsys is not on this machine"]);
 }
 
 #[test]
 fn a_wrong_command_line() {
-    flopgap(&[]).expect(2, &[], &["Usage: flopgap"]);
-    flopgap(&["--no-such"]).expect(2, &[], &["--no-such"]);
-    flopgap(&["nsyss"]).expect(1, &[], &["no such command", "flopgap --help"]);
-    flopgap(&["completions", "tcsh"]).expect(2, &[], &["bash"]);
-    flopgap(&["man"]).expect(2, &[], &["--output"]);
+    flopgap(&[]).expect(2, &["Usage: flopgap"]);
+    flopgap(&["--no-such"]).expect(2, &["--no-such"]);
+    flopgap(&["nsyss"]).expect(1, &["no such command", "flopgap --help"]);
+    flopgap(&["completions", "tcsh"]).expect(2, &["bash"]);
+    flopgap(&["man"]).expect(2, &["--output"]);
 }

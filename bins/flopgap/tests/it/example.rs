@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::{command, ended, flopgap};
+use flopgap_testing::Ended;
+
+use crate::{command, flopgap};
 
 #[test]
 fn every_command_that_is_printed_answers() {
@@ -10,10 +12,10 @@ fn every_command_that_is_printed_answers() {
     let cache = tempfile::tempdir().unwrap();
     let run = |words: &[&str]| {
         let mut command = command(words);
-        ended(command.current_dir(place.path()).env("XDG_CACHE_HOME", cache.path()))
+        Ended::of(command.current_dir(place.path()).env("XDG_CACHE_HOME", cache.path()))
     };
     let written = run(&["example", "-o", "a b"]);
-    written.expect(0, &["flopgap 'a b'/eager.json.gz\n"], &["flopgap: ", " kB) in a b"]);
+    written.expect(0, &["flopgap: ", " kB) in a b"]).prints(&["flopgap 'a b'/eager.json.gz\n"]);
     let commands: Vec<&str> =
         written.stdout.lines().filter_map(|line| line.strip_prefix("flopgap ")).collect();
     let about = written.stdout.lines().filter(|line| line.starts_with("# ")).count();
@@ -25,7 +27,7 @@ fn every_command_that_is_printed_answers() {
         let words = words.join(" ").replace("'a b'", "a\u{a0}b");
         let words: Vec<String> = words.split(' ').map(|word| word.replace('\u{a0}', " ")).collect();
         let answer = run(&words.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(answer.code, Some(0), "{line}: {}", answer.stderr);
+        assert_eq!(answer.code, 0, "{line}: {}", answer.stderr);
         let page = place.path().join("a b/step.html");
         assert!(answer.stdout.lines().count() > 3 || (line.contains(".html") && page.is_file()), "{line}");
     }
@@ -38,11 +40,7 @@ fn other_files_of_these_names_stay() {
     let file = place.path().join("rank1.json.gz");
     fs::write(&file, "mine").unwrap();
     let refused = flopgap(&["example", "-o", directory]);
-    refused.expect(
-        1,
-        &[],
-        &["rank1.json.gz: exists and is not the example", "hint: write to another directory"],
-    );
+    refused.expect(1, &["rank1.json.gz: exists and is not the example", "hint: write to another directory"]);
     assert_eq!((fs::read(&file).unwrap(), fs::read_dir(directory).unwrap().count()), (b"mine".to_vec(), 1));
     fs::remove_file(&file).unwrap();
     let first = flopgap(&["example", "-o", directory]);

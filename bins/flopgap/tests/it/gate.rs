@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
+use flopgap_testing::Ended;
 use serde_json::{Value, json};
 
-use crate::{Ended, flopgap};
+use crate::flopgap;
 
 const TRACE: &str = "fixtures/kineto/layer.json.gz";
 
@@ -18,8 +19,8 @@ fn gate(arguments: &[&str]) -> Ended {
 #[track_caller]
 fn judged(arguments: &[&str]) -> (i32, Value) {
     let ended = gate(&[arguments, &["--format", "json"]].concat());
-    let json = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
-    (ended.code.unwrap(), json)
+    let json = ended.json();
+    (ended.code, json)
 }
 
 #[track_caller]
@@ -193,7 +194,7 @@ fn reports_and_models_are_compared_by_what_they_hold() {
     let (code, found) = judged(&["fixtures/ncu/lm_raw.csv.zst", "fixtures/ncu/lm_raw.csv.zst"]);
     assert_eq!((code, found["kind"].as_str()), (0, Some("report")), "{found:#}");
     let sum = flopgap(&["ncu", "kernels", "fixtures/ncu/lm_raw.csv.zst", "--format", "json"]);
-    let sum: Value = serde_json::from_str(&sum.stdout).unwrap();
+    let sum = sum.json();
     let rows = found["amounts"].as_array().unwrap().iter().filter(|row| row["what"] == "flops");
     let flops: f64 = rows.map(|row| row["after"].as_f64().unwrap()).sum();
     assert_eq!(Some(flops), sum["total"]["flops"].as_f64());
@@ -205,8 +206,8 @@ fn reports_and_models_are_compared_by_what_they_hold() {
     assert_eq!(failing(&found), ["layers", "flops", "bytes", "peak-memory", "parameters"]);
     assert_eq!(row(&found, "parameters")["after"].as_f64(), Some(25_610_152.0));
     assert!(row(&found, "layers")["details"][0].as_str().unwrap().contains(" layers before, "), "{found:#}");
-    gate(&[models[0], base]).expect(2, &[], &["only files of one kind are compared"]);
-    gate(&[models[0], models[0], "--fail-if-slower", "1"]).expect(2, &[], &["nothing else has times"]);
+    gate(&[models[0], base]).expect(2, &["only files of one kind are compared"]);
+    gate(&[models[0], models[0], "--fail-if-slower", "1"]).expect(2, &["nothing else has times"]);
 }
 
 #[test]
@@ -215,18 +216,18 @@ fn a_baseline_is_saved_and_found() {
     let store = directory.path().join("kept");
     let store = ["--store", store.to_str().unwrap()];
     let with = |arguments: &[&str]| gate(&[arguments, &store].concat());
-    with(&["--baseline", "main", TRACE]).expect(3, &[], &["no baseline `main`", "--save main"]);
-    with(&["--save", "main", TRACE]).expect(0, &[], &["saved "]);
-    with(&["--baseline", "main", TRACE]).expect(0, &["PASSED"], &[]);
+    with(&["--baseline", "main", TRACE]).expect(3, &["no baseline `main`", "--save main"]);
+    with(&["--save", "main", TRACE]).expect(0, &["saved "]);
+    with(&["--baseline", "main", TRACE]).expect(0, &[]).prints(&["PASSED"]);
     // Another file replaces it.
-    with(&["--save", "main", "fixtures/models/resnet18.pt2"]).expect(0, &[], &["saved "]);
+    with(&["--save", "main", "fixtures/models/resnet18.pt2"]).expect(0, &["saved "]);
     let files: Vec<PathBuf> = fs::read_dir(directory.path().join("kept/main"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     assert_eq!(files.len(), 1, "{files:?}");
     for name in ["../main", "", ".hidden", "a/b"] {
-        with(&["--save", name, TRACE]).expect(2, &[], &["invalid name"]);
+        with(&["--save", name, TRACE]).expect(2, &["invalid name"]);
     }
 }
 
@@ -243,12 +244,9 @@ fn commands_are_run_in_turns() {
     assert_eq!((code, found["verdict"].as_str()), (1, Some("failed")), "{found:#}");
     assert_eq!(fs::read_to_string(log).unwrap(), "babaabbaabbaab");
     assert_ne!(run(&before).1["verdict"], "failed");
-    gate(&["--run", "true"]).expect(2, &[], &["--run is given twice"]);
-    gate(&["--run", "true", "--run", "echo no such thing >&2; exit 3"]).expect(
-        1,
-        &[],
-        &["exit status: 3", "no such thing"],
-    );
+    gate(&["--run", "true"]).expect(2, &["--run is given twice"]);
+    gate(&["--run", "true", "--run", "echo no such thing >&2; exit 3"])
+        .expect(1, &["exit status: 3", "no such thing"]);
 }
 
 #[test]
@@ -259,21 +257,21 @@ fn a_comment_and_a_test_suite_say_the_same() {
         events.extend(again);
     });
     let comment = gate(&[TRACE, &after, "--format", "markdown"]);
-    comment.expect(1, &["### flopgap gate: FAILED: ", "- launches: 48 before, 96 after", "| launches "], &[]);
+    comment.expect(1, &[]).prints(&[
+        "### flopgap gate: FAILED: ",
+        "- launches: 48 before, 96 after",
+        "| launches ",
+    ]);
     let suite = gate(&[TRACE, &after, "--format", "junit"]);
-    suite.expect(
-        1,
-        &[
-            "failures=\"2\"",
-            "<testcase name=\"launches\"",
-            "<failure message=\"launches: 48 before, 96 after\">",
-        ],
-        &[],
-    );
+    suite.expect(1, &[]).prints(&[
+        "failures=\"2\"",
+        "<testcase name=\"launches\"",
+        "<failure message=\"launches: 48 before, 96 after\">",
+    ]);
     let file = directory.path().join("gate.xml");
-    gate(&[TRACE, &after, "-o", file.to_str().unwrap()]).expect(1, &[], &["wrote "]);
+    gate(&[TRACE, &after, "-o", file.to_str().unwrap()]).expect(1, &["wrote "]);
     assert_eq!(fs::read_to_string(file).unwrap(), suite.stdout);
-    gate(&[TRACE]).expect(2, &[], &["two files are compared"]);
+    gate(&[TRACE]).expect(2, &["two files are compared"]);
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn every_help_begins_with_what_the_command_does() {
     for (command, expected) in HEADS {
         for help in ["--help", "-h"] {
             let printed = flopgap(&[&words(command)[..], &[help]].concat());
-            printed.expect(0, &[], &[]);
+            printed.expect(0, &[]);
             assert_eq!(head(&printed.stdout), *expected, "{command} {help}");
         }
     }
@@ -155,7 +155,7 @@ fn every_help_begins_with_what_the_command_does() {
 #[test]
 fn every_man_page_is_named_by_what_the_command_does() {
     let folder = tempfile::tempdir().unwrap();
-    flopgap(&["man", "-o", folder.path().to_str().unwrap()]).expect(0, &[], &[]);
+    flopgap(&["man", "-o", folder.path().to_str().unwrap()]).expect(0, &[]);
     let mut pages = 0;
     for (command, expected) in HEADS {
         let words = words(command);

@@ -50,8 +50,7 @@ fn every_document_says_what_it_is_and_its_keys_are_known() {
     let mut keys = BTreeSet::new();
     for (format, command) in COMMANDS {
         let ended = flopgap(&[command, &["--format", "json"]].concat());
-        let document: Value = serde_json::from_str(&ended.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {command:?}: {ended:?}"));
+        let document = ended.json();
         assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some(format), Some(1)));
         walk(&document, format, &mut keys);
     }

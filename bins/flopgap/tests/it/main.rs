@@ -22,50 +22,20 @@ mod record;
 mod width;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use assert_cmd::cargo::CommandCargoExt as _;
-
-/// How the program ended.
-#[derive(Debug)]
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
+use assert_cmd::cargo::cargo_bin;
+use flopgap_testing::Ended;
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("flopgap").unwrap();
+    let mut command = Command::new(cargo_bin("flopgap"));
     // Names in what is printed are those of the repository.
     command.args(arguments).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     command
 }
 
-fn ended(command: &mut Command) -> Ended {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    Ended {
-        code: status.code(),
-        stdout: String::from_utf8(stdout).unwrap(),
-        stderr: String::from_utf8(stderr).unwrap(),
-    }
-}
-
 /// Runs the program with its caches in a directory that goes.
 fn flopgap(arguments: &[&str]) -> Ended {
     let cache = tempfile::tempdir().unwrap();
-    ended(command(arguments).env("XDG_CACHE_HOME", cache.path()))
-}
-
-impl Ended {
-    /// Fails the test unless the program ended with this code, and printed these.
-    #[track_caller]
-    fn expect(&self, code: i32, stdout: &[&str], stderr: &[&str]) {
-        assert_eq!(self.code, Some(code), "{}", self.stderr);
-        for text in stdout {
-            assert!(self.stdout.contains(text), "`{text}` is not in\n{}", self.stdout);
-        }
-        for text in stderr {
-            assert!(self.stderr.contains(text), "`{text}` is not in\n{}", self.stderr);
-        }
-    }
+    Ended::of(command(arguments).env("XDG_CACHE_HOME", cache.path()))
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
-use crate::{command, ended, flopgap};
+use flopgap_testing::Ended;
+
+use crate::{command, flopgap};
 
 /// The name of each program on its own, by that as a command.
 pub(crate) const SUBCOMMANDS: [(&str, &str); 6] = [
@@ -19,17 +21,17 @@ pub(crate) const SUBCOMMANDS: [(&str, &str); 6] = [
 #[test]
 fn help_names_every_program_and_programs_name_themselves() {
     let help = flopgap(&["--help"]);
-    help.expect(0, &["FILE → answer:", "Examples:", "completions", "man", "table"], &[]);
+    help.expect(0, &[]).prints(&["FILE → answer:", "Examples:", "completions", "man", "table"]);
     for (subcommand, program) in SUBCOMMANDS {
         assert!(help.stdout.contains(&format!("\n  {subcommand} ")), "{subcommand}: {}", help.stdout);
         let usage = format!("Usage: flopgap {subcommand}");
-        flopgap(&[subcommand, "--help"]).expect(0, &[&usage], &[]);
-        flopgap(&[subcommand, "--no-such-option"]).expect(2, &[], &[&usage]);
-        flopgap(&[subcommand, "--version"]).expect(0, &[program], &[]);
+        flopgap(&[subcommand, "--help"]).expect(0, &[]).prints(&[&usage]);
+        flopgap(&[subcommand, "--no-such-option"]).expect(2, &[&usage]);
+        flopgap(&[subcommand, "--version"]).expect(0, &[]).prints(&[program]);
     }
-    flopgap(&["--version"]).expect(0, &["flopgap "], &[]);
-    flopgap(&["help", "nsys"]).expect(0, &["summary"], &[]);
-    flopgap(&["nsys", "summary"]).expect(2, &[], &["Usage: flopgap nsys summary"]);
+    flopgap(&["--version"]).expect(0, &[]).prints(&["flopgap "]);
+    flopgap(&["help", "nsys"]).expect(0, &[]).prints(&["summary"]);
+    flopgap(&["nsys", "summary"]).expect(2, &["Usage: flopgap nsys summary"]);
 }
 
 #[test]
@@ -44,29 +46,28 @@ fn errors_and_warnings_begin_with_the_command() {
     ] {
         let words: Vec<&str> = command.split(' ').collect();
         let failed = flopgap(&words);
-        assert_ne!(failed.code, Some(0), "{command}");
+        assert_ne!(failed.code, 0, "{command}");
         assert!(failed.stderr.starts_with(&format!("flopgap {}: error: ", words[0])), "{}", failed.stderr);
         assert!(!failed.stderr.contains(program), "{}", failed.stderr);
     }
     // Also where a file is answered by a program.
-    let answer = flopgap(&["fixtures/models/mlp_old.onnx"]);
-    assert!(answer.stderr.contains("\nflopgap calibrate: error: "), "{}", answer.stderr);
+    flopgap(&["fixtures/models/mlp_old.onnx"]).says(&["\nflopgap calibrate: error: "]);
 }
 
 #[test]
 fn a_file_that_is_named_like_a_command() {
     let folder = tempfile::tempdir().unwrap();
     fs::copy("../../fixtures/ncu/n4_d512_m64_forward.csv", folder.path().join("nsys")).unwrap();
-    let answer = ended(command(&["./nsys"]).current_dir(folder.path()));
-    answer.expect(0, &["split-k-reduce"], &["`flopgap ncu kernels ./nsys`"]);
+    let answer = Ended::of(command(&["./nsys"]).current_dir(folder.path()));
+    answer.expect(0, &["`flopgap ncu kernels ./nsys`"]).prints(&["split-k-reduce"]);
 }
 
 #[test]
 fn workers_are_started_as_the_subcommand() {
     // What the processes of several devices are started as: without a GPU, it says so as one.
     let mut worker = command(&["profile", "count-on", "--device", "0"]);
-    let worker = ended(worker.stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", ""));
-    worker.expect(0, &["{\"error\":"], &[]);
+    let worker = Ended::of(worker.stdin(Stdio::null()).env("CUDA_VISIBLE_DEVICES", ""));
+    worker.expect(0, &[]).prints(&["{\"error\":"]);
 }
 
 #[test]
@@ -77,10 +78,10 @@ fn run_table_is_found_beside_flopgap_or_in_the_path() {
     fs::create_dir_all(&path).unwrap();
     let flopgap = beside.join("flopgap");
     fs::copy(assert_cmd::cargo::cargo_bin("flopgap"), &flopgap).unwrap();
-    let run = |arguments: &[&str]| ended(Command::new(&flopgap).args(arguments).env("PATH", &path));
+    let run = |arguments: &[&str]| Ended::of(Command::new(&flopgap).args(arguments).env("PATH", &path));
 
     let missing = run(&["table", "query", "data"]);
-    missing.expect(3, &[], &["neither beside flopgap nor in PATH", "cargo install run-table"]);
+    missing.expect(3, &["neither beside flopgap nor in PATH", "cargo install run-table"]);
 
     let script = |at: &std::path::Path, text: &str| {
         let program = at.join("run-table");
@@ -88,15 +89,19 @@ fn run_table_is_found_beside_flopgap_or_in_the_path() {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     };
     script(&path, "echo in the path \"$@\"; exit 3");
-    run(&["table", "query", "--sql", "SELECT 1"]).expect(3, &["in the path query --sql SELECT 1\n"], &[]);
+    run(&["table", "query", "--sql", "SELECT 1"])
+        .expect(3, &[])
+        .prints(&["in the path query --sql SELECT 1\n"]);
     script(&beside, "echo beside \"$@\"");
-    run(&["table", "--help"]).expect(0, &["beside --help\n"], &[]);
+    run(&["table", "--help"]).expect(0, &[]).prints(&["beside --help\n"]);
 
     // A data set is asked by it.
     let data = folder.path().join("data");
     fs::create_dir_all(data.join("_runs")).unwrap();
     let data = data.to_str().unwrap();
-    run(&[data]).expect(0, &[&format!("beside query {data}\n")], &[&format!("`flopgap table query {data}`")]);
+    run(&[data])
+        .expect(0, &[&format!("`flopgap table query {data}`")])
+        .prints(&[&format!("beside query {data}\n")]);
 }
 
 #[test]
@@ -104,7 +109,7 @@ fn completions_are_scripts_of_their_shells() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = flopgap(&["completions", shell]);
-        script.expect(0, &["nsys-analyze", "hyper-profile", "summary"], &[]);
+        script.expect(0, &[]).prints(&["nsys-analyze", "hyper-profile", "summary"]);
         let file = folder.path().join(shell);
         fs::write(&file, &script.stdout).unwrap();
         // Where the shell is installed, it reads the script.
@@ -180,7 +185,7 @@ fn zsh_completes_programs_and_files() {
 fn man_pages_are_written_for_every_program() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("man1");
-    flopgap(&["man", "-o", output.to_str().unwrap()]).expect(0, &[], &["man pages in "]);
+    flopgap(&["man", "-o", output.to_str().unwrap()]).expect(0, &["man pages in "]);
     for name in SUBCOMMANDS
         .iter()
         .map(|(_, program)| format!("{program}.1"))

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{command, ended};
+use flopgap_testing::Ended;
+
+use crate::command;
 
 /// An example of `flopgap-record`, beside the tests.
 fn fake(name: &str) -> String {
@@ -29,57 +31,58 @@ fn entries(place: &Path) -> Vec<String> {
 #[test]
 fn a_program_is_recorded_and_its_step_taken_apart() {
     let place = tempfile::tempdir().unwrap();
-    let run =
-        ended(&mut record(place.path(), &["-o", "x.sqlite", "--", &fake("fake_program"), "launch", "30"]));
+    let run = Ended::of(&mut record(
+        place.path(),
+        &["-o", "x.sqlite", "--", &fake("fake_program"), "launch", "30"],
+    ));
     run.expect(
         0,
-        &["on NVIDIA Fake", "busy"],
         &[
             "x.sqlite: 1 process, 60 kernels, 0 copies and sets, 60 API calls, 30 ranges and marks",
             "the same as `flopgap nsys gap x.sqlite`",
         ],
-    );
+    )
+    .prints(&["on NVIDIA Fake", "busy"]);
     assert_eq!(entries(place.path()), ["x.sqlite"]);
     let stats =
-        ended(command(&["nsys", "stats", "-r", "cuda_gpu_kern_sum"]).arg(place.path().join("x.sqlite")));
-    stats.expect(0, &["foo(float *)"], &[]);
+        Ended::of(command(&["nsys", "stats", "-r", "cuda_gpu_kern_sum"]).arg(place.path().join("x.sqlite")));
+    stats.expect(0, &[]).prints(&["foo(float *)"]);
 }
 
 #[test]
 fn what_the_program_ends_with_is_passed_on() {
     let place = tempfile::tempdir().unwrap();
-    let failed = ended(&mut record(place.path(), &["-q", "--", &fake("fake_program"), "at-once", "5"]));
+    let failed = Ended::of(&mut record(place.path(), &["-q", "--", &fake("fake_program"), "at-once", "5"]));
     failed.expect(
         1,
-        &[],
         &["1 process, 10 kernels", "no launch that is here lacks its kernel", "ended with exit status: 3"],
     );
-    let gap = ended(command(&["gap"]).arg(place.path().join("flopgap.sqlite")));
-    gap.expect(0, &[], &["flopgap record reported (warning): process"]);
-    let missing = ended(&mut record(place.path(), &["--", "./no-such-program"]));
-    missing.expect(1, &[], &["./no-such-program: cannot be run: No such file"]);
+    let gap = Ended::of(command(&["gap"]).arg(place.path().join("flopgap.sqlite")));
+    gap.expect(0, &["flopgap record reported (warning): process"]);
+    let missing = Ended::of(&mut record(place.path(), &["--", "./no-such-program"]));
+    missing.expect(1, &["./no-such-program: cannot be run: No such file"]);
     assert_eq!(entries(place.path()), ["flopgap.sqlite"]);
-    let nothing = ended(&mut record(place.path(), &["-o", "none.sqlite", "--", "true"]));
-    nothing.expect(3, &[], &["no program that uses CUDA or NVTX was recorded"]);
+    let nothing = Ended::of(&mut record(place.path(), &["-o", "none.sqlite", "--", "true"]));
+    nothing.expect(3, &["no program that uses CUDA or NVTX was recorded"]);
     assert_eq!(entries(place.path()), ["flopgap.sqlite"]);
-    let none = ended(&mut record(
+    let none = Ended::of(&mut record(
         place.path(),
         &["-q", "--range", "evening", "--", &fake("fake_program"), "launch", "5"],
     ));
-    none.expect(0, &[], &["no kernel was launched while a range evening was open"]);
-    let range = ended(&mut record(
+    none.expect(0, &["no kernel was launched while a range evening was open"]);
+    let range = Ended::of(&mut record(
         place.path(),
         &["-q", "--range", "ev*", "--", &fake("fake_program"), "launch", "5"],
     ));
-    range.expect(0, &[], &["1 process, 10 kernels"]);
+    range.expect(0, &["1 process, 10 kernels"]);
     record(place.path(), &[]).output().map(|output| assert_eq!(output.status.code(), Some(2))).unwrap();
 }
 
 #[test]
 fn a_running_program_is_recorded_when_it_is_asked_for() {
     let place = tempfile::tempdir().unwrap();
-    let variables = ended(&mut record(place.path(), &["--env"]));
-    variables.expect(0, &["export CUDA_INJECTION64_PATH=", "export FLOPGAP_RECORD="], &[]);
+    let variables = Ended::of(&mut record(place.path(), &["--env"]));
+    variables.expect(0, &[]).prints(&["export CUDA_INJECTION64_PATH=", "export FLOPGAP_RECORD="]);
     let mut program = Command::new("sh");
     program.arg("-c").arg(format!("eval \"$VARIABLES\"; exec {} wait 10", fake("fake_program")));
     program.env("VARIABLES", &variables.stdout).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -92,16 +95,17 @@ fn a_running_program_is_recorded_when_it_is_asked_for() {
     };
     work();
     // By the number of the process, and by the directory.
-    ended(&mut record(place.path(), &["start", &program.id().to_string()])).expect(0, &[], &[]);
+    Ended::of(&mut record(place.path(), &["start", &program.id().to_string()])).expect(0, &[]);
     std::thread::sleep(Duration::from_millis(1500));
     work();
-    let stopped = ended(&mut record(place.path(), &["stop", "flopgap-recording", "-q", "-o", "live.sqlite"]));
-    stopped.expect(0, &[], &["live.sqlite: 1 process, 20 kernels"]);
+    let stopped =
+        Ended::of(&mut record(place.path(), &["stop", "flopgap-recording", "-q", "-o", "live.sqlite"]));
+    stopped.expect(0, &["live.sqlite: 1 process, 20 kernels"]);
     drop(input);
     program.wait().unwrap();
     let own = std::process::id().to_string();
-    let refused = ended(&mut record(place.path(), &["start", &own]));
-    refused.expect(3, &[], &["was not started with the variables of flopgap record --env"]);
+    let refused = Ended::of(&mut record(place.path(), &["start", &own]));
+    refused.expect(3, &["was not started with the variables of flopgap record --env"]);
 }
 
 #[test]

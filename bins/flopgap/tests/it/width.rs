@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::{Ended, command, ended};
+use flopgap_testing::Ended;
+
+use crate::command;
 
 /// Commands that print tables, over recorded files, and the headings of what they answer, which no
 /// width takes away.
@@ -96,7 +98,7 @@ fn printed(line: &str, width: Option<u16>, folder: &Path) -> Ended {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut command = command(&words);
     command.env("XDG_CACHE_HOME", folder).env("CUDA_VISIBLE_DEVICES", "").env_remove("COLUMNS");
-    ended(command.envs(width.map(|width| ("COLUMNS", width.to_string()))))
+    Ended::of(command.envs(width.map(|width| ("COLUMNS", width.to_string()))))
 }
 
 /// Results of `bench` with every column of its tables.
@@ -150,7 +152,7 @@ fn no_line_is_longer_than_columns_says_and_the_answer_stays() {
     let mut wrong = Vec::new();
     for (line, answers) in COMMANDS {
         let wide = printed(line, None, folder.path());
-        if wide.code != Some(0) {
+        if wide.code != 0 {
             wrong.push(format!("{line}: {}", wide.stderr));
             continue;
         }
