@@ -218,8 +218,7 @@ mod tests {
     const CONFIG: Config = Config { n: 1, d: 8, m: 8 };
 
     fn read_text(text: &str) -> Result<Record, MeterError> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("n1_d8_m8.csv");
+        let (_dir, [path]) = flopgap_testing::paths(["n1_d8_m8.csv"]);
         fs::write(&path, text).unwrap();
         read(CONFIG, &path, &Quantity::FP32)
     }

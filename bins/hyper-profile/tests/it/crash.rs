@@ -73,8 +73,7 @@ fn check_in_between(path: &Path) {
 
 #[test]
 fn killed_at_random_moments_a_run_ends_as_if_nothing_had_happened() {
-    let dir = tempfile::tempdir().unwrap();
-    let whole = dir.path().join("whole");
+    let (dir, [whole]) = flopgap_testing::paths(["whole"]);
     run(&mut go_on(&whole, &[])).expect(0, &[]);
     let expected = contents(&whole);
     assert_eq!(recorded(&whole).len(), 24);
@@ -108,8 +107,7 @@ fn killed_at_random_moments_a_run_ends_as_if_nothing_had_happened() {
 
 #[test]
 fn killed_workers_that_share_a_run_fill_it_all_the_same() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    let (_dir, [whole, path]) = flopgap_testing::paths(["whole", "run"]);
     run(&mut go_on(&whole, &[])).expect(0, &[]);
 
     let shards = ["1/3", "2/3", "3/3"];

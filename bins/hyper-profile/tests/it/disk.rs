@@ -40,8 +40,7 @@ impl Drop for Mounted {
 
 #[test]
 fn a_full_disk_stops_and_what_is_done_is_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let (disk, whole) = (dir.path().join("disk"), dir.path().join("whole"));
+    let (_dir, [disk, whole]) = flopgap_testing::paths(["disk", "whole"]);
     fs::create_dir(&disk).unwrap();
     let Some(mounted) = Mounted::new(&disk, "size=256k") else {
         return skip("mount", "a small file system cannot be mounted here");
@@ -67,8 +66,7 @@ fn a_full_disk_stops_and_what_is_done_is_kept() {
 
 #[test]
 fn a_read_only_disk_is_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = dir.path().join("disk");
+    let (_dir, [disk]) = flopgap_testing::paths(["disk"]);
     fs::create_dir(&disk).unwrap();
     let Some(mounted) = Mounted::new(&disk, "size=4m") else {
         return skip("mount", "a file system cannot be mounted here");

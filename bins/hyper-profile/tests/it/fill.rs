@@ -24,8 +24,7 @@ fn config(n: u64, d: u64) -> Config {
 
 #[test]
 fn a_new_run_is_measured_and_analyzed() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     let ended =
         run(&mut fake(&["new", "-n", "2", "-d", "64", "128", "-m", "16..32:16", "--output", text(&path)]));
     ended.expect(0, &["run directory ", "4 configurations in ", "pictures in ", "interactive report in "]);
@@ -59,8 +58,7 @@ fn without_output_the_folder_is_named_after_time_and_sizes() {
 
 #[test]
 fn sizes_that_cannot_be_measured_are_named_and_nothing_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     for (sizes, expected) in [
         (&["-n", "0"][..], "invalid size `0`: a size is at least 1"),
         (&["-n", "-4"], "invalid size `-4`: a size is at least 1"),
@@ -85,8 +83,7 @@ fn sizes_that_cannot_be_measured_are_named_and_nothing_is_made() {
 
 #[test]
 fn without_a_gpu_the_recorded_run_is_pointed_to_and_nothing_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     let mut command = std::process::Command::cargo_bin("hyper-profile").unwrap();
     let ended = run(command.args(["new", "--output", text(&path)]).env("CUDA_VISIBLE_DEVICES", ""));
     ended.expect(3, &["hint: ", "`flopgap profile analyze fixtures/runs/h200-default`"]);
@@ -100,8 +97,7 @@ fn without_a_gpu_the_recorded_run_is_pointed_to_and_nothing_is_made() {
 
 #[test]
 fn a_folder_that_is_taken_is_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     fs::create_dir(&path).unwrap();
     fs::write(path.join("thesis.tex"), "mine").unwrap();
     run(&mut fake(&new(&path, &[]))).expect(1, &["the directory is not empty, and not a run"]);
@@ -115,8 +111,7 @@ fn a_folder_that_is_taken_is_left_alone() {
 
 #[test]
 fn a_lost_device_stops_and_what_is_done_is_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    let (_dir, [whole, path]) = flopgap_testing::paths(["whole", "run"]);
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     for fault in ["FAKE_LOST", "FAKE_PANIC"] {
         let ended = run(fake(&new(&path, &[])).env(fault, "n2_d128_m16"));
@@ -137,8 +132,7 @@ fn a_lost_device_stops_and_what_is_done_is_kept() {
 
 #[test]
 fn what_fails_or_does_not_fit_is_named_and_tried_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    let (_dir, [whole, path]) = flopgap_testing::paths(["whole", "run"]);
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     let failing = ("FAKE_FAIL", "n2_d64_m16");
     let ended = run(fake(&new(&path, &[])).env(failing.0, failing.1).env("FAKE_MEMORY", "200000"));
@@ -167,8 +161,7 @@ fn what_fails_or_does_not_fit_is_named_and_tried_again() {
 /// files with other names.
 #[test]
 fn what_an_interrupted_run_lacks_is_measured_by_resuming_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     run(fake(&new(&path, &[])).env("FAKE_LOST", "n2_d64_m16")).expect(1, &[]);
     fs::remove_dir_all(path.join("locks")).unwrap();
     let ended = run(&mut fake(&["analyze", text(&path), "--no-plots"]));
@@ -178,8 +171,7 @@ fn what_an_interrupted_run_lacks_is_measured_by_resuming_it() {
 
 #[test]
 fn only_what_counts_alike_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     run(fake(&new(&path, &[])).env("FAKE_LOST", "n2_d64_m16")).expect(1, &[]);
     let before = contents(&path);
     let resume = ["resume", text(&path), "--no-plots"];
@@ -203,8 +195,7 @@ fn only_what_counts_alike_goes_on() {
 
 #[test]
 fn runs_that_cannot_be_resumed_say_why() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     let resume = |path: &Path| run(&mut fake(&["resume", text(path), "--no-plots"]));
     resume(&path).expect(1, &["it has no manifest.json"]);
     resume(&crate::recorded_run()).expect(1, &["its raw files were recorded by another program"]);
@@ -231,8 +222,7 @@ fn runs_that_cannot_be_resumed_say_why() {
 
 #[test]
 fn damaged_locks_and_records_cost_only_what_is_damaged() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    let (_dir, [whole, path]) = flopgap_testing::paths(["whole", "run"]);
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     run(fake(&new(&path, &[])).env("FAKE_LOST", "n3_d128_m16")).expect(1, &[]);
     fs::write(path.join("locks/1-of-1.lock"), "{\"pid\":").unwrap();
@@ -250,8 +240,7 @@ fn damaged_locks_and_records_cost_only_what_is_damaged() {
 
 #[test]
 fn other_sizes_extend_a_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     run(&mut fake(&new(&path, &[]))).expect(0, &[]);
     let before = records(&path);
     let ended = run(&mut fake(&["resume", text(&path), "-d", "128", "256", "--no-plots"]));
@@ -291,8 +280,7 @@ fn busy_worker(path: &Path, shard: &str) -> Killed {
 
 #[test]
 fn two_writers_are_distinguished_and_a_dead_ones_lock_is_free() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     let child = busy_worker(&path, "1/1");
     let resume = ["resume", text(&path), "--no-plots"];
     let holder = format!("process {} on ", child.0.id());
@@ -305,8 +293,7 @@ fn two_writers_are_distinguished_and_a_dead_ones_lock_is_free() {
 
 #[test]
 fn workers_share_a_run_without_meeting() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    let (dir, [whole, path]) = flopgap_testing::paths(["whole", "run"]);
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     let child = busy_worker(&path, "1/3");
     // At the same time, the second and third task of a job array.
@@ -338,8 +325,7 @@ fn workers_share_a_run_without_meeting() {
 /// Several devices are counted by a process each, which this program starts.
 #[test]
 fn several_devices_fill_a_run_as_one_does() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    let (dir, [whole, path]) = flopgap_testing::paths(["whole", "run"]);
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     run(fake(&new(&path, &["--device", "0,2,3"])).env("FAKE_DELAY_US", "2000")).expect(0, &[]);
     assert_eq!(contents(&path), contents(&whole));
@@ -366,8 +352,7 @@ fn several_devices_fill_a_run_as_one_does() {
 /// As `flopgap profile`, it starts such processes as `flopgap profile`.
 #[test]
 fn a_subcommand_starts_itself_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let (whole, path) = (dir.path().join("whole"), dir.path().join("run"));
+    let (_dir, [whole, path]) = flopgap_testing::paths(["whole", "run"]);
     run(&mut fake(&new(&whole, &[]))).expect(0, &[]);
     let within = |arguments: &[&str]| {
         let mut command = fake(&[&["profile"], arguments].concat());
@@ -380,8 +365,7 @@ fn a_subcommand_starts_itself_again() {
 
 #[test]
 fn runs_are_compared_launch_by_launch() {
-    let dir = tempfile::tempdir().unwrap();
-    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let (dir, [a, b]) = flopgap_testing::paths(["a", "b"]);
     run(&mut fake(&new(&a, &[]))).expect(0, &[]);
     run(&mut fake(&new(&b, &["--device", "1,2"]))).expect(0, &[]);
     let compare = |a: &Path, b: &Path| run(&mut fake(&["compare", text(a), text(b)]));
@@ -411,8 +395,7 @@ fn runs_are_compared_launch_by_launch() {
 
 #[test]
 fn counters_in_use_say_what_to_do() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (dir, [path]) = flopgap_testing::paths(["run"]);
     let ended = run(fake(&new(&path, &[])).env("FAKE_BUSY", "all"));
     ended.expect(
         3,
@@ -446,8 +429,7 @@ fn counters_in_use_say_what_to_do() {
 #[cfg(target_os = "linux")]
 #[test]
 fn processes_that_count_end_with_the_one_that_asks() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     // Longer than anyone waits.
     let mut asking =
         fake(&new(&path, &["--device", "0,1"])).env("FAKE_DELAY_US", "600000000").spawn().unwrap();

@@ -220,8 +220,7 @@ fn one_binary_report_with_ranges_gives_the_same_rows() {
 #[test]
 fn a_record_without_its_last_launch_is_named_and_left_out() {
     let default = recorded_run().join("../h200-default/raw");
-    let run = tempfile::tempdir().unwrap();
-    let raw = run.path().join("raw");
+    let (run, [raw]) = flopgap_testing::paths(["raw"]);
     fs::create_dir(&raw).unwrap();
     let [whole, cut] = ["n2_d128_m16", "n4_d128_m16"].map(|name| format!("{name}.counts.json.zst"));
     fs::copy(default.join(&whole), raw.join(&whole)).unwrap();
@@ -247,8 +246,7 @@ fn a_record_without_its_last_launch_is_named_and_left_out() {
 #[test]
 fn a_record_of_other_sizes_is_refused_with_those_that_ran() {
     let default = recorded_run().join("../h200-default/raw");
-    let run = tempfile::tempdir().unwrap();
-    let raw = run.path().join("raw");
+    let (run, [raw]) = flopgap_testing::paths(["raw"]);
     fs::create_dir(&raw).unwrap();
     let bytes = fs::read(default.join("n2_d512_m256.counts.json.zst")).unwrap();
     let text = String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap();

@@ -65,8 +65,7 @@ fn reports_of_ncu_become_records() {
 
 #[test]
 fn without_ncu_the_places_are_named() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (dir, [path]) = flopgap_testing::paths(["run"]);
     let new = ["new", "-n", "1", "-d", "64", "-m", "16", "--backend", "ncu", "--output", text(&path)];
     if !Path::new("/usr/local/cuda/bin/ncu").exists() && !Path::new("/opt/nvidia/nsight-compute").exists() {
         let ended = run(fake(&new).env("PATH", dir.path()));

@@ -5,8 +5,7 @@ use crate::support::{assert_kept, fake, records, run, text};
 
 #[test]
 fn its_command_lines_work_unchanged() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run");
+    let (_dir, [path]) = flopgap_testing::paths(["run"]);
     let sizes = ["--n", "2", "4", "--d", "64", "128", "--m", "8", "16"];
     let new = [&["new"], &sizes[..], &["--no-plots", "--output", text(&path)]].concat();
     run(&mut fake(&new)).expect(0, &["8 configurations in "]);

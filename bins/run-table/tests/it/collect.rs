@@ -24,8 +24,7 @@ fn counted(source: &Path, table: &str) -> usize {
 
 #[test]
 fn a_directory_becomes_a_data_set_and_stays_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     trace("small_forward", &input.join("job/rank0.sqlite"));
     trace("two_gpus", &input.join("001.any name"));
     fs::copy(fixtures().join("ncu/full_raw.csv.zst"), input.join("gemm.csv.zst")).unwrap();
@@ -84,8 +83,7 @@ fn a_directory_becomes_a_data_set_and_stays_as_it_is() {
 
 #[test]
 fn a_run_that_changed_is_replaced_with_the_tables_that_it_no_longer_has() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     done(&["collect", text(&input), "-o", text(&output)]);
     assert!(output.join("os_calls/run=a/part-0.parquet").exists());
@@ -112,8 +110,7 @@ fn a_run_that_changed_is_replaced_with_the_tables_that_it_no_longer_has() {
 
 #[test]
 fn a_bad_input_is_listed_and_stops_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     trace("small_forward", &input.join("whole.sqlite"));
     let whole = fs::read(input.join("whole.sqlite")).unwrap();
     fs::write(input.join("cut.sqlite"), &whole[..whole.len() / 2]).unwrap();
@@ -139,8 +136,7 @@ fn a_bad_input_is_listed_and_stops_nothing() {
 
 #[test]
 fn a_file_that_is_not_a_source_takes_no_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     trace("small_forward", &input.join("trace.sqlite"));
     let other = folder.path().join("other");
     fs::create_dir(&other).unwrap();
@@ -155,9 +151,7 @@ fn a_file_that_is_not_a_source_takes_no_name() {
 
 #[test]
 fn an_input_that_is_nothing_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
-    let notes = folder.path().join("notes.txt");
+    let (folder, [output, notes]) = flopgap_testing::paths(["out", "notes.txt"]);
     fs::write(&notes, "not a report").unwrap();
     assert_eq!(run(&["collect", text(&notes), "-o", text(&output)]).code, 1);
     fs::create_dir(folder.path().join("empty")).unwrap();
@@ -170,8 +164,7 @@ fn an_input_that_is_nothing_is_an_error() {
 
 #[test]
 fn two_inputs_of_one_name_are_refused_or_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
+    let (folder, [output]) = flopgap_testing::paths(["out"]);
     let paths = ["x/trace.sqlite", "y/trace.sqlite"].map(|name| folder.path().join(name));
     trace("small_forward", &paths[0]);
     trace("two_gpus", &paths[1]);
@@ -197,8 +190,7 @@ fn two_inputs_of_one_name_are_refused_or_named() {
 
 #[test]
 fn names_stay_within_the_data_set() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("deep/out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "deep/out"]);
     trace("small_forward", &input);
     for name in ["../../../climbs", "..", "it's 50% <b>", "a\nb"] {
         done(&[
@@ -224,8 +216,7 @@ fn names_stay_within_the_data_set() {
 
 #[test]
 fn links_are_followed_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("in/out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "in/out"]);
     trace("small_forward", &input.join("a/trace.sqlite"));
     symlink(&input, input.join("a/loop")).unwrap();
     symlink(input.join("nowhere"), input.join("broken")).unwrap();
@@ -240,8 +231,7 @@ fn links_are_followed_once() {
 /// A path through links that end nowhere, in each other, or too deep.
 #[test]
 fn what_cannot_be_read_is_listed_and_skipped() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     trace("small_forward", &input.join("trace.sqlite"));
     for (link, target) in [("a", "b"), ("b", "a"), ("self", "self"), ("gone.sqlite", "nowhere/gone.sqlite")] {
         symlink(input.join(target), input.join(link)).unwrap();
@@ -287,8 +277,7 @@ fn as_nobody(folder: &Path, arguments: &[&str]) -> Option<std::process::Output> 
 
 #[test]
 fn a_directory_that_may_not_be_read_is_listed_and_skipped() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     trace("small_forward", &input.join("open/trace.sqlite"));
     trace("two_gpus", &input.join("closed/trace.sqlite"));
     trace("two_gpus", &input.join("listed/trace.sqlite"));
@@ -320,8 +309,7 @@ fn a_directory_that_may_not_be_read_is_listed_and_skipped() {
 
 #[test]
 fn a_data_set_is_not_written_where_others_read_or_nothing_can_be() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     trace("small_forward", &input.join("trace.sqlite"));
     done(&["collect", text(&input), "-o", text(&output)]);
     let run_of = folder.path().join("run");
@@ -359,8 +347,7 @@ fn a_data_set_is_not_written_where_others_read_or_nothing_can_be() {
 
 #[test]
 fn the_end_of_an_event_is_a_column() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
+    let (folder, [output]) = flopgap_testing::paths(["out"]);
     let sources = [("small_forward", "a"), ("small_training_step", "b")].map(|(name, file)| {
         let path = folder.path().join(format!("in/{file}.sqlite"));
         trace(name, &path);
@@ -385,8 +372,7 @@ fn the_end_of_an_event_is_a_column() {
 
 #[test]
 fn a_run_of_another_version_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     done(&["collect", text(&input), "-o", text(&output)]);
     let whole = files(&output);
@@ -405,8 +391,7 @@ fn a_run_of_another_version_is_refused() {
 
 #[test]
 fn a_run_that_another_process_collects_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     fs::create_dir_all(output.join("_runs")).unwrap();
     let lock = File::create(output.join("_runs/a.lock")).unwrap();
@@ -419,8 +404,7 @@ fn a_run_that_another_process_collects_is_left_alone() {
 
 #[test]
 fn what_a_killed_process_left_is_reported_and_cleaned_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     done(&["collect", text(&input), "-o", text(&output)]);
     let whole = files(&output);

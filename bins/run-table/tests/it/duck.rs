@@ -261,8 +261,7 @@ fn generated_queries_are_answered_as_by_duckdb_or_refused() {
         flopgap_testing::skip("python libraries", "not installed from PyPI: run .ci/run once");
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
+    let (folder, [output]) = flopgap_testing::paths(["out"]);
     for name in ["small_forward", "contexts"] {
         trace(name, &folder.path().join(format!("in/{name}.sqlite")));
     }

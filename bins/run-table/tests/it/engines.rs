@@ -42,8 +42,7 @@ fn other_engines_answer_the_same() {
         flopgap_testing::skip("python libraries", "not installed from PyPI: run .ci/run once");
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
+    let (folder, [output]) = flopgap_testing::paths(["out"]);
     // Names that look like numbers, have a directory, a space and what is encoded.
     let names = [("001", "small_forward"), ("a/b 50%", "small_training_step"), ("it's", "two_ranks_nccl")];
     let mut sources = Vec::new();

@@ -15,8 +15,7 @@ fn taken_apart(path: &str) -> Gap {
 /// trace without GPU work has no rows, and neither has a file of another kind.
 #[test]
 fn parts_of_many_runs_are_those_of_each() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
+    let (_folder, [data]) = flopgap_testing::paths(["data"]);
     let traces = [
         ("a", "advice/layer-timers.before.json.gz"),
         ("b", "nsys/small_training_step.sqlite.zst"),

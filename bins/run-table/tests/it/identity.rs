@@ -17,8 +17,7 @@ fn runs(output: &Path) -> Vec<String> {
 
 #[test]
 fn links_and_copies_are_one_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     let first = input.join("a.sqlite");
     trace("small_forward", &first);
     fs::hard_link(&first, input.join("b.sqlite")).unwrap();
@@ -45,8 +44,7 @@ fn links_and_copies_are_one_run() {
 
 #[test]
 fn a_renamed_source_keeps_its_run_and_a_run_can_be_renamed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     let (old, new) = (input.join("a.sqlite"), input.join("b.sqlite"));
     trace("small_forward", &old);
     done(&["collect", text(&input), "-o", text(&output)]);
@@ -69,8 +67,7 @@ fn a_renamed_source_keeps_its_run_and_a_run_can_be_renamed() {
 
 #[test]
 fn another_recording_in_an_old_place_is_another_content() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     let path = input.join("build.sqlite");
     trace("small_forward", &path);
     done(&["collect", text(&input), "-o", text(&output)]);
@@ -114,8 +111,7 @@ fn removed_sources_are_dropped_when_asked_for() {
 
 #[test]
 fn a_run_has_the_date_of_its_recording_or_of_its_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     trace("small_forward", &input.join("nsys.sqlite"));
     let report = input.join("ncu.csv");
     fs::copy(fixtures().join("ncu/n4_d512_m64_forward.csv"), &report).unwrap();
@@ -145,8 +141,7 @@ fn a_run_has_the_date_of_its_recording_or_of_its_file() {
 
 #[test]
 fn a_trend_is_in_the_order_of_dates() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     // In the order of texts, build10 comes before build2.
     let order = ["build1", "build2", "build10", "a_rebuild"];
     for (at, name) in order.iter().enumerate() {

@@ -34,8 +34,7 @@ fn every_feature_of_the_reader_is_asked_for() {
 
 #[test]
 fn calibrations_are_collected() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
+    let (_folder, [output]) = flopgap_testing::paths(["out"]);
     let input = fixtures().join("calibration/xeon-native.jsonl.zst");
     done(&[
         "collect",

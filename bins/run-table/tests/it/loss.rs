@@ -35,8 +35,7 @@ fn is_incomplete(input: &Path, output: &Path, run_name: &str, what: &str) {
 
 #[test]
 fn an_export_without_a_column_lacks_that_table_and_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     rusqlite::Connection::open(&input)
         .unwrap()
@@ -49,8 +48,7 @@ fn an_export_without_a_column_lacks_that_table_and_says_so() {
 
 #[test]
 fn a_report_that_is_cut_in_a_row_is_incomplete() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.csv"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.csv", "out"]);
     let packed = fs::read(fixtures().join("ncu/h200_gemms_raw.csv.zst")).unwrap();
     let whole = zstd::decode_all(packed.as_slice()).unwrap();
     let last_line = whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap();
@@ -64,8 +62,7 @@ fn a_report_that_is_cut_in_a_row_is_incomplete() {
 
 #[test]
 fn a_calibration_whose_last_line_is_cut_is_incomplete() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.jsonl"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.jsonl", "out"]);
     let packed = fs::read(fixtures().join("calibration/xeon-native.jsonl.zst")).unwrap();
     let whole = zstd::decode_all(packed.as_slice()).unwrap();
     fs::write(&input, &whole[..whole.len() - 20]).unwrap();
@@ -75,8 +72,7 @@ fn a_calibration_whose_last_line_is_cut_is_incomplete() {
 /// A source that can no longer be read leaves the run as it was.
 #[test]
 fn a_source_that_became_worse_replaces_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     done(&["collect", text(&input), "-o", text(&output)]);
     let before = contents(&output);
@@ -92,8 +88,7 @@ fn a_source_that_became_worse_replaces_nothing() {
 
 #[test]
 fn a_table_that_no_source_has_is_refused_before_anything_is_touched() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     done(&["collect", text(&input), "-o", text(&output)]);
     let before = contents(&output);
@@ -113,8 +108,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
 /// wholly one of them as soon as anything is collected.
 #[test]
 fn fifty_kills_leave_no_half_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     let [one, two] = ["small_forward", "graph_whole"].map(|name| {
         let path = folder.path().join(format!("{name}.sqlite"));
         trace(name, &path);
@@ -171,8 +165,7 @@ fn fifty_kills_leave_no_half_run() {
 /// A process that is killed between two of the steps in which files take their places.
 #[test]
 fn a_run_that_is_ready_is_completed_from_every_step() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     let beside = fixtures().join("ncu/n4_d512_m64_forward.csv");
     trace("graph_whole", &input);
     done(&["collect", text(&input), text(&beside), "-o", text(&output)]);

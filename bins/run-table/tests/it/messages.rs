@@ -42,8 +42,7 @@ fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_read() 
 
 #[test]
 fn a_quiet_program_still_says_what_is_missing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, data) = (folder.path().join("in"), folder.path().join("data"));
+    let (_folder, [input, data]) = flopgap_testing::paths(["in", "data"]);
     trace("small_forward", &input.join("a.sqlite"));
     fs::write(input.join("notes.txt"), "not a report").unwrap();
     fs::write(input.join("later.nsys-rep"), "a recording").unwrap();

@@ -13,8 +13,7 @@ use crate::{done, fixtures, rows, run, trace};
 
 /// A data set of two traces and a run.
 fn data_set() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
+    let (folder, [output]) = flopgap_testing::paths(["out"]);
     for name in ["small_forward", "small_training_step"] {
         trace(name, &folder.path().join(format!("in/{name}.sqlite")));
     }
@@ -59,8 +58,7 @@ fn sums_are_those_of_integers() {
 
 #[test]
 fn a_sum_beyond_64_bits_is_exact() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("a.sqlite"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["a.sqlite", "out"]);
     trace("small_forward", &input);
     let changed = rusqlite::Connection::open(&input)
         .unwrap()
