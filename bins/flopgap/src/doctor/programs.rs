@@ -186,8 +186,7 @@ mod tests {
 
     /// A machine without NVIDIA's programs, but with these scripts in its `PATH`.
     fn machine(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
-        let root = tempfile::tempdir().unwrap();
-        let bin = root.path().join("bin");
+        let (root, [bin]) = flopgap_testing::paths(["bin"]);
         fs::create_dir(&bin).unwrap();
         for (name, script) in scripts {
             let path = bin.join(name);

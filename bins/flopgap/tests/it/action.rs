@@ -18,8 +18,7 @@ fn script() -> String {
 
 /// The exit code, standard output, the page of the run, and the file of `JUnit`.
 fn gate([before, after]: [&str; 2], inputs: &[(&str, &str)]) -> (i32, String, String, Option<String>) {
-    let temporary = tempfile::tempdir().unwrap();
-    let programs = temporary.path().join("flopgap/bin");
+    let (temporary, [programs]) = flopgap_testing::paths(["flopgap/bin"]);
     fs::create_dir_all(&programs).unwrap();
     std::os::unix::fs::symlink(assert_cmd::cargo::cargo_bin("flopgap"), programs.join("flopgap")).unwrap();
     let (page, junit) = (temporary.path().join("summary.md"), temporary.path().join("gate.xml"));

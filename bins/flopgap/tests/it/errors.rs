@@ -46,8 +46,7 @@ fn nothing_is_answered_unless_every_file_is_recognized() {
 
 #[test]
 fn a_recording_needs_nsys() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("step.nsys-rep");
+    let (folder, [path]) = flopgap_testing::paths(["step.nsys-rep"]);
     fs::write(&path, "NVIDIA Tegra Profiler").unwrap();
     let answer = Ended::of(command(&[path.to_str().unwrap()]).env("PATH", folder.path()));
     assert_ne!(answer.code, 0);

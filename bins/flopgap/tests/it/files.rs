@@ -121,8 +121,7 @@ fn measurements_are_judged() {
     let recorded = "fixtures/calibration/h200.jsonl.zst";
     is(&[recorded], &["calibrate", "report", "--no-fits", "--empirical", recorded]);
     // A calibration without rows is one, and its own program says what is wrong.
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("calibration.jsonl");
+    let (folder, [file]) = flopgap_testing::paths(["calibration.jsonl"]);
     fs::write(&file, "{\"format\":\"flopgap-calibration\",\"version\":9}\n").unwrap();
     let answer = flopgap(&[folder.path().to_str().unwrap()]);
     assert_ne!(answer.code, 0);
@@ -171,8 +170,7 @@ fn a_directory_of_traces_of_torch_profiler_is_one_job() {
 /// Whatever stands before the events: nothing looks at the first bytes alone.
 #[test]
 fn a_trace_is_recognized_behind_a_first_key_of_any_length() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.json");
+    let (_folder, [path]) = flopgap_testing::paths(["trace.json"]);
     let events = r#"[{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":2,"args":{}}]"#;
     let text = format!("{{\"note\": \"{}\", \"traceEvents\": {events}}}", "]".repeat(100_000));
     fs::write(&path, text).unwrap();

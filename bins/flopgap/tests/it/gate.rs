@@ -212,8 +212,7 @@ fn reports_and_models_are_compared_by_what_they_hold() {
 
 #[test]
 fn a_baseline_is_saved_and_found() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = directory.path().join("kept");
+    let (directory, [store]) = flopgap_testing::paths(["kept"]);
     let store = ["--store", store.to_str().unwrap()];
     let with = |arguments: &[&str]| gate(&[arguments, &store].concat());
     with(&["--baseline", "main", TRACE]).expect(3, &["no baseline `main`", "--save main"]);
@@ -233,8 +232,7 @@ fn a_baseline_is_saved_and_found() {
 
 #[test]
 fn commands_are_run_in_turns() {
-    let directory = tempfile::tempdir().unwrap();
-    let log = directory.path().join("log");
+    let (_directory, [log]) = flopgap_testing::paths(["log"]);
     let log = log.to_str().unwrap();
     let command = |name: &str, seconds: &str| format!("printf {name} >> '{log}'; sleep {seconds}");
     let (before, after) = (command("b", "0.02"), command("a", "0.2"));

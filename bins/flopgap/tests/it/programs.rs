@@ -72,8 +72,7 @@ fn workers_are_started_as_the_subcommand() {
 
 #[test]
 fn run_table_is_found_beside_flopgap_or_in_the_path() {
-    let folder = tempfile::tempdir().unwrap();
-    let (beside, path) = (folder.path().join("bin"), folder.path().join("path"));
+    let (folder, [beside, path]) = flopgap_testing::paths(["bin", "path"]);
     fs::create_dir_all(&beside).unwrap();
     fs::create_dir_all(&path).unwrap();
     let flopgap = beside.join("flopgap");
@@ -135,8 +134,7 @@ fn completions_are_scripts_of_their_shells() {
 
 #[test]
 fn fish_completes_programs_files_and_values() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("flopgap.fish");
+    let (_folder, [file]) = flopgap_testing::paths(["flopgap.fish"]);
     fs::write(&file, flopgap(&["completions", "fish"]).stdout).unwrap();
     for (line, expected) in [
         ("flopgap nsys summ", "summary\t"),
@@ -183,8 +181,7 @@ fn zsh_completes_programs_and_files() {
 
 #[test]
 fn man_pages_are_written_for_every_program() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("man1");
+    let (_folder, [output]) = flopgap_testing::paths(["man1"]);
     flopgap(&["man", "-o", output.to_str().unwrap()]).expect(0, &["man pages in "]);
     for name in SUBCOMMANDS
         .iter()

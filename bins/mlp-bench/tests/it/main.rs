@@ -121,8 +121,7 @@ fn what_does_not_fit_the_memory_is_left_out_and_what_was_measured_is_shown() {
 
 #[test]
 fn peers_that_cannot_be_read_are_named_with_their_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("peers.jsonl");
+    let (_folder, [file]) = flopgap_testing::paths(["peers.jsonl"]);
     let file = file.to_str().unwrap();
     run(&["--peers", file]).expect(1, &["peers.jsonl: cannot be read"]);
     std::fs::write(file, "a note\n{\"impl\": \"pytorch-graph\", \"size\": \"small\"}\n").unwrap();
@@ -219,8 +218,7 @@ fn cores_are_checked_and_timed() {
         "--peaks",
         "0.2,0.2,0.02",
     ];
-    let folder = tempfile::tempdir().unwrap();
-    let plots = folder.path().join("made");
+    let (folder, [plots]) = flopgap_testing::paths(["made"]);
     let plots = plots.to_str().unwrap();
     let peers = folder.path().join("peers.jsonl");
     let peer = r#"{"impl": "other", "size": "small", "precision": "fp32", "pass": "train", "batch": 700, "median_us": 1000}"#;
@@ -347,8 +345,7 @@ fn two_results_are_compared() {
 
 #[test]
 fn results_are_shown_again_as_they_were() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("results.json");
+    let (_folder, [file]) = flopgap_testing::paths(["results.json"]);
     let cpu = ["--device", "cpu", "--iterations", "1", "--warmup", "0", "--batch", "8"];
     run(&[&cpu[..], &["--output", file.to_str().unwrap()]].concat()).expect(0, &[]);
     run(&["show", file.to_str().unwrap()]).expect(0, &[]).prints(&["small (64-64-16), fp32"]);
@@ -406,8 +403,7 @@ fn a_gpu_is_checked_and_timed() {
 /// Notes and progress are as much as the user wants; warnings and answers stay.
 #[test]
 fn a_quiet_program_says_nothing_of_its_success_and_a_verbose_one_what_it_did() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("results.json");
+    let (_folder, [file]) = flopgap_testing::paths(["results.json"]);
     let file = file.to_str().unwrap();
     let measure = ["--device", "cpu", "--iterations", "1", "--warmup", "0", "--batch", "8", "-o", file];
     let said = |more: &[&str]| {

@@ -239,8 +239,7 @@ mod tests {
 
     #[test]
     fn rows_that_fail_alone_cost_no_other() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("calibration.jsonl");
+        let (_dir, [path]) = flopgap_testing::paths(["calibration.jsonl"]);
         let filled = fill(&path, 30, |row| row % 10 == 3).unwrap();
         assert_eq!(filled, Filled { measured: 27, failed: 3, ..Filled::default() });
         assert_eq!(Calibration::read(&path).unwrap().rows.len(), 27);
@@ -248,8 +247,7 @@ mod tests {
 
     #[test]
     fn a_lost_device_ends_the_sweep_and_what_was_measured_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("calibration.jsonl");
+        let (_dir, [path]) = flopgap_testing::paths(["calibration.jsonl"]);
         let failure = fill(&path, 60, |row| row >= 5).unwrap_err();
         assert!(failure.to_string().starts_with("10 consecutive rows could not be measured"), "{failure}");
         assert_eq!(Calibration::read(&path).unwrap().rows.len(), 5);

@@ -41,8 +41,7 @@ const RECORDED: &str = r#"{"format":"flopgap-ceilings","version":1,"device":"a C
 
 #[test]
 fn recorded_ceilings_are_shown_in_every_format_and_drawn() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("ceilings.json");
+    let (folder, [file]) = flopgap_testing::paths(["ceilings.json"]);
     std::fs::write(&file, RECORDED).unwrap();
     let file = file.to_str().unwrap();
     let plots = folder.path().join("plots");
@@ -70,8 +69,7 @@ fn recorded_ceilings_are_shown_in_every_format_and_drawn() {
 
 #[test]
 fn a_file_that_holds_no_ceilings_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("ceilings.json");
+    let (folder, [file]) = flopgap_testing::paths(["ceilings.json"]);
     std::fs::write(&file, RECORDED.replace("950.0", "-1.0")).unwrap();
     probe(&["--ceilings", file.to_str().unwrap()]).refuses(
         1,
@@ -85,8 +83,7 @@ fn a_file_that_holds_no_ceilings_is_refused() {
 
 #[test]
 fn ceilings_of_another_machine_do_not_come_into_a_sweep() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("ceilings.json");
+    let (folder, [file]) = flopgap_testing::paths(["ceilings.json"]);
     std::fs::write(&file, RECORDED).unwrap();
     let run = folder.path().join("run");
     let mut command = Command::new(env!("CARGO_BIN_EXE_model-calibrate"));

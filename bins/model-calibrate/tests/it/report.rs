@@ -158,8 +158,7 @@ fn bad_tables_are_refused() {
 
 #[test]
 fn bad_calibrations_are_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let whole = dir.path().join("whole.jsonl");
+    let (dir, [whole]) = flopgap_testing::paths(["whole.jsonl"]);
     calibration(1.0).write(&whole).unwrap();
     let text = fs::read_to_string(&whole).unwrap();
     write(dir.path(), "twice.jsonl", &format!("{text}{text}"));

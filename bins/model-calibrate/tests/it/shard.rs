@@ -29,8 +29,7 @@ fn rows(run: &Path, shard: &str) -> usize {
 
 #[test]
 fn shards_are_joined_in_the_order_of_the_plan() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     // Two at once, and one later with less to say.
     let child = |shard| {
         let mut command = sweep(&run, &[&SHORT[..], &["--shard", shard]].concat());
@@ -77,8 +76,7 @@ fn shards_are_joined_in_the_order_of_the_plan() {
 
 #[test]
 fn a_shard_that_is_stopped_or_killed_continues() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     let file = run.join("shards/1-of-2.jsonl");
     let shard = ["--device", "cpu", "--quick", "--rows", "40", "--row-limit", "20ms", "--shard", "1/2"];
     let start = || sweep(&run, &shard).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -26,8 +26,7 @@ fn assert_complete(run: &Path) {
 
 #[test]
 fn a_sweep_measures_its_plan() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     let error = swept(&run, &SHORT);
     error.expect(0, &["12 rows in ", "next: flopgap calibrate fit "]).prints(&["native", "gemm"]);
     assert_complete(&run);
@@ -50,8 +49,7 @@ fn a_sweep_measures_its_plan() {
 
 #[test]
 fn a_killed_sweep_is_resumed_where_it_was() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     let path = calibration_path(&run);
     let mut child = sweep(&run, &SHORT).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begin = Instant::now();
@@ -84,8 +82,7 @@ fn a_killed_sweep_is_resumed_where_it_was() {
 
 #[test]
 fn two_sweeps_do_not_fill_one_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     swept(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).expect(0, &[]);
     let lock = OpenOptions::new().write(true).open(run.join("locks/1-of-1.lock")).unwrap();
     lock.lock().unwrap();
@@ -94,8 +91,7 @@ fn two_sweeps_do_not_fill_one_run() {
 
 #[test]
 fn a_limit_stops_a_sweep_and_says_how_to_go_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     let stopped = [&SHORT[..], &["--limit", "1ms"]].concat();
     swept(&run, &stopped).expect(0, &["the limit was reached with 12 rows left", "--resume --output"]);
     swept(&run, &["--resume", "--rows", "12"]).expect(0, &[]);
@@ -104,8 +100,7 @@ fn a_limit_stops_a_sweep_and_says_how_to_go_on() {
 
 #[test]
 fn rows_of_another_machine_are_not_mixed_in() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     swept(&run, &[&SHORT[..], &["--limit", "1ms"]].concat()).expect(0, &[]);
     let path = calibration_path(&run);
     let header = fs::read_to_string(&path).unwrap();
@@ -118,8 +113,7 @@ fn rows_of_another_machine_are_not_mixed_in() {
 
 #[test]
 fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     let cases: [(&[&str], i32, &str); 6] = [
         (&["--device", "cpu", "--family", "conv"], 3, "nothing to measure: conv: "),
         (&["--device", "cpu", "--scenario", "L1_fit", "--batch", "100000"], 3, "L1_fit is empty: "),
@@ -138,8 +132,7 @@ fn what_cannot_be_measured_is_said_before_a_folder_is_made() {
 
 #[test]
 fn a_model_from_a_file_is_measured_as_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let (run, file) = (dir.path().join("run"), dir.path().join("small.onnx"));
+    let (dir, [run, file]) = flopgap_testing::paths(["run", "small.onnx"]);
     let mlp = MlpSpec { input: 32, hidden: vec![64], output: 10, batch: 4, activation: Activation::Relu };
     let workload = Workload::Mlp(mlp);
     let onnx = to_onnx(&workload.graph().unwrap(), Precision::Fp32, 1).unwrap();
@@ -167,8 +160,7 @@ fn a_model_from_a_file_is_measured_as_it_is() {
 /// What `estimate --widths` estimates can be measured: networks by their widths, at each batch.
 #[test]
 fn networks_are_measured_by_their_widths() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     let widths = ["--device", "cpu", "--row-limit", "5ms", "--repeats", "0", "--widths", "32,64,10"];
     let more = ["--widths", "16,8", "--batch", "1,4"];
     swept(&run, &[&widths[..], &more].concat()).expect(0, &[]);
@@ -183,8 +175,7 @@ fn networks_are_measured_by_their_widths() {
 
 #[test]
 fn a_dry_run_measures_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
+    let (_dir, [run]) = flopgap_testing::paths(["run"]);
     let output = swept(&run, &["--device", "cpu", "--quick", "--dry-run"]);
     assert_eq!(output.code, 0);
     assert!(output.stdout.starts_with("150 rows\n"), "{}", output.stdout);

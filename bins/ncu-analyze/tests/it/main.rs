@@ -18,8 +18,7 @@ fn fixture(name: &str) -> PathBuf {
 fn changed_step(change: impl FnOnce(&str) -> String) -> (TempDir, PathBuf) {
     let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
     let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("three.csv");
+    let (folder, [report]) = flopgap_testing::paths(["three.csv"]);
     std::fs::write(&report, change(&text)).unwrap();
     (folder, report)
 }
@@ -194,8 +193,7 @@ fn exit_codes() {
     assert_eq!(run(&["overhead", "-n", "0", "-d", "1", "-m", "1", "--forward-backward", "x"]).code, 2);
     run(&["kernels", "no-such-file.csv"]).expect(1, &["no-such-file.csv"]);
 
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("empty.csv");
+    let (_folder, [report]) = flopgap_testing::paths(["empty.csv"]);
     std::fs::write(&report, "==WARNING== No kernels were profiled.\n").unwrap();
     run(&["kernels", report.to_str().unwrap()]).expect(3, &["empty.csv:1: ncu profiled no kernel\n  hint: "]);
     run(&["diff", "-", "-"]).expect(2, &["standard input can be read once"]);
@@ -205,8 +203,7 @@ fn exit_codes() {
 /// what is wrong.
 #[test]
 fn tables_that_were_edited_are_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("edited.csv");
+    let (_folder, [report]) = flopgap_testing::paths(["edited.csv"]);
     let path = report.to_str().unwrap();
     let kernels = |table: &str| {
         std::fs::write(&report, table).unwrap();
@@ -275,8 +272,7 @@ fn a_report_does_not_differ_from_itself() {
 /// Nothing in the report decides whether `117.344` is about a hundred or about a hundred thousand.
 #[test]
 fn an_undecidable_number_is_refused_until_it_is_decided() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("cycles.csv");
+    let (_folder, [report]) = flopgap_testing::paths(["cycles.csv"]);
     let csv = "\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\"\n\
                \"0\",\"saxpy\",\"sm__cycles_active.avg\",\"cycle\",\"117.344\"\n";
     std::fs::write(&report, csv).unwrap();
@@ -383,8 +379,7 @@ fn reports_that_break_off_end_with_one() {
 /// What a report lacks is named with the launch, the line and what to record.
 #[test]
 fn what_is_not_known_is_named_with_its_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("partial.csv");
+    let (_folder, [path]) = flopgap_testing::paths(["partial.csv"]);
     let text = std::fs::read_to_string(fixture("notebook/forward.csv")).unwrap();
     std::fs::write(&path, text.replace("\"917,436\"", "\"n/a\"")).unwrap();
     let partial = run(&["kernels", path.to_str().unwrap(), "--by", "class"]);

@@ -12,8 +12,7 @@ use crate::{fixtures, golden, run, trace};
 
 #[test]
 fn a_folder_becomes_pages_reports_and_an_index() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     fs::create_dir_all(input.join("part_b")).unwrap();
     for (name, to) in [("small_forward", "part_b/"), ("nvtx_only", ""), ("streams_domains", "")] {
         let (_folder, path) = trace(name);
@@ -51,8 +50,7 @@ fn a_folder_becomes_pages_reports_and_an_index() {
 
 #[test]
 fn a_broken_trace_stops_nothing_and_is_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    let (_folder, [input, output]) = flopgap_testing::paths(["in", "out"]);
     fs::create_dir(&input).unwrap();
     let (_folder, path) = trace("small_forward");
     let whole = fs::read(&path).unwrap();
@@ -119,8 +117,7 @@ fn compressed_traces_of_any_profiler_are_found_and_nothing_is_left() {
 
 #[test]
 fn a_folder_without_traces_is_exit_3() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("out");
+    let (folder, [output]) = flopgap_testing::paths(["out"]);
     run(&["batch", folder.path().to_str().unwrap(), "--output", output.to_str().unwrap()]).expect(3, &[]);
     assert!(!Path::new(&output).exists());
     run(&["batch", "/no/such/folder", "--output", "x"]).expect(1, &["/no/such/folder: No such file"]);

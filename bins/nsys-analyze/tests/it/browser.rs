@@ -57,8 +57,7 @@ fn the_timeline_shows_each_kind_of_work_as_the_tables_count_it() {
 #[test]
 fn a_waterfall_leads_from_the_step_to_its_parts() {
     let Some(mut browser) = Browser::for_test("the waterfall of a page").unwrap() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("page.html");
+    let (_folder, [page]) = flopgap_testing::paths(["page.html"]);
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/advice/layer-timers.before.json.gz");
     let path = path.to_str().unwrap();
@@ -126,8 +125,7 @@ fn a_waterfall_leads_from_the_step_to_its_parts() {
 
 /// The page of some fixtures, open.
 fn opened(browser: &mut Browser, command: &str, names: &[&str]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("page.html");
+    let (folder, [page]) = flopgap_testing::paths(["page.html"]);
     let paths = fixtures(names);
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     run(&[&[command][..], &paths, &["--output", page.to_str().unwrap()]].concat()).expect(0, &[]);

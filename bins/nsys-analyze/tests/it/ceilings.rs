@@ -23,8 +23,7 @@ fn ceilings() -> (TempDir, String, Value) {
     let mut ceilings = head["ceilings"].clone();
     ceilings["format"] = json!("flopgap-ceilings");
     ceilings["version"] = json!(1);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ceilings.json");
+    let (folder, [path]) = flopgap_testing::paths(["ceilings.json"]);
     std::fs::write(&path, ceilings.to_string()).unwrap();
     let path = path.to_str().unwrap().to_owned();
     (folder, path, ceilings)

@@ -51,8 +51,7 @@ fn a_damaged_compressed_export_is_an_error_that_names_it() {
 
 #[test]
 fn a_compressed_file_that_is_not_an_export_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("notes.zst");
+    let (_folder, [path]) = flopgap_testing::paths(["notes.zst"]);
     fs::write(&path, zstd::encode_all(&b"notes of a meeting"[..], 3).unwrap()).unwrap();
     run(&["summary", path.to_str().unwrap()])
         .refuses(1, &[&format!("{}: ", path.display()), "compressed with zstd\n  hint: decompress it first"]);

@@ -26,8 +26,7 @@ impl Halves {
     fn new() -> Halves {
         let packed =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nsys/two_ranks_nccl.sqlite.zst");
-        let folder = tempfile::tempdir().unwrap();
-        let whole = folder.path().join("whole.sqlite");
+        let (folder, [whole]) = flopgap_testing::paths(["whole.sqlite"]);
         std::fs::write(&whole, zstd::decode_all(std::fs::File::open(packed).unwrap()).unwrap()).unwrap();
         let ranks = ["first", "second"].map(|name| folder.path().join(format!("{name}.sqlite")));
         let halves = Halves { folder, whole, ranks };

@@ -60,8 +60,7 @@ fn kernels_are_those_of_nsys_and_of_key_averages() {
     }
     assert_eq!(compared, found.len());
 
-    let folder = tempfile::tempdir().unwrap();
-    let export = folder.path().join("layer.sqlite");
+    let (_folder, [export]) = flopgap_testing::paths(["layer.sqlite"]);
     let packed = fs::read(fixture("layer_nsys.sqlite.zst")).unwrap();
     fs::write(&export, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
     let output = run(&["kernels", export.to_str().unwrap(), "--format", "json"]);
@@ -164,8 +163,7 @@ fn what_only_an_export_holds_is_said() {
         output.expect(3, &[said, "hint: "]);
         assert_eq!(output.stdout, "");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("cpu.json");
+    let (_folder, [path]) = flopgap_testing::paths(["cpu.json"]);
     let of_another = r#"[{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":1,"args":{}},
         {"ph":"X","cat":"mtia_ccp_events","name":"wait","pid":1,"tid":1,"ts":1,"dur":1}]"#;
     fs::write(&path, of_another).unwrap();

@@ -447,8 +447,7 @@ fn with_nsys(folder: &Path, exported: &str) -> std::ffi::OsString {
 #[test]
 fn a_recording_is_exported_when_asked() {
     let (folder, exported) = trace("small_forward");
-    let recordings = tempfile::tempdir().unwrap();
-    let recording = recordings.path().join("run.nsys-rep");
+    let (recordings, [recording]) = flopgap_testing::paths(["run.nsys-rep"]);
     fs::write(&recording, "a recording").unwrap();
     let recording = recording.to_str().unwrap();
     let temporary = tempfile::tempdir().unwrap();

@@ -26,8 +26,7 @@ fn packed(path: &Path, text: &str) {
 
 #[test]
 fn what_stands_before_the_events_hides_no_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let input = folder.path().join("in");
+    let (folder, [input]) = flopgap_testing::paths(["in"]);
     fs::create_dir(&input).unwrap();
     fs::write(input.join("long.json"), with_a_long_first_key("plain.json.gz")).unwrap();
     packed(&input.join("long.json.gz"), &with_a_long_first_key("layer.json.gz"));
