@@ -118,8 +118,7 @@ mod tests {
         /// Rows in any order come out as a stable sort would have them.
         #[test]
         fn rows_come_by_start_then_by_place(starts in prop::collection::vec(-20_i64..20, 0..60)) {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("t.sqlite");
+            let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
             let connection = Connection::open(&path).unwrap();
             connection.execute_batch(&format!("CREATE TABLE {}(start INTEGER, end INTEGER)", MEMSET.name)).unwrap();
             for (end, start) in starts.iter().enumerate() {

@@ -13,8 +13,7 @@ use crate::support::{TRACES, Unpacked};
 
 /// A database of these statements, in a directory of its own.
 fn database(statements: &str) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("made.sqlite");
+    let (folder, [path]) = flopgap_testing::paths(["made.sqlite"]);
     let connection = Connection::open(&path).unwrap();
     connection.execute_batch("CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT NOT NULL)").unwrap();
     connection.execute_batch(statements).unwrap();

@@ -135,17 +135,13 @@ fn tables_are_found_under_their_later_names_and_columns_may_be_missing() {
     let unpacked = Unpacked::new("streams_domains");
     let before = printed(&unpacked.open(), "cuda_gpu_trace").unwrap();
     let summary = printed(&unpacked.open(), "nvtx_kern_sum").unwrap();
-    let connection = Connection::open(unpacked.path()).unwrap();
-    connection
-        .execute_batch(
-            "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO CUPTI_ACTIVITY_KIND_KERNEL_V2;
+    unpacked.change(
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO CUPTI_ACTIVITY_KIND_KERNEL_V2;
              ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL_V2 DROP COLUMN globalPid;
              ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL_V2 DROP COLUMN greenContextId;
              DROP TABLE ENUM_CUDA_MEMCPY_OPER;
              DROP TABLE TARGET_INFO_CUDA_DEVICE;",
-        )
-        .unwrap();
-    drop(connection);
+    );
     let trace = unpacked.open();
     assert_eq!(trace.schema().table("CUPTI_ACTIVITY_KIND_KERNEL"), Some("CUPTI_ACTIVITY_KIND_KERNEL_V2"));
     assert_eq!(printed(&trace, "cuda_gpu_trace").unwrap(), before);
@@ -170,9 +166,7 @@ fn an_absent_table_or_column_is_reported() {
     );
 
     let unpacked = Unpacked::new("streams_domains");
-    let connection = Connection::open(unpacked.path()).unwrap();
-    connection.execute_batch("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX").unwrap();
-    drop(connection);
+    unpacked.change("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX");
     let trace = unpacked.open();
     let error = trace.report(Report::of(ReportKind::CudaGpuTrace), &mut table).unwrap_err();
     assert!(
@@ -186,18 +180,14 @@ fn an_absent_table_or_column_is_reported() {
 #[test]
 fn strange_rows_are_counted_and_named() {
     let unpacked = Unpacked::new("streams_domains");
-    let connection = Connection::open(unpacked.path()).unwrap();
-    connection
-        .execute_batch(
-            "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon' WHERE rowid = 7;
+    unpacked.change(
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon' WHERE rowid = 7;
              UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 999999 WHERE rowid = 8;
              UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET registersPerThread = 'many' WHERE rowid = 9;
              UPDATE NVTX_EVENTS SET end = NULL WHERE rowid = 8;
              UPDATE NVTX_EVENTS SET end = start - 5 WHERE rowid = 9;
              UPDATE NVTX_EVENTS SET start = -100, end = -40 WHERE rowid = 10;",
-        )
-        .unwrap();
-    drop(connection);
+    );
     let trace = unpacked.open();
     for kind in ReportKind::ALL {
         printed(&trace, kind.name());
@@ -227,14 +217,10 @@ fn strange_rows_are_counted_and_named() {
 #[test]
 fn equal_spans_keep_their_place_in_the_tree() {
     let unpacked = Unpacked::new("streams_domains");
-    let connection = Connection::open(unpacked.path()).unwrap();
-    connection
-        .execute_batch(
-            "UPDATE NVTX_EVENTS SET start = (SELECT start FROM NVTX_EVENTS WHERE rowid = 8),
+    unpacked.change(
+        "UPDATE NVTX_EVENTS SET start = (SELECT start FROM NVTX_EVENTS WHERE rowid = 8),
                                end = (SELECT end FROM NVTX_EVENTS WHERE rowid = 8) WHERE rowid = 9",
-        )
-        .unwrap();
-    drop(connection);
+    );
     let tree = printed(&unpacked.open(), "nvtx_pushpop_trace").unwrap();
     let stack = |id: &str| tree.iter().find(|row| row[10] == id).map(|row| row[12].clone());
     assert_eq!(stack("8").as_deref(), Some(":8"));
@@ -248,14 +234,8 @@ fn calls_with_backtraces_count_once() {
     let unpacked = Unpacked::new("streams_domains");
     let reports = ["cuda_kern_exec_sum", "nvtx_kern_sum", "nvtx_gpu_proj_sum"];
     let before = reports.map(|report| printed(&unpacked.open(), report).unwrap());
-    let connection = Connection::open(unpacked.path()).unwrap();
-    connection
-        .execute_batch(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId, returnValue)
-             SELECT start, end, 67, globalTid, correlationId, nameId, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME",
-        )
-        .unwrap();
-    drop(connection);
+    unpacked.change("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId, returnValue)
+             SELECT start, end, 67, globalTid, correlationId, nameId, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME");
     assert_eq!(reports.map(|report| printed(&unpacked.open(), report).unwrap()), before);
 }
 
@@ -279,13 +259,8 @@ fn api_reports_say_that_calls_with_backtraces_count_twice() {
     assert_eq!(made(&before, once), recorded, "nothing was recorded twice");
     assert_eq!(before.warnings(), []);
     drop(before);
-    Connection::open(unpacked.path())
-        .unwrap()
-        .execute_batch(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId, returnValue)
-             SELECT start, end, 67, globalTid, correlationId, nameId, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME",
-        )
-        .unwrap();
+    unpacked.change("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME(start, end, eventClass, globalTid, correlationId, nameId, returnValue)
+             SELECT start, end, 67, globalTid, correlationId, nameId, returnValue FROM CUPTI_ACTIVITY_KIND_RUNTIME");
     let after = unpacked.open();
     assert_eq!(made(&after, once), recorded);
     assert_eq!(after.warnings(), []);
@@ -375,8 +350,7 @@ fn work_that_ends_before_it_starts_is_counted() {
 #[cfg(unix)]
 #[test]
 fn pipes_and_devices_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("pipe.sqlite");
+    let (_folder, [pipe]) = flopgap_testing::paths(["pipe.sqlite"]);
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     for path in [pipe.as_path(), Path::new("/dev/null")] {
@@ -416,8 +390,7 @@ fn tables_that_nsys_does_not_write_are_refused() {
 
 /// A database of these statements, in a directory of its own.
 fn made(statements: &str) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("made.sqlite");
+    let (folder, [path]) = flopgap_testing::paths(["made.sqlite"]);
     Connection::open(&path).unwrap().execute_batch(statements).unwrap();
     (folder, path)
 }

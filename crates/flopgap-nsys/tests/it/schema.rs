@@ -52,8 +52,7 @@ fn by_pages(path: &Path) -> Tables {
 
 /// What both read of a new database with these tables.
 fn both(statements: &str) -> rusqlite::Result<(Tables, Tables)> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.sqlite");
+    let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
     let connection = Connection::open(&path)?;
     connection.execute_batch(statements)?;
     let expected = by_sqlite(&connection);
@@ -136,8 +135,7 @@ fn a_schema_of_many_pages_is_read() {
 
 #[test]
 fn a_statement_that_is_none_leaves_a_table_without_columns() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.sqlite");
+    let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
     let connection = Connection::open(&path).unwrap();
     connection.execute_batch("CREATE TABLE t(a, b); CREATE TABLE u(a);").unwrap();
     drop(connection);

@@ -215,8 +215,7 @@ proptest! {
         dense in any::<bool>(),
         shift in 0_u32..8,
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t.sqlite");
+        let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
         let rows: Vec<_> = (0..).zip(rows)
             .map(|(at, (rowid, values))| (if dense { at } else { rowid }, values)).collect();
         write(&path, 512 << shift, &rows);
@@ -252,8 +251,7 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
         shift in 0_u32..4,
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("t.sqlite");
+        let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
         let values = || [7, 300, 70_000, 5, 6, 1 << 40].map(Owned::Integer);
         let mut rows: Vec<_> = (0..400).map(|rowid| (rowid, values())).collect();
         rows[7].1[3] = Owned::Text("0123456789".repeat(900));
@@ -296,8 +294,7 @@ proptest! {
 /// reported with the page's number.
 #[test]
 fn damage_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.sqlite");
+    let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
     let rows: Vec<_> =
         (0..400).map(|rowid| (rowid, [7, 300, 70_000, 5, 6, 1 << 40].map(Owned::Integer))).collect();
     write(&path, 512, &rows);
@@ -337,8 +334,7 @@ fn damage_is_named() {
 /// Bytes that each page reserves at its end hold no content.
 #[test]
 fn reserved_bytes_are_skipped() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.sqlite");
+    let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
     let long = Owned::Text("0123456789".repeat(2000));
     let rows: Vec<_> = (0..300)
         .map(|rowid| {
@@ -368,8 +364,7 @@ fn reserved_bytes_are_skipped() {
 /// exist.
 #[test]
 fn what_cannot_be_read_is_refused_when_it_is_opened() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.sqlite");
+    let (_folder, [path]) = flopgap_testing::paths(["t.sqlite"]);
     assert!(matches!(Database::open(&path), Err(Error::Io { .. })));
     for text in ["", "SQLite format 3", "start_ns,end_ns\n"] {
         fs::write(&path, text).unwrap();

@@ -54,6 +54,11 @@ impl Unpacked {
         self.folder.path().join(format!("{}.sqlite", self.name))
     }
 
+    /// Changes the export by an SQL script.
+    pub(crate) fn change(&self, script: &str) {
+        rusqlite::Connection::open(self.path()).unwrap().execute_batch(script).unwrap();
+    }
+
     pub(crate) fn open(&self) -> Trace {
         Trace::open(self.path()).unwrap()
     }
