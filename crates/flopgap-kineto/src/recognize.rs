@@ -158,8 +158,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> bool {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let (_folder, [path]) = flopgap_testing::paths(["file"]);
         std::fs::write(&path, text).unwrap();
         is_trace(&path).unwrap()
     }

@@ -252,8 +252,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Ceilings, CeilingsError> {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("ceilings.json");
+        let (_directory, [path]) = flopgap_testing::paths(["ceilings.json"]);
         fs::write(&path, text).unwrap();
         Ceilings::read(&path)
     }
@@ -266,8 +265,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("ceilings.json");
+        let (_directory, [path]) = flopgap_testing::paths(["ceilings.json"]);
         ceilings().write(&path).unwrap();
         assert_eq!(Ceilings::read(&path).unwrap(), ceilings());
         assert!(fs::read_to_string(&path).unwrap().starts_with("{\n  \"format\": \"flopgap-ceilings\",\n"));

@@ -88,8 +88,7 @@ mod tests {
 
     #[test]
     fn a_killed_sweep_goes_on_where_it_was() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("calibration.jsonl");
+        let (_dir, [path]) = flopgap_testing::paths(["calibration.jsonl"]);
         let header = testing::header();
         let rows = testing::rows(5);
         let mut writer = Writer::create(&path, &header).unwrap();
@@ -117,8 +116,7 @@ mod tests {
 
     #[test]
     fn rows_of_another_machine_are_not_mixed_in() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("calibration.jsonl");
+        let (_dir, [path]) = flopgap_testing::paths(["calibration.jsonl"]);
         let header = testing::header();
         drop(Writer::create(&path, &header).unwrap());
         let mut other = header.clone();
@@ -132,8 +130,7 @@ mod tests {
 
     #[test]
     fn impossible_numbers_are_not_written() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("calibration.jsonl");
+        let (_dir, [path]) = flopgap_testing::paths(["calibration.jsonl"]);
         let mut writer = Writer::create(&path, &testing::header()).unwrap();
         let mut row = testing::rows(1).remove(0);
         row.measurement.time.median_ns = f64::NAN;

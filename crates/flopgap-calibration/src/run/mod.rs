@@ -267,8 +267,7 @@ mod tests {
 
     #[test]
     fn plans_come_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join("run");
+        let (_dir, [run]) = flopgap_testing::paths(["run"]);
         let rows = vec![planned("cuda", 0), planned("cuda", 1), planned("torch-eager", 0)];
         let plan = RunPlan::new(vec!["--quick".to_owned()], rows);
         plan.write_new(&run).unwrap();

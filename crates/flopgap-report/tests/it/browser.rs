@@ -69,8 +69,7 @@ pub(crate) fn large_page() -> Document {
 /// A browser with the large page open.
 fn opened(test: &str) -> Option<Browser> {
     let mut browser = Browser::for_test(test).unwrap()?;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("report.html");
+    let (_folder, [file]) = flopgap_testing::paths(["report.html"]);
     std::fs::write(&file, large_page().to_html().unwrap()).unwrap();
     browser.open(&file).unwrap();
     Some(browser)
@@ -307,8 +306,7 @@ fn large_timeline(kept_from: Option<i64>) -> Document {
 
 fn opened_timeline(test: &str, kept_from: Option<i64>) -> Option<Browser> {
     let mut browser = Browser::for_test(test).unwrap()?;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("timeline.html");
+    let (_folder, [file]) = flopgap_testing::paths(["timeline.html"]);
     let html = large_timeline(kept_from).to_html().unwrap();
     assert!(html.len() < 1_000_000, "{} bytes for 100,050 intervals", html.len());
     std::fs::write(&file, html).unwrap();

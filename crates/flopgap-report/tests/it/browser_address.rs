@@ -79,8 +79,7 @@ fn address(browser: &mut Browser) -> String {
 #[test]
 fn a_link_shows_what_its_sender_saw() {
     let Some(mut browser) = Browser::for_test("the address of a page").unwrap() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("page.html");
+    let (_folder, [file]) = flopgap_testing::paths(["page.html"]);
     std::fs::write(&file, page().to_html().unwrap()).unwrap();
     browser.open(&file).unwrap();
     let plain = address(&mut browser);
@@ -144,8 +143,7 @@ fn a_link_shows_what_its_sender_saw() {
 #[test]
 fn the_chosen_metric_and_selection_are_in_the_address() {
     let Some(mut browser) = Browser::for_test("the address of heatmaps").unwrap() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("page.html");
+    let (_folder, [file]) = flopgap_testing::paths(["page.html"]);
     std::fs::write(&file, large_page().to_html().unwrap()).unwrap();
     browser.open(&file).unwrap();
     let choose = "(() => {

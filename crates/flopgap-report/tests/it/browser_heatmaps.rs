@@ -72,8 +72,7 @@ fn page() -> Document {
 
 fn opened(test: &str) -> Option<Browser> {
     let mut browser = Browser::for_test(test).unwrap()?;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("report.html");
+    let (_folder, [file]) = flopgap_testing::paths(["report.html"]);
     std::fs::write(&file, page().to_html().unwrap()).unwrap();
     browser.open(&file).unwrap();
     Some(browser)

@@ -83,8 +83,7 @@ fn the_ceilings_of_this_cpu_are_in_order() {
     assert!(ceilings.details.absent.contains(&"L2: this machine does not report its size".to_owned()));
 
     // A file of it is read again.
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("ceilings.json");
+    let (_directory, [path]) = flopgap_testing::paths(["ceilings.json"]);
     ceilings.write(&path).unwrap();
     assert_eq!(flopgap_roofline::Ceilings::read(&path).unwrap().bandwidth.len(), ceilings.bandwidth.len());
 }

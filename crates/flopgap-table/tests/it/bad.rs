@@ -81,8 +81,7 @@ fn what_was_not_recorded_is_an_absence() {
 /// Neither memory nor the disk for temporary files is filled by a small file.
 #[test]
 fn a_small_database_that_unpacks_without_end_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.sqlite.zst");
+    let (_folder, [path]) = flopgap_testing::paths(["trace.sqlite.zst"]);
     let begin = zstd::encode_all(&b"SQLite format 3\0"[..], 1).unwrap();
     let frame = zstd::encode_all(io::repeat(0).take(16 << 20), 1).unwrap();
     fs::write(&path, [begin, frame.repeat(100)].concat()).unwrap();

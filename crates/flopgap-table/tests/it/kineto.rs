@@ -32,8 +32,7 @@ fn operators_are_those_of_the_reader() {
 
 #[test]
 fn gpu_work_is_read_without_shapes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("any name");
+    let (_folder, [path]) = flopgap_testing::paths(["any name"]);
     let event = |category: &str, name: &str, ts: u32, arguments: &str| {
         format!(
             r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":2,"args":{{{arguments}}}}}"#

@@ -8,8 +8,7 @@ use crate::{batches, fixtures, open};
 
 #[test]
 fn a_row_that_is_cut_is_lost_and_nothing_else_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("report.csv");
+    let (_folder, [report]) = flopgap_testing::paths(["report.csv"]);
     let whole = fs::read(fixtures().join("ncu/n4_d512_m64_forward.csv")).unwrap();
     for (end, losses) in [(whole.len(), 0), (whole.len() - 9, 1)] {
         fs::write(&report, &whole[..end]).unwrap();

@@ -67,8 +67,7 @@ const RESULTS: &str = r#"{
 
 #[test]
 fn results_of_mlp_bench_are_a_table() {
-    let folder = tempfile::tempdir().unwrap();
-    let plain = folder.path().join("results.json");
+    let (folder, [plain]) = flopgap_testing::paths(["results.json"]);
     fs::write(&plain, RESULTS).unwrap();
     let packed = folder.path().join("results.json.zst");
     let mut encoder = zstd::Encoder::new(fs::File::create(&packed).unwrap(), 3).unwrap();
@@ -88,8 +87,7 @@ fn results_of_mlp_bench_are_a_table() {
 
 #[test]
 fn documents_that_are_cut_off_or_incomplete_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("results.json");
+    let (folder, [path]) = flopgap_testing::paths(["results.json"]);
     for text in [&RESULTS[..RESULTS.len() / 2], "{\"device\": 1}", "{\"device\": \"a\"}"] {
         fs::write(&path, text).unwrap();
         let error = Source::open(&path).unwrap_err();

@@ -55,8 +55,7 @@ fn stored(path: &Path) -> Vec<String> {
 
 #[test]
 fn every_table_of_every_fixture_comes_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("table.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["table.parquet"]);
     let (mut files, mut tables) = (0, 0);
     for fixture in sources() {
         let source = Source::open(&fixture).unwrap();
@@ -111,8 +110,7 @@ fn what_a_source_knows_is_in_the_metadata() {
 /// As `sha256sum` prints it, of a file and of a directory.
 #[test]
 fn the_digest_is_that_of_sha256sum() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = folder.path().join("report.csv");
+    let (folder, [report]) = flopgap_testing::paths(["report.csv"]);
     fs::copy(fixtures().join("ncu/n4_d512_m64_forward.csv"), &report).unwrap();
     let run = folder.path().join("run");
     fs::create_dir_all(run.join("raw")).unwrap();
@@ -140,8 +138,7 @@ fn the_digest_is_that_of_sha256sum() {
 /// Columns in another order, and one twice, are those of the whole table.
 #[test]
 fn columns_are_chosen_as_in_any_table() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kernels.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["kernels.parquet"]);
     let table = open("nsys/small_forward.sqlite.zst").table("kernels").unwrap();
     parquet::write(&table, &path, &Provenance::default()).unwrap();
     let names = ["class", "start_ns", "class"];
@@ -157,8 +154,7 @@ fn columns_are_chosen_as_in_any_table() {
 /// The bytes depend on the table alone, and a file is replaced whole.
 #[test]
 fn the_same_table_gives_the_same_bytes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kernels.parquet");
+    let (folder, [path]) = flopgap_testing::paths(["kernels.parquet"]);
     let source = open("nsys/small_forward.sqlite.zst");
     let write = || {
         parquet::write(&source.table("kernels").unwrap(), &path, &source.provenance().unwrap()).unwrap();
@@ -170,8 +166,7 @@ fn the_same_table_gives_the_same_bytes() {
 
 #[test]
 fn further_entries_come_back_and_replace_no_entry() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kernels.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["kernels.parquet"]);
     let table = open("nsys/small_forward.sqlite.zst").table("kernels").unwrap();
     let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut provenance = Provenance { driver: Some("580.65.06".to_owned()), ..Provenance::default() };
@@ -225,8 +220,7 @@ fn foreign(path: &Path, entries: &[(&str, &str)]) {
 
 #[test]
 fn files_of_others_and_of_newer_versions_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["a.parquet"]);
     foreign(&path, &[]);
     let error = damaged(&path);
     assert!(matches!(error, Error::ForeignParquet { .. }), "{error:?}");
@@ -247,8 +241,7 @@ fn files_of_others_and_of_newer_versions_are_refused() {
 /// Times and counts of one kind take the encoding that suits them: less than without one.
 #[test]
 fn numbers_that_rise_take_little_space() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rows.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["rows.parquet"]);
     let rows: Vec<Row> = (0..100_000).map(|at| (at * 1_000 + at % 7, Some(7), None, None)).collect();
     let written = parquet::write(&table_of(&rows), &path, &Provenance::default()).unwrap();
     assert!(written.bytes < 100_000, "{written:?}: a byte for each row");
@@ -271,8 +264,7 @@ fn all_of(path: &Path) -> Result<Vec<RecordBatch>, String> {
 /// checksums, so that values may differ.
 #[test]
 fn no_flipped_byte_panics() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rows.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["rows.parquet"]);
     let row = |at: i64| {
         (at * 1_000, Some(at.cast_unsigned() / 9), Some(0.5 / at as f64), Some(format!("k{}", at % 3)))
     };
@@ -294,8 +286,7 @@ fn no_flipped_byte_panics() {
 
 #[test]
 fn files_that_are_cut_off_or_no_parquet_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kernels.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["kernels.parquet"]);
     let table = open("nsys/small_forward.sqlite.zst").table("kernels").unwrap();
     parquet::write(&table, &path, &Provenance::default()).unwrap();
     let whole = fs::read(&path).unwrap();
@@ -342,8 +333,7 @@ proptest! {
 
     #[test]
     fn any_values_come_back(rows in prop::collection::vec(row(), 0..200), repeat in 1_usize..20) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("rows.parquet");
+        let (_folder, [path]) = flopgap_testing::paths(["rows.parquet"]);
         let rows: Vec<_> = std::iter::repeat_n(rows, repeat).flatten().collect();
         let table = table_of(&rows);
         let written = parquet::write(&table, &path, &Provenance::default()).unwrap();
@@ -365,8 +355,7 @@ proptest! {
     /// Damage is an error or other rows.
     #[test]
     fn no_bytes_panic(rows in prop::collection::vec(row(), 1..50), at: prop::sample::Index, byte: u8, cut: prop::sample::Index) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("rows.parquet");
+        let (_folder, [path]) = flopgap_testing::paths(["rows.parquet"]);
         parquet::write(&table_of(&rows), &path, &Provenance::default()).unwrap();
         let whole = fs::read(&path).unwrap();
         let mut bytes = whole.clone();

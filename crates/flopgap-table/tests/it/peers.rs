@@ -56,8 +56,7 @@ fn others_read_the_same_sums() {
         flopgap_testing::skip("python libraries", "not installed from PyPI: run .ci/run once");
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kernels.parquet");
+    let (_folder, [path]) = flopgap_testing::paths(["kernels.parquet"]);
     let source = open("nsys/small_training_step.sqlite.zst");
     let table = source.table("kernels").unwrap();
     parquet::write(&table, &path, &source.provenance().unwrap()).unwrap();

@@ -169,8 +169,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_library_is_refused_with_its_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("libonnxruntime.so.1.30.0");
+        let (_folder, [file]) = flopgap_testing::paths(["libonnxruntime.so.1.30.0"]);
         fs::write(&file, "not a library").unwrap();
         let candidates = Candidates { files: vec![file.clone()], searched: String::new() };
         let error = load_from(&candidates).unwrap_err();

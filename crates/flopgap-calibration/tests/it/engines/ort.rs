@@ -146,8 +146,7 @@ fn file(workload: &Workload, name: &str) -> Workload {
 #[test]
 fn a_file_is_run_and_its_open_dimensions_are_asked_for() {
     let Some(engine) = ort(1) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.onnx");
+    let (_folder, [path]) = flopgap_testing::paths(["model.onnx"]);
     let workload = mlp(4, Activation::Tanh);
     std::fs::write(&path, to_onnx(&workload.graph().unwrap(), Precision::Fp32, 3).unwrap()).unwrap();
     let file = file(&workload, "model");

@@ -251,8 +251,7 @@ fn networks_are_timed_and_compiled() {
 #[test]
 fn an_exported_model_is_run() {
     let Some(torch) = torch(TorchMode::Eager) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.pt2");
+    let (_folder, [path]) = flopgap_testing::paths(["model.pt2"]);
     let source = format!(
         "import torch\nmodel = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))\n\
          torch.export.save(torch.export.export(model.eval(), (torch.zeros(3, 12),)), {:?})\n",
