@@ -5,27 +5,18 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::group::{Groups, grand_total, times, with_times};
+use super::group::{Groups, grand_total, times};
 use super::names::{api, without_version};
 use super::options::ReportOptions;
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::error::if_present;
 use crate::repeats::Repeats;
 use crate::tables::host::{NamedCall, api_calls, named_calls, os_calls};
 use crate::{ApiCall, Error, StringId, ThreadId, ThreadName, Trace};
 
-static CALLS: [Column; 9] = with_times("Num Calls", [Column::new("Name", Unit::Plain)]);
-static TRACE: [Column; 9] = [
-    Column::new("Start", Unit::Time),
-    Column::new("Duration", Unit::Time),
-    Column::new("Name", Unit::Plain),
-    Column::new("Result", Unit::Plain),
-    Column::new("CorrID", Unit::Plain),
-    Column::new("Pid", Unit::Plain),
-    Column::new("Tid", Unit::Plain),
-    Column::new("T-Pri", Unit::Plain),
-    Column::new("Thread Name", Unit::Plain),
-];
+static CALLS: Columns =
+    Columns::new("Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name");
+static TRACE: Columns = Columns::new("Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name");
 
 /// `cuda_api_sum`.
 pub(super) fn sum(trace: &Trace, options: ReportOptions, sink: &mut dyn Sink) -> Result<(), Error> {

@@ -6,28 +6,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::names::{api, shape};
-use super::table::{Column, Sink, Unit};
+use super::table::{Columns, Sink};
 use crate::KernelName;
 use crate::launches::{Launches, Work};
 use crate::tables::gpu::{Kind, LaunchId, NamedWork, launch_ids, placed_kernels};
 use crate::{DeviceId, Dim3, Error, StringId, ThreadId, Trace};
 
-static TRACE: [Column; 14] = [
-    Column::new("API Start", Unit::Time),
-    Column::new("API Dur", Unit::Time),
-    Column::new("Queue Start", Unit::Time),
-    Column::new("Queue Dur", Unit::Time),
-    Column::new("Kernel Start", Unit::Time),
-    Column::new("Kernel Dur", Unit::Time),
-    Column::new("Total Dur", Unit::Time),
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("DevId", Unit::Plain),
-    Column::new("API Function", Unit::Plain),
-    Column::new("GridXYZ", Unit::Plain),
-    Column::new("BlockXYZ", Unit::Plain),
-    Column::new("Kernel Name", Unit::Plain),
-];
+static TRACE: Columns = Columns::new(
+    "API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),\
+     Kernel Dur (ns),Total Dur (ns),PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel Name",
+);
 
 /// A kernel and the call that launched it.
 struct Execution {

@@ -10,42 +10,18 @@ use flopgap_trace::Values;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::api;
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::KernelName;
 use crate::gpu_work::Backward;
 use crate::tables::gpu::KERNEL;
 use crate::tables::host::{RUNTIME, TimedCall, call_ids, launch_calls};
 use crate::{CorrelationId, DeviceId, Error, Name, Names, ProcessId, StringId, Summary, ThreadId, Trace};
 
-static SUM: [Column; 27] = [
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("DevId", Unit::Plain),
-    Column::new("Count", Unit::Plain),
-    Column::new("QCount", Unit::Plain),
-    Column::new("TAvg", Unit::Time),
-    Column::new("TMed", Unit::Time),
-    Column::new("TMin", Unit::Time),
-    Column::new("TMax", Unit::Time),
-    Column::new("TStdDev", Unit::Time),
-    Column::new("AAvg", Unit::Time),
-    Column::new("AMed", Unit::Time),
-    Column::new("AMin", Unit::Time),
-    Column::new("AMax", Unit::Time),
-    Column::new("AStdDev", Unit::Time),
-    Column::new("QAvg", Unit::Time),
-    Column::new("QMed", Unit::Time),
-    Column::new("QMin", Unit::Time),
-    Column::new("QMax", Unit::Time),
-    Column::new("QStdDev", Unit::Time),
-    Column::new("KAvg", Unit::Time),
-    Column::new("KMed", Unit::Time),
-    Column::new("KMin", Unit::Time),
-    Column::new("KMax", Unit::Time),
-    Column::new("KStdDev", Unit::Time),
-    Column::new("API Name", Unit::Plain),
-    Column::new("Kernel Name", Unit::Plain),
-];
+static SUM: Columns = Columns::new(
+    "PID,TID,DevId,Count,QCount,TAvg (ns),TMed (ns),TMin (ns),TMax (ns),TStdDev (ns),AAvg (ns),\
+     AMed (ns),AMin (ns),AMax (ns),AStdDev (ns),QAvg (ns),QMed (ns),QMin (ns),QMax (ns),\
+     QStdDev (ns),KAvg (ns),KMed (ns),KMin (ns),KMax (ns),KStdDev (ns),API Name,Kernel Name",
+);
 /// Stands for the process of kernels of which none was recorded.
 const NO_PROCESS: ProcessId = ProcessId(i64::MIN);
 

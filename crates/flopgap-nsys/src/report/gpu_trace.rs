@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::memory::{copy_name, set_name};
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::KernelName;
 use crate::error::if_present;
 use crate::in_time::in_time;
@@ -16,29 +16,10 @@ use crate::{
     StringId, Trace,
 };
 
-static COLUMNS: [Column; 21] = [
-    Column::new("Start", Unit::Time),
-    Column::new("Duration", Unit::Time),
-    Column::new("CorrId", Unit::Plain),
-    Column::new("GrdX", Unit::Plain),
-    Column::new("GrdY", Unit::Plain),
-    Column::new("GrdZ", Unit::Plain),
-    Column::new("BlkX", Unit::Plain),
-    Column::new("BlkY", Unit::Plain),
-    Column::new("BlkZ", Unit::Plain),
-    Column::new("Reg/Trd", Unit::Plain),
-    Column::new("StcSMem", Unit::Memory),
-    Column::new("DymSMem", Unit::Memory),
-    Column::new("Bytes", Unit::Memory),
-    Column::new("Throughput", Unit::Throughput),
-    Column::new("SrcMemKd", Unit::Plain),
-    Column::new("DstMemKd", Unit::Plain),
-    Column::new("Device", Unit::Plain),
-    Column::new("Ctx", Unit::Plain),
-    Column::new("GreenCtx", Unit::Plain),
-    Column::new("Strm", Unit::Plain),
-    Column::new("Name", Unit::Plain),
-];
+static COLUMNS: Columns = Columns::new(
+    "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),\
+     DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name",
+);
 
 /// One piece of GPU work.
 enum Work {

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use flopgap_trace::Values;
 use rustc_hash::FxHashMap;
 
-use super::table::{Column, Unit, Value};
+use super::table::Value;
 
 use crate::Summary;
 use crate::round::percent_of;
@@ -64,36 +64,7 @@ pub(super) fn grand_total<K>(summaries: &[(K, Summary)]) -> i128 {
     summaries.iter().map(|(_, summary)| summary.total).sum()
 }
 
-/// The columns of [`times`], with `count` as the title of the third.
-pub(super) const fn time_columns(count: &'static str) -> [Column; 8] {
-    [
-        Column::new("Time", Unit::Percent),
-        Column::new("Total Time", Unit::Time),
-        Column::new(count, Unit::Plain),
-        Column::new("Avg", Unit::Time),
-        Column::new("Med", Unit::Time),
-        Column::new("Min", Unit::Time),
-        Column::new("Max", Unit::Time),
-        Column::new("StdDev", Unit::Time),
-    ]
-}
-
-/// `time_columns(count)` followed by `more`; `N` is 8 more than `M`.
-pub(super) const fn with_times<const M: usize, const N: usize>(
-    count: &'static str,
-    more: [Column; M],
-) -> [Column; N] {
-    let times = time_columns(count);
-    let mut columns = [Column::new("", Unit::Plain); N];
-    let mut at = 0;
-    while at < N {
-        columns[at] = if at < 8 { times[at] } else { more[at - 8] };
-        at += 1;
-    }
-    columns
-}
-
-/// The values of [`time_columns`].
+/// The values of the columns of times: share, total, count, mean, median, least, most, deviation.
 pub(super) fn times(summary: &Summary, all: i128) -> Vec<Value> {
     vec![
         percent_of(summary, all).map_or(Value::Absent, Value::Real),

@@ -2,24 +2,17 @@
 
 use std::sync::Arc;
 
-use super::group::{Groups, grand_total, times, with_times};
+use super::group::{Groups, grand_total, times};
 use super::shared::{Operations, Shared};
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::error::if_recorded;
 use crate::tables::gpu::{MEMCPY, copy_sizes, memset_sizes};
 use crate::{CopyKind, Error, Trace};
 
-static TIMES: [Column; 9] = with_times("Count", [Column::new("Operation", Unit::Plain)]);
-static SIZES: [Column; 8] = [
-    Column::new("Total", Unit::Memory),
-    Column::new("Count", Unit::Plain),
-    Column::new("Avg", Unit::Memory),
-    Column::new("Med", Unit::Memory),
-    Column::new("Min", Unit::Memory),
-    Column::new("Max", Unit::Memory),
-    Column::new("StdDev", Unit::Memory),
-    Column::new("Operation", Unit::Plain),
-];
+static TIMES: Columns =
+    Columns::new("Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Operation");
+static SIZES: Columns =
+    Columns::new("Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation");
 
 /// What nsys calls a copy of this kind.
 pub(super) fn copy_name(kind: CopyKind) -> Arc<str> {

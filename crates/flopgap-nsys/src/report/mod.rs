@@ -22,6 +22,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use options::ReportOptions;
+pub(crate) use table::Columns;
 pub use table::{Column, CsvSink, ReportTable, Sink, TimeUnit, Unit, Units, Value};
 
 use flopgap_files::{ErrorKind, Hint};

@@ -1,14 +1,17 @@
 //! NVTX ranges in host time.
 
 use super::ReportOptions;
-use super::group::{Groups, times, with_times};
+use super::group::{Groups, times};
 use super::shared::{Ranges, Shared};
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::{Error, RangeStyle, Trace, fold_name};
 
-static BOTH: [Column; 10] =
-    with_times("Instances", [Column::new("Style", Unit::Plain), Column::new("Range", Unit::Plain)]);
-static ONE: [Column; 9] = with_times("Instances", [Column::new("Range", Unit::Plain)]);
+static BOTH: Columns = Columns::new(
+    "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,\
+     Range",
+);
+static ONE: Columns =
+    Columns::new("Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Range");
 
 /// Which ranges a summary covers.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use flopgap_trace::Values;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ReportOptions;
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::KernelName;
 use crate::gpu_work::Backward;
 use crate::launched::nesting;
@@ -20,21 +20,10 @@ use crate::ranges::RangeTable;
 use crate::tables::gpu::KERNEL;
 use crate::{Error, Name, RangeStyle, Summary, ThreadId, Trace};
 
-static COLUMNS: [Column; 13] = [
-    Column::new("NVTX Range", Unit::Plain),
-    Column::new("Style", Unit::Plain),
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("NVTX Inst", Unit::Plain),
-    Column::new("Kern Inst", Unit::Plain),
-    Column::new("Total Time", Unit::Time),
-    Column::new("Avg", Unit::Time),
-    Column::new("Med", Unit::Time),
-    Column::new("Min", Unit::Time),
-    Column::new("Max", Unit::Time),
-    Column::new("StdDev", Unit::Time),
-    Column::new("Kernel Name", Unit::Plain),
-];
+static COLUMNS: Columns = Columns::new(
+    "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),\
+     Max (ns),StdDev (ns),Kernel Name",
+);
 /// What ranges of one name and style have in common.
 type Group = (Name, RangeStyle);
 

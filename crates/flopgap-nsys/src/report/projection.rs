@@ -8,45 +8,22 @@ use flopgap_trace::Values;
 use rustc_hash::FxHashMap;
 
 use super::ReportOptions;
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::gpu_work::Backward;
 use crate::hierarchy::Hierarchy;
 use crate::launched::nesting;
 use crate::ranges::RangeTable;
 use crate::{Attribution, Error, Name, RangeStyle, Trace};
 
-static TRACE: [Column; 14] = [
-    Column::new("Name", Unit::Plain),
-    Column::new("Projected Start", Unit::Time),
-    Column::new("Projected Duration", Unit::Time),
-    Column::new("Orig Start", Unit::Time),
-    Column::new("Orig Duration", Unit::Time),
-    Column::new("Style", Unit::Plain),
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("NumGPUOps", Unit::Plain),
-    Column::new("Lvl", Unit::Plain),
-    Column::new("NumChild", Unit::Plain),
-    Column::new("RangeId", Unit::Plain),
-    Column::new("ParentId", Unit::Plain),
-    Column::new("RangeStack", Unit::Plain),
-];
-static SUM: [Column; 14] = [
-    Column::new("Range", Unit::Plain),
-    Column::new("Style", Unit::Plain),
-    Column::new("Total Proj Time", Unit::Time),
-    Column::new("Total Range Time", Unit::Time),
-    Column::new("Range Instances", Unit::Plain),
-    Column::new("Proj Avg", Unit::Time),
-    Column::new("Proj Med", Unit::Time),
-    Column::new("Proj Min", Unit::Time),
-    Column::new("Proj Max", Unit::Time),
-    Column::new("Proj StdDev", Unit::Time),
-    Column::new("Total GPU Ops", Unit::Plain),
-    Column::new("Avg GPU Ops", Unit::Plain),
-    Column::new("Avg Range Lvl", Unit::Plain),
-    Column::new("Avg Num Child", Unit::Plain),
-];
+static TRACE: Columns = Columns::new(
+    "Name,Projected Start (ns),Projected Duration (ns),Orig Start (ns),Orig Duration (ns),\
+     Style,PID,TID,NumGPUOps,Lvl,NumChild,RangeId,ParentId,RangeStack",
+);
+static SUM: Columns = Columns::new(
+    "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),\
+     Proj Med (ns),Proj Min (ns),Proj Max (ns),Proj StdDev (ns),Total GPU Ops,Avg GPU Ops,\
+     Avg Range Lvl,Avg Num Child",
+);
 
 /// The GPU work of one launch, or of all launches in a range.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flopgap_trace::Interval;
 use rustc_hash::FxHashMap;
 
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::hierarchy::{Open, Span};
 use crate::in_time::in_time;
 use crate::ranges::NvtxNames;
@@ -15,22 +15,10 @@ use crate::tables::nvtx::{NvtxRow, NvtxRows};
 use crate::tables::nvtx_kind::NVTX;
 use crate::{DomainId, Error, Name, NvtxKind, ThreadId, Trace};
 
-static COLUMNS: [Column; 14] = [
-    Column::new("Start", Unit::Time),
-    Column::new("End", Unit::Time),
-    Column::new("Duration", Unit::Time),
-    Column::new("DurChild", Unit::Time),
-    Column::new("DurNonChild", Unit::Time),
-    Column::new("Name", Unit::Plain),
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("Lvl", Unit::Plain),
-    Column::new("NumChild", Unit::Plain),
-    Column::new("RangeId", Unit::Plain),
-    Column::new("ParentId", Unit::Plain),
-    Column::new("RangeStack", Unit::Plain),
-    Column::new("NameTree", Unit::Plain),
-];
+static COLUMNS: Columns = Columns::new(
+    "Start (ns),End (ns),Duration (ns),DurChild (ns),DurNonChild (ns),Name,PID,TID,Lvl,\
+     NumChild,RangeId,ParentId,RangeStack,NameTree",
+);
 
 /// A range that may still contain later ones.
 #[derive(Debug)]

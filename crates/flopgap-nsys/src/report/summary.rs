@@ -5,11 +5,11 @@ use std::sync::Arc;
 use flopgap_trace::Owners;
 
 use super::api::calls_by_id;
-use super::group::{Groups, fewest_first, grand_total, largest_first, times, with_times};
+use super::group::{Groups, fewest_first, grand_total, largest_first, times};
 use super::memory;
 use super::names::{api, shape};
 use super::shared::{Kernels, Shared};
-use super::table::{Column, Sink, Unit};
+use super::table::{Columns, Sink};
 use super::{KernelName, Report, ReportKind, ReportOptions};
 use crate::error::if_recorded;
 use crate::gpu_work::Backward;
@@ -17,17 +17,16 @@ use crate::launched::nesting;
 use crate::tables::gpu::{kernel_durations, shaped_kernels};
 use crate::{AttributeBy, Dim3, Error, Name, Summary, Trace};
 
-static KERNELS: [Column; 9] = with_times("Instances", [Column::new("Name", Unit::Plain)]);
-static SHAPES: [Column; 11] = with_times(
-    "Instances",
-    [
-        Column::new("GridXYZ", Unit::Plain),
-        Column::new("BlockXYZ", Unit::Plain),
-        Column::new("Name", Unit::Plain),
-    ],
+static KERNELS: Columns =
+    Columns::new("Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name");
+static SHAPES: Columns = Columns::new(
+    "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),\
+     GridXYZ,BlockXYZ,Name",
 );
-static GPU: [Column; 10] =
-    with_times("Instances", [Column::new("Category", Unit::Plain), Column::new("Operation", Unit::Plain)]);
+static GPU: Columns = Columns::new(
+    "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),\
+     Category,Operation",
+);
 
 /// The times of kernels by the text of their name.
 fn times_by_name(trace: &Trace, shared: &Shared, report: Report) -> Result<Arc<Kernels>, Error> {

@@ -1,7 +1,8 @@
 //! Tables of reports.
 
 use std::io::{self, Write as _};
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use crate::{ContextId, CorrelationId, DeviceId, GpuId, MemoryKind, RangeId, StreamId, round};
 
@@ -30,10 +31,6 @@ pub struct Column {
 }
 
 impl Column {
-    pub(crate) const fn new(title: &'static str, unit: Unit) -> Column {
-        Column { title, unit }
-    }
-
     /// Its title with the unit, such as `Avg (ns)`.
     pub fn heading(&self, units: Units) -> String {
         let unit = match self.unit {
@@ -44,6 +41,39 @@ impl Column {
             Unit::Plain => return self.title.to_owned(),
         };
         format!("{} ({unit})", self.title)
+    }
+}
+
+/// The columns of a report, by their headings as nsys prints them: separated by commas, the unit of
+/// numbers in parentheses.
+pub(crate) struct Columns {
+    headings: &'static str,
+    columns: OnceLock<Vec<Column>>,
+}
+
+impl Columns {
+    pub(crate) const fn new(headings: &'static str) -> Columns {
+        Columns { headings, columns: OnceLock::new() }
+    }
+}
+
+impl Deref for Columns {
+    type Target = [Column];
+
+    fn deref(&self) -> &[Column] {
+        let units = [
+            (" (ns)", Unit::Time),
+            (" (MB)", Unit::Memory),
+            (" (MB/s)", Unit::Throughput),
+            (" (%)", Unit::Percent),
+        ];
+        let column = |heading: &'static str| {
+            let mut units = units.into_iter();
+            let known =
+                units.find_map(|(end, unit)| Some(Column { title: heading.strip_suffix(end)?, unit }));
+            known.unwrap_or(Column { title: heading, unit: Unit::Plain })
+        };
+        self.columns.get_or_init(|| self.headings.split(',').map(column).collect())
     }
 }
 
@@ -379,7 +409,7 @@ mod tests {
 
     #[test]
     fn fields_are_quoted_where_they_must_be() {
-        static COLUMNS: [Column; 2] = [Column::new("Name", Unit::Plain), Column::new("Size", Unit::Memory)];
+        static COLUMNS: Columns = Columns::new("Name,Size (MB)");
         let mut csv = CsvSink::new(Vec::new(), Units::default());
         csv.columns(&COLUMNS).unwrap();
         for text in ["plain", "a,b", "say \"a\"", "two\nlines", "back\r", ""] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::table::{Column, Sink, Unit, Value};
+use super::table::{Columns, Sink, Value};
 use crate::error::if_recorded;
 use crate::tables::gpu::{MEMCPY, copy_addresses};
 use crate::tables::unified::{
@@ -13,12 +13,8 @@ use crate::tables::unified::{
 };
 use crate::{CopyKind, Error, Trace};
 
-static CPU_FAULT_COLUMNS: [Column; 4] = [
-    Column::new("CPU Page Faults", Unit::Plain),
-    Column::new("CPU Instruction Address", Unit::Plain),
-    Column::new("Source File", Unit::Plain),
-    Column::new("Source Line", Unit::Plain),
-];
+static CPU_FAULT_COLUMNS: Columns =
+    Columns::new("CPU Page Faults,CPU Instruction Address,Source File,Source Line");
 
 /// Where a page fault happened: the instruction, and where its source is known, the file and the
 /// line.
@@ -50,22 +46,14 @@ pub(super) fn cpu_faults(trace: &Trace, sink: &mut dyn Sink) -> Result<(), Error
 }
 
 /// nsys's title of the fifth begins with a space.
-static PAGES: [Column; 6] = [
-    Column::new("Virtual Address", Unit::Plain),
-    Column::new("HtoD Migration size", Unit::Memory),
-    Column::new("DtoH Migration size", Unit::Memory),
-    Column::new("CPU Page Faults", Unit::Plain),
-    Column::new(" GPU Page Faults", Unit::Plain),
-    Column::new("Migration Throughput", Unit::Throughput),
-];
-static TOTALS: [Column; 6] = [
-    Column::new("Total HtoD Migration Size", Unit::Memory),
-    Column::new("Total DtoH Migration Size", Unit::Memory),
-    Column::new("Total CPU Page Faults", Unit::Plain),
-    Column::new("Total GPU PageFaults", Unit::Plain),
-    Column::new("Minimum Virtual Address", Unit::Plain),
-    Column::new("Maximum Virtual Address", Unit::Plain),
-];
+static PAGES: Columns = Columns::new(
+    "Virtual Address,HtoD Migration size (MB),DtoH Migration size (MB),CPU Page Faults, GPU Page Faults,\
+     Migration Throughput (MB/s)",
+);
+static TOTALS: Columns = Columns::new(
+    "Total HtoD Migration Size (MB),Total DtoH Migration Size (MB),Total CPU Page Faults,\
+     Total GPU PageFaults,Minimum Virtual Address,Maximum Virtual Address",
+);
 
 /// What happened to a page, or to all of them; what never happened is absent.
 #[derive(Clone, Copy, Default)]

@@ -6,27 +6,13 @@ use std::collections::BTreeMap;
 use super::RuleOptions;
 use crate::error::if_present;
 use crate::gpu_work::recorded;
-use crate::report::{Column, Sink, Unit, Value};
+use crate::report::{Columns, Sink, Value};
 use crate::tables::gpu::{Busy, Kind, busy};
 use crate::{ContextId, DeviceId, Error, ProcessId, ProfilerOverhead, ThreadId, Trace, round};
 
-static GAPS: [Column; 6] = [
-    Column::new("Row#", Unit::Plain),
-    Column::new("Duration", Unit::Time),
-    Column::new("Start", Unit::Time),
-    Column::new("PID", Unit::Plain),
-    Column::new("Device ID", Unit::Plain),
-    Column::new("Context ID", Unit::Plain),
-];
-static UTILIZATION: [Column; 7] = [
-    Column::new("Row#", Unit::Plain),
-    Column::new("In-Use", Unit::Percent),
-    Column::new("Duration", Unit::Time),
-    Column::new("Start", Unit::Time),
-    Column::new("PID", Unit::Plain),
-    Column::new("Device ID", Unit::Plain),
-    Column::new("Context ID", Unit::Plain),
-];
+static GAPS: Columns = Columns::new("Row#,Duration (ns),Start (ns),PID,Device ID,Context ID");
+static UTILIZATION: Columns =
+    Columns::new("Row#,In-Use (%),Duration (ns),Start (ns),PID,Device ID,Context ID");
 
 /// Start, end and CUDA context of a kernel, copy or memset.
 type Interval = (i64, i64, ContextId);

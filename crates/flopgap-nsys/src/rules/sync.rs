@@ -8,43 +8,20 @@ use rustc_hash::FxHashMap;
 
 use super::RuleOptions;
 use crate::launches::{Launches, Work};
-use crate::report::{Column, Sink, Unit, Value};
+use crate::report::{Column, Columns, Sink, Value};
 use crate::tables::gpu::{Kind, LaunchId, copies as all_copies, launch_ids, memsets};
 use crate::tables::host::api_calls;
 use crate::{ContextId, CopyKind, Error, MemoryCopy, MemoryKind, MemorySet, StringId, ThreadId, Trace};
 
-static CALLS: [Column; 5] = [
-    Column::new("Duration", Unit::Time),
-    Column::new("Start", Unit::Time),
-    Column::new("PID", Unit::Plain),
-    Column::new("TID", Unit::Plain),
-    Column::new("API Name", Unit::Plain),
-];
-static COPIES: [Column; 11] = [
-    Column::new("Duration", Unit::Time),
-    Column::new("Start", Unit::Time),
-    Column::new("Src Kind", Unit::Plain),
-    Column::new("Dst Kind", Unit::Plain),
-    Column::new("Bytes", Unit::Memory),
-    Column::new("PID", Unit::Plain),
-    Column::new("Device ID", Unit::Plain),
-    Column::new("Context ID", Unit::Plain),
-    Column::new("Green Context ID", Unit::Plain),
-    Column::new("Stream ID", Unit::Plain),
-    Column::new("API Name", Unit::Plain),
-];
-static SETS: [Column; 10] = [
-    Column::new("Duration", Unit::Time),
-    Column::new("Start", Unit::Time),
-    Column::new("Memory Kind", Unit::Plain),
-    Column::new("Bytes", Unit::Memory),
-    Column::new("PID", Unit::Plain),
-    Column::new("Device ID", Unit::Plain),
-    Column::new("Context ID", Unit::Plain),
-    Column::new("Green Context ID", Unit::Plain),
-    Column::new("Stream ID", Unit::Plain),
-    Column::new("API Name", Unit::Plain),
-];
+static CALLS: Columns = Columns::new("Duration (ns),Start (ns),PID,TID,API Name");
+static COPIES: Columns = Columns::new(
+    "Duration (ns),Start (ns),Src Kind,Dst Kind,Bytes (MB),PID,Device ID,Context ID,\
+     Green Context ID,Stream ID,API Name",
+);
+static SETS: Columns = Columns::new(
+    "Duration (ns),Start (ns),Memory Kind,Bytes (MB),PID,Device ID,Context ID,Green Context ID,\
+     Stream ID,API Name",
+);
 
 /// Up to this size a copy to the device returns before it is done.
 const SMALL: i64 = 64_000;
