@@ -1,6 +1,6 @@
-// What becomes of sums is up to the `Rules` of a kernel: `first` is what those of a layer begin with,
-// `after` makes outputs of them, `before` takes gradients through an activation, `outputs` through
-// the last one. They write what is kept to memory.
+// What becomes of sums is up to the `Rules` of a kernel: `first` is what those of a layer begin
+// with, `after` makes outputs of them, `before` takes gradients through an activation, `outputs`
+// through the last one. They write what is kept to memory.
 //
 // Every layer has its own code, for its widths; or ALIKE: one code for all layers, whose widths are
 // read at run time, for networks of so many layers that the compiler would take minutes for the

@@ -60,17 +60,17 @@ impl Plan {
     }
 
     /// A thread a sample where that leaves room for two blocks on a multiprocessor; otherwise, and
-    /// for few samples, some share one.
-    pub(super) fn choose(request: &Request<'_>, few: bool) -> Result<Self, MlpError> {
+    /// for few samples, some share one. An error is the reason why none fits.
+    pub(super) fn choose(request: &Request<'_>, few: bool) -> Result<Self, String> {
         let (target, widths) = (request.target, request.network.widths());
         let plans = [(128, 128), (256, 64), (256, 32), (128, 16), (128, 8)]
             .map(|(threads, samples)| Plan::new(widths, threads, samples, target));
         let least = plans[plans.len() - 1];
         if least.shared > target.shared_bytes {
-            return Err(request.unsupported(format!(
-                "the layers of 8 samples take {} bytes of shared memory, a block has {}; naive takes wider ones",
+            return Err(format!(
+                "the layers of 8 samples take {} bytes of shared memory, a block has {}",
                 least.shared, target.shared_bytes
-            )));
+            ));
         }
         let roomy = plans.into_iter().find(|plan| 2 * plan.shared <= target.shared_bytes);
         Ok(if few { least } else { roomy.unwrap_or(least) })
@@ -117,7 +117,11 @@ pub(super) fn instructions(request: &Request<'_>) -> usize {
 
 /// The kernels for few samples and for many.
 fn plans(request: &Request<'_>) -> Result<[Plan; 2], MlpError> {
-    Ok([Plan::choose(request, true)?, Plan::choose(request, false)?])
+    let choose = |few| {
+        let refuse = |reason: String| request.unsupported(reason + "; naive takes wider ones");
+        Plan::choose(request, few).map_err(refuse)
+    };
+    Ok([choose(true)?, choose(false)?])
 }
 
 pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {

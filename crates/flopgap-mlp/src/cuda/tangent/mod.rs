@@ -129,7 +129,8 @@ fn request(padded: &Network, precision: Precision, target: Target) -> Request<'_
 }
 
 fn plans(request: &Request<'_>) -> Result<[Plan; 2], MlpError> {
-    Ok([Plan::choose(request, true)?, Plan::choose(request, false)?])
+    let choose = |few| Plan::choose(request, few).map_err(|reason| request.unsupported(reason));
+    Ok([choose(true)?, choose(false)?])
 }
 
 fn source(own: &Network, request: &Request<'_>, plan: &Plan) -> Source {
@@ -360,4 +361,22 @@ fn take<T: Element>(
     let launch = padding::launch(to.len());
     // SAFETY: as above.
     unsafe { Ok(launch.queue(stream, kernel, Arguments::default().read(&from).write(to).u32(rows))?) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flopgap_gpu::ComputeCapability;
+
+    #[test]
+    fn layers_that_do_not_fit_a_block_are_refused() {
+        let target = Target::nominal(ComputeCapability { major: 9, minor: 0 });
+        let of = |width| {
+            let network = Network::new(&[width, width, width]).unwrap();
+            sources(&network, Precision::F16, target).map(|sources| sources.len())
+        };
+        assert_eq!(of(2048), Ok(3));
+        let Err(MlpError::Unsupported { reason, .. }) = of(8192) else { panic!("it fits") };
+        assert_eq!(reason, "the layers of 8 samples take 557056 bytes of shared memory, a block has 232448");
+    }
 }

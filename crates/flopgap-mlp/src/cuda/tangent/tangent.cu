@@ -1,5 +1,5 @@
-// Both passes and how they change along a direction of the inputs: forward over reverse. Rows come in
-// pairs, a sample's numbers and their tangents, which columns of the loops compute side by side:
+// Both passes and how they change along a direction of the inputs: forward over reverse. Rows come
+// in pairs, a sample's numbers and their tangents, which columns of the loops compute side by side:
 // products are linear, so a tangent is one more sample without biases. Only activations need both
 // of a pair, which neighboring lanes have.
 //

@@ -174,7 +174,8 @@ fn rings(chunks: usize, rows: usize, room: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Rows of a layer's weights that are copied at once: what divides the halves of all parts; as in `forward_stream.cu`.
+/// Rows of a layer's weights that are copied at once: what divides the halves of all parts, as in
+/// `forward_stream.cu`.
 fn box_rows(width: usize) -> usize {
     let divisor = |mut a: usize, mut b: usize| {
         while b > 0 {
