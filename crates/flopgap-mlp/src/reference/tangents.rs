@@ -1,12 +1,13 @@
 //! Both passes along directions, in 64 bits: second derivatives, forward over reverse.
 
-use super::{Reference, Rounding, curvature, dot, on_all_cores, run, slope};
+use super::{NEAR_KINK, Reference, Rounding, curvature, dot, on_all_cores, slope};
+use crate::activation::has_kink;
 use crate::error::check;
 use crate::{MlpError, Network, Parameters};
 
-/// How outputs and gradients of [`run`] change where the inputs move along `directions` and the
-/// gradients by the outputs along `dy_directions`: the derivatives by `t`, at 0, of what `run`
-/// gives for `inputs + t directions` and `output_gradients + t dy_directions`.
+/// How outputs and gradients of [`run`](super::run) change where the inputs move along `directions`
+/// and the gradients by the outputs along `dy_directions`: the derivatives by `t`, at 0, of what
+/// `run` gives for `inputs + t directions` and `output_gradients + t dy_directions`.
 ///
 /// With the Jacobian `J` of a sample's outputs and the Hessian `H` of their sum weighted by its
 /// `dy`, [`Reference::outputs`] are `J v`, and [`Reference::input_gradients`] are `H v` plus the
@@ -27,11 +28,13 @@ pub fn tangents(
     rounding: Rounding,
 ) -> Result<Reference, MlpError> {
     let network = parameters.network();
+    let batch = inputs.len() / network.inputs();
+    check("inputs", batch * network.inputs(), inputs.len())?;
+    check("gradients by the outputs", batch * network.outputs(), output_gradients.len())?;
     check("directions of the inputs", inputs.len(), directions.len())?;
     check("directions of the gradients by the outputs", output_gradients.len(), dy_directions.len())?;
-    let near_kinks = run(parameters, inputs, output_gradients, rounding)?.near_kinks;
     let values: Vec<f64> = parameters.values().iter().copied().map(f64::from).collect();
-    let found = on_all_cores(network, inputs.len() / network.inputs(), |part| {
+    Ok(on_all_cores(network, batch, |part| {
         let mut result = Reference::empty(network);
         for sample in part {
             let row = |of: &[f32], width: usize| -> Vec<f64> {
@@ -42,8 +45,7 @@ pub fn tangents(
             one(network, &values, x, dy, rounding, &mut result);
         }
         result
-    });
-    Ok(Reference { near_kinks, ..found })
+    }))
 }
 
 /// A sample: each array beside its tangent.
@@ -58,6 +60,7 @@ fn one(
     let mut after = vec![x];
     // The slopes of each activation, and how they change.
     let mut slopes = Vec::new();
+    let mut near_kink = false;
     for layer in 0..network.layers() {
         let (weights, biases) = (&values[network.weights(layer)], &values[network.biases(layer)]);
         let activation = network.activation(layer);
@@ -66,6 +69,7 @@ fn one(
         let (mut above, mut of_slopes) = ([vec![], vec![]], [vec![], vec![]]);
         for (row, bias) in weights.chunks_exact(below.len()).zip(biases) {
             let (z, tangent) = (bias + dot(row, below), dot(row, moving));
+            near_kink |= has_kink(activation) && z.abs() < NEAR_KINK;
             above[0].push(super::activate(activation, z));
             above[1].push(slope(activation, z) * tangent);
             of_slopes[0].push(slope(activation, z));
@@ -75,6 +79,7 @@ fn one(
         after.push(above);
         slopes.push(of_slopes);
     }
+    result.near_kinks.extend(near_kink.then_some(result.outputs.len() / network.outputs()));
     result.outputs.extend(&after[network.layers()][1]);
 
     let [mut delta, mut moving] = dy;
@@ -109,7 +114,7 @@ fn one(
 mod tests {
     use super::*;
     use crate::Activation;
-    use crate::reference::{numbers, relative_error};
+    use crate::reference::{numbers, relative_error, run};
 
     /// Of `run`, by a step that moves 32-bit inputs by what they can express.
     #[test]
@@ -166,5 +171,20 @@ mod tests {
         };
         let (one, other) = (product(&u, &v), product(&v, &u));
         assert!((one - other).abs() < 1e-12 * one.abs().max(1.0) && one != 0.0, "{one} {other}");
+    }
+
+    #[test]
+    fn samples_near_a_kink_are_those_of_the_passes() {
+        let network = Network::new(&[8, 8, 8]).unwrap().with_activation(Activation::Relu).with_bias(false);
+        let parameters = Parameters::he(&network, 2);
+        // Without biases, a sample of zeros is at every kink.
+        let (mut x, dy) = numbers(&network, 40, 3);
+        for sample in [3, 17, 39] {
+            x[sample * 8..][..8].fill(0.0);
+        }
+        let found = tangents(&parameters, &x, &x, &dy, &dy, Rounding::None).unwrap();
+        let passes = run(&parameters, &x, &dy, Rounding::None).unwrap();
+        assert_eq!(found.near_kinks, passes.near_kinks);
+        assert_eq!(found.near_kinks, [3, 17, 39]);
     }
 }
