@@ -64,7 +64,7 @@ impl Encoding {
         }
     }
 
-    /// Numbers that the network takes of a position: the width of its inputs. Where it is no
+    /// Numbers that the network takes of a position: the width of its inputs. If it is not a
     /// multiple of 8, passes on a GPU copy them
     /// ([`Network::is_padded`](crate::Network::is_padded)).
     pub fn width(&self) -> usize {

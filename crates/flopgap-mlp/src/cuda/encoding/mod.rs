@@ -72,7 +72,6 @@ const MOST_WARPS: usize = 8;
 #[derive(Debug)]
 pub struct Encoder<T: Element> {
     encoding: Encoding,
-    context: Context,
     forward: Kernel,
     backward: Kernel,
     /// At least one number: an empty buffer has no address.
@@ -97,7 +96,6 @@ impl<T: Element> Encoder<T> {
         let stream = context.stream()?;
         let encoder = Encoder {
             encoding: encoding.clone(),
-            context: context.clone(),
             forward: program.kernel(forward, 0)?,
             backward: program.kernel(backward, 0)?,
             table: stream.zeros(encoding.parameters().max(1))?,
@@ -109,11 +107,6 @@ impl<T: Element> Encoder<T> {
     /// The encoding.
     pub fn encoding(&self) -> &Encoding {
         &self.encoding
-    }
-
-    /// The GPU.
-    pub fn context(&self) -> &Context {
-        &self.context
     }
 
     /// The table on the device; of an encoding without one, one number that nothing reads.
@@ -221,8 +214,8 @@ impl<T: Element> Encoder<T> {
         let of_positions =
             position_gradients.as_mut().map_or(Ok(0), |gradients| submission.write(gradients))?;
         let arguments = arguments.addresses([of_positions]).u32(batch);
-        // SAFETY: these are the kernel's arguments, of which it leaves out gradients at address 0;
-        // the rest is as in `forward`.
+        // SAFETY: these are the kernel's arguments; it skips gradients at address 0. The rest is as
+        // in `forward`.
         Ok(unsafe { launch.queue(stream, &self.backward, arguments) }?)
     }
 

@@ -25,7 +25,7 @@ const LAYER_INSTRUCTIONS: usize = 900;
 const OUTPUTS: usize = 16;
 
 /// Up to this many samples, many threads share one.
-pub(super) const FEW_SAMPLES: u32 = 2048;
+const FEW_SAMPLES: u32 = 2048;
 
 /// How samples are laid over a block.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ impl Plan {
 
     /// A thread a sample where that leaves room for two blocks on a multiprocessor; otherwise, and
     /// for few samples, some share one. An error is the reason why none fits.
-    pub(super) fn choose(request: &Request<'_>, few: bool) -> Result<Self, String> {
+    fn choose(request: &Request<'_>, few: bool) -> Result<Self, String> {
         let (target, widths) = (request.target, request.network.widths());
         let plans = [(128, 128), (256, 64), (256, 32), (128, 16), (128, 8)]
             .map(|(threads, samples)| Plan::new(widths, threads, samples, target));
@@ -74,6 +74,11 @@ impl Plan {
         }
         let roomy = plans.into_iter().find(|plan| 2 * plan.shared <= target.shared_bytes);
         Ok(if few { least } else { roomy.unwrap_or(least) })
+    }
+
+    /// For few samples and for many: see [`of_batch`].
+    pub(super) fn few_and_many(request: &Request<'_>) -> Result<[Self; 2], String> {
+        Ok([Plan::choose(request, true)?, Plan::choose(request, false)?])
     }
 
     fn source(&self, request: &Request<'_>) -> Source {
@@ -117,11 +122,8 @@ pub(super) fn instructions(request: &Request<'_>) -> usize {
 
 /// The kernels for few samples and for many.
 fn plans(request: &Request<'_>) -> Result<[Plan; 2], MlpError> {
-    let choose = |few| {
-        let refuse = |reason: String| request.unsupported(reason + "; naive takes wider ones");
-        Plan::choose(request, few).map_err(refuse)
-    };
-    Ok([choose(true)?, choose(false)?])
+    let refuse = |reason: String| request.unsupported(reason + "; naive takes wider ones");
+    Plan::few_and_many(request).map_err(refuse)
 }
 
 pub(super) fn sources(request: &Request<'_>) -> Result<Vec<Source>, MlpError> {
@@ -149,9 +151,9 @@ pub(super) fn load(
     })
 }
 
-/// Those for this batch.
-fn of_batch(kernels: &[(Plan, Kernel)], batch: u32) -> &(Plan, Kernel) {
-    &kernels[usize::from(batch > FEW_SAMPLES)]
+/// What is for this batch, of what is for few samples and for many.
+pub(super) fn of_batch<T>(few_and_many: &[T], batch: u32) -> &T {
+    &few_and_many[usize::from(batch > FEW_SAMPLES)]
 }
 
 fn facts_of(name: &str, kernels: &[(Plan, Kernel)]) -> Result<Vec<KernelFacts>, GpuError> {

@@ -1,7 +1,7 @@
 //! Second derivatives by the inputs: both passes along a direction.
 
 use flopgap_gpu::compile::Compiler;
-use flopgap_gpu::{Buffer, Context, DeviceSlice, DeviceSliceMut, Kernel, Stream, View, ViewMut};
+use flopgap_gpu::{Buffer, DeviceSlice, DeviceSliceMut, Kernel, Stream, View, ViewMut};
 
 use crate::error::check;
 use crate::{Element, MlpError, Network, Precision};
@@ -129,8 +129,7 @@ fn request(padded: &Network, precision: Precision, target: Target) -> Request<'_
 }
 
 fn plans(request: &Request<'_>) -> Result<[Plan; 2], MlpError> {
-    let choose = |few| Plan::choose(request, few).map_err(|reason| request.unsupported(reason));
-    Ok([choose(true)?, choose(false)?])
+    Plan::few_and_many(request).map_err(|reason| request.unsupported(reason))
 }
 
 fn source(own: &Network, request: &Request<'_>, plan: &Plan) -> Source {
@@ -153,7 +152,7 @@ impl<T: Element> Tangents<T> {
     /// [`MlpError::Unsupported`] where a layer is too wide; [`MlpError::Batch`]; when there is not
     /// enough memory or NVRTC is missing.
     pub fn new(stream: &Stream, model: &Model<T>, batch: usize) -> Result<Self, MlpError> {
-        let (context, network): (&Context, _) = (model.context(), model.network());
+        let (context, network) = (model.context(), model.network());
         let rows = samples(batch.saturating_mul(2))
             .map_err(|_| MlpError::Batch { found: batch, most: i32::MAX as usize / 2 })?;
         let padded = network.for_kernels()?;
@@ -161,16 +160,16 @@ impl<T: Element> Tangents<T> {
         let request = request(&padded, T::PRECISION, target);
         let binaries =
             Binaries::compile(&Compiler::new()?, sources(network, T::PRECISION, target)?, &|_| ())?;
-        let programs = plans(&request)?
-            .map(|plan| Ok((source(network, &request, &plan).load(&binaries, context)?, plan)));
-        let [few, many]: [Result<(Program, Plan), MlpError>; 2] = programs;
-        let [few, many] = [few?, many?];
-        let passes = |(program, plan): &(Program, Plan)| -> Result<Passes, MlpError> {
+        let load = |plan: Plan| -> Result<(Program, Passes), MlpError> {
+            let program = source(network, &request, &plan).load(&binaries, context)?;
             let kernel = |name| program.kernel(name, plan.shared());
-            Ok(Passes { plan: *plan, forward: kernel(FORWARD)?, backward: kernel(BACKWARD)? })
+            let passes = Passes { forward: kernel(FORWARD)?, backward: kernel(BACKWARD)?, plan };
+            Ok((program, passes))
         };
+        let [few, many] = plans(&request)?;
+        let ((program, few), (_, many)) = (load(few)?, load(many)?);
         let copies = |kind: &str| -> Result<[Kernel; 2], MlpError> {
-            let kernel = |what: &str| few.0.kernel(&format!("mlp_copy_{kind}_pairs_of_{what}"), 0);
+            let kernel = |what: &str| program.kernel(&format!("mlp_copy_{kind}_pairs_of_{what}"), 0);
             Ok([kernel("inputs")?, kernel("outputs")?])
         };
         let gradients = Gradients::of_pairs(&request);
@@ -179,7 +178,7 @@ impl<T: Element> Tangents<T> {
         let array = |width: usize| stream.zeros::<T>(2 * batch * width);
         Ok(Tangents {
             network: network.clone(),
-            passes: [passes(&few)?, passes(&many)?],
+            passes: [few, many],
             place: copies("to")?,
             take: copies("from")?,
             x: array(padded.inputs())?,
@@ -260,7 +259,7 @@ impl<T: Element> Tangents<T> {
         place(stream, place_outputs, count, outputs, 1, dy_direction.as_ref(), &mut self.dy)?;
 
         let rows = 2 * count;
-        let Passes { plan, forward, backward } = &self.passes[usize::from(rows > forloop::FEW_SAMPLES)];
+        let Passes { plan, forward, backward } = forloop::of_batch(&self.passes, rows);
         let arguments = Arguments::default()
             .read(model.parameters_of_kernels())
             .read(&self.x)

@@ -10,6 +10,7 @@ use flopgap_mlp::reference::{self, Errors, relative_error};
 use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
 use half::{bf16, f16};
 
+use super::kernels::CAPABILITIES;
 use crate::gpu;
 
 /// The kernel of the example, and one that reads what it is asked.
@@ -68,7 +69,7 @@ fn a_users_kernel_compiles_for_every_architecture_without_spills() {
             assert!(log.contains(" 0 bytes spill stores"), "{name}: {log}");
         }
     };
-    for architecture in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"] {
+    for architecture in CAPABILITIES {
         check(DeviceFunction::new::<f16>(&color(), 128, target(architecture)), architecture);
     }
     check(DeviceFunction::new::<bf16>(&color(), 256, target("sm_80")), "bf16");
