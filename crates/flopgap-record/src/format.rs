@@ -39,6 +39,8 @@ pub(crate) mod header {
     pub(crate) const COUNTED: usize = 112;
     /// How the switch was followed: [`super::followed`].
     pub(crate) const FOLLOWED: usize = 120;
+    /// Nanoseconds since 1970 at which counting was given up; 0 where it was not.
+    pub(crate) const NOT_COUNTED: usize = 128;
 }
 
 /// How a process followed the switch.
@@ -202,6 +204,11 @@ pub(crate) const COUNTERS: &str = "counters";
 /// The file of a directory by which recording is switched on and off while programs run: a line of
 /// `1` or `0` and nanoseconds since 1970 for each time. The last one counts.
 pub(crate) const SWITCH: &str = "switch";
+
+/// The file of a directory that has what NVML's GPM sampled: a line for each metric of a GPU
+/// between two samples, with its beginning and end in nanoseconds since 1970, the UUID of the GPU
+/// as CUPTI has it, the name of the metric, and percent, separated by spaces.
+pub(crate) const GPM: &str = "gpm";
 
 /// Records of CUPTI, as far as they are read while they are made: kinds, and offsets of fields.
 /// Records have only grown at the end since CUDA 12.0, so these hold for all.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, iter};
 
 use crate::RecordError;
-use crate::export::processes;
+use crate::export::{files, processes};
 use crate::format::{COUNTERS, SWITCH, variable};
 use crate::reader::Process;
 
@@ -211,6 +211,30 @@ pub fn is_counting(directory: &Path) -> Result<bool, RecordError> {
     let mut counting = all.iter().filter(|process| process.closed().is_none()).map(Process::counting);
     let ended = |counting: Option<(u64, Option<u64>)>| counting.is_none_or(|(_, end)| end.is_some());
     Ok(all.iter().all(|process| process.counting().is_none()) || !counting.all(ended))
+}
+
+/// Whether programs are recorded now whose kernels could not be counted, while no other counts or
+/// has counted: nothing is known of what their kernels execute, and the counters of the GPU are
+/// free.
+///
+/// # Errors
+/// A directory that cannot be read.
+pub fn counting_failed(directory: &Path) -> Result<bool, RecordError> {
+    let all: Result<Vec<Process>, RecordError> =
+        files(directory)?.iter().map(|file| Process::glance(file)).collect();
+    let mut all = all?;
+    all.retain(|process| process.cupti().is_some() && process.closed().is_none() && process.is_there());
+    let (failed, others): (Vec<Process>, Vec<Process>) = all.into_iter().partition(Process::gave_up_counting);
+    if !failed.iter().any(Process::is_recorded) {
+        return Ok(false);
+    }
+    // One that has launched nothing, such as a parent that asked for the number of GPUs, may never.
+    for process in others.iter().filter(|process| process.counting().is_some()) {
+        if process.has_counted_work()? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Switches recording on or off, in all programs that write to a directory, while they run. They

@@ -355,6 +355,11 @@ impl<'d> Activities<'d> {
         self.counts.write(database, strings, capability)
     }
 
+    /// The numbers of GPUs by UUID.
+    pub(super) fn gpus(&self) -> FxHashMap<String, i64> {
+        self.targets.numbers()
+    }
+
     /// Devices, contexts and streams.
     pub(super) fn write_targets(&self, database: &'d Connection) -> rusqlite::Result<()> {
         self.targets.write(database)

@@ -13,7 +13,7 @@ use crate::reader::{Process, Unread};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The process.
+    /// The process; 0 for what is of none.
     pub pid: u64,
     /// Why.
     pub cause: Cause,
@@ -47,6 +47,8 @@ pub enum Cause {
     Beginnings,
     /// The process ended while its launches were counted, before it was recorded.
     Counting,
+    /// Samples of NVML's GPM that cannot be read.
+    Samples,
 }
 
 impl Cause {
@@ -64,6 +66,7 @@ impl Cause {
             Cause::Unreadable => "unreadable",
             Cause::Beginnings => "beginnings",
             Cause::Counting => "counting",
+            Cause::Samples => "samples",
         }
     }
 }
@@ -72,7 +75,9 @@ impl Cause {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Loss { pid, count, .. } = self;
-        write!(f, "process {pid}: ")?;
+        if self.cause != Cause::Samples {
+            write!(f, "process {pid}: ")?;
+        }
         match self.cause {
             Cause::Dropped => write!(f, "CUPTI dropped {count} records"),
             Cause::Refused => {
@@ -92,6 +97,9 @@ impl fmt::Display for Loss {
             Cause::Unreadable => write!(f, "{count} records or bytes cannot be read"),
             Cause::Counting => {
                 write!(f, "it ended before all of its kernels were counted: nothing is recorded of it")
+            }
+            Cause::Samples => {
+                write!(f, "{count} lines of GPM samples cannot be read and are left out")
             }
             Cause::Beginnings => write!(f, "{count} ranges began before the recording and are left out"),
         }
@@ -131,18 +139,24 @@ pub(super) fn write(
     process: &Process,
     database: &Connection,
 ) -> rusqlite::Result<()> {
-    for loss in losses {
-        let count = loss.count.cast_signed();
-        let row = params![ids.process(), loss.cause.name(), count];
-        database.execute("INSERT INTO FLOPGAP_LOSS VALUES (?1, ?2, ?3)", row)?;
-        let mut text = loss.to_string();
-        if let (Cause::Killed, Some(flushed)) = (loss.cause, process.flushed()) {
-            let until = ids.time(flushed) as f64 / 1e9;
-            text = format!("{text}; what had ended by {until:.3} s is");
-        }
-        message(severity::WARNING, &text, ids, database)?;
+    losses.iter().try_for_each(|loss| write_one(loss, process.flushed(), ids, database))
+}
+
+/// As [`write`], of one; what was complete by some time is in the file.
+pub(super) fn write_one(
+    loss: &Loss,
+    flushed: Option<u64>,
+    ids: &Ids,
+    database: &Connection,
+) -> rusqlite::Result<()> {
+    let row = params![ids.process(), loss.cause.name(), loss.count.cast_signed()];
+    database.execute("INSERT INTO FLOPGAP_LOSS VALUES (?1, ?2, ?3)", row)?;
+    let mut text = loss.to_string();
+    if let (Cause::Killed, Some(flushed)) = (loss.cause, flushed) {
+        let until = ids.time(flushed) as f64 / 1e9;
+        text = format!("{text}; what had ended by {until:.3} s is");
     }
-    Ok(())
+    message(severity::WARNING, &text, ids, database)
 }
 
 /// A message of the recorder.

@@ -19,6 +19,7 @@ use rusqlite::{Connection, params};
 
 use crate::RecordError;
 use crate::format::SWITCH;
+use crate::gpm;
 use crate::reader::{Event, Process, Strides};
 use activities::Activities;
 use names::Strings;
@@ -93,19 +94,25 @@ pub fn export_between(directory: &Path, to: &Path, times: Range<u64>) -> Result<
     let processes = processes(directory)?;
     let switched = on_times(&fs::read_to_string(directory.join(SWITCH)).unwrap_or_default());
     write_atomic_at(to, |temporary| {
-        write(&processes, temporary, times, &switched).map_err(|failure| match failure {
+        write((directory, &processes), temporary, times, &switched).map_err(|failure| match failure {
             Failure::Read(error) => error,
             Failure::Write(error) => RecordError::Database { path: to.to_owned(), reason: error.to_string() },
         })
     })
 }
 
-/// The recordings of a directory, the process that began first first.
-pub(crate) fn processes(directory: &Path) -> Result<Vec<Process>, RecordError> {
+/// The files of a directory that are recordings.
+pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, RecordError> {
     let io = RecordError::io(directory);
     let mut files: Vec<PathBuf> =
         fs::read_dir(directory).map_err(&io)?.filter_map(|file| Some(file.ok()?.path())).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "fgr"));
+    Ok(files)
+}
+
+/// The recordings of a directory, the process that began first first.
+pub(crate) fn processes(directory: &Path) -> Result<Vec<Process>, RecordError> {
+    let files = files(directory)?;
     let processes: Result<Vec<Process>, RecordError> = files.iter().map(|file| Process::open(file)).collect();
     let mut processes = processes?;
     if processes.is_empty() {
@@ -116,7 +123,7 @@ pub(crate) fn processes(directory: &Path) -> Result<Vec<Process>, RecordError> {
 }
 
 fn write(
-    processes: &[Process],
+    (directory, processes): (&Path, &[Process]),
     to: &Path,
     times: Range<u64>,
     switched: &[Range<u64>],
@@ -131,6 +138,7 @@ fn write(
     for process in processes {
         writer.process(process, switched)?;
     }
+    writer.gpm(directory)?;
     let exported = writer.finish()?;
     database.execute_batch("COMMIT")?;
     Ok(exported)
@@ -313,6 +321,26 @@ impl<'d> Writer<'d> {
                 activities.counts.define(event.clone());
             }
             event => ranges.define(event, nvtx, strings, database)?,
+        }
+        Ok(())
+    }
+
+    /// What was sampled of GPUs that processes used.
+    fn gpm(&mut self, directory: &Path) -> Result<(), Failure> {
+        let Writer { database, times, activities, exported, .. } = self;
+        let (mut table, ids) = (Table::default(), Ids { pid: 0, origin: self.origin });
+        let numbers = activities.gpus();
+        let damaged = gpm::read(directory, |sample| -> Result<(), Failure> {
+            let gpu = numbers.get(sample.gpu).filter(|_| times.contains(&sample.start));
+            let Some(gpu) = gpu else { return Ok(()) };
+            let (start, end) = (ids.time(sample.start), ids.time(sample.end));
+            let row = params![start, end, gpu, sample.metric, sample.percent];
+            Ok(table.insert(database, &schema::GPM, row)?)
+        })?;
+        let loss = Loss { pid: 0, cause: Cause::Samples, count: damaged };
+        if damaged > 0 {
+            loss::write_one(&loss, None, &ids, database)?;
+            exported.losses.push(loss);
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The tables of an export: those of Nsight Systems' schema 3.20 that its reports read, and one of
-//! our own.
+//! The tables of an export: those of Nsight Systems' schema 3.20 that its reports read, and some
+//! of our own.
 
 /// Tables that every export has.
 pub(super) const TABLES: &str = "
@@ -131,6 +131,13 @@ pub(super) const OVERHEAD: OnDemand = OnDemand {
     create: "CREATE TABLE PROFILER_OVERHEAD (start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER,
     nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL)",
     insert: "INSERT INTO PROFILER_OVERHEAD VALUES (?1, ?2, ?3, ?4, 0)",
+};
+
+/// What NVML's GPM sampled, in percent. The device is a GPU by its number in `TARGET_INFO_GPU`.
+pub(super) const GPM: OnDemand = OnDemand {
+    create: "CREATE TABLE FLOPGAP_GPM (start INTEGER NOT NULL, end INTEGER NOT NULL,
+    deviceId INTEGER NOT NULL, metric TEXT NOT NULL, value REAL NOT NULL)",
+    insert: "INSERT INTO FLOPGAP_GPM VALUES (?1, ?2, ?3, ?4, ?5)",
 };
 
 pub(super) const NODE: OnDemand = OnDemand {

@@ -46,6 +46,11 @@ impl Targets {
         self.devices.get(uuid).map(|(device, _)| device.capability)
     }
 
+    /// The numbers of devices in `TARGET_INFO_GPU` by UUID, as they are written there.
+    pub(super) fn numbers(&self) -> FxHashMap<String, i64> {
+        self.devices.keys().map(text).zip(0..).collect()
+    }
+
     pub(super) fn write(&self, database: &Connection) -> rusqlite::Result<()> {
         let numbers: BTreeMap<&[u8; 16], i64> = self.devices.keys().zip(0..).collect();
         let mut gpu = database.prepare(

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::c;
 use super::cupti::Cupti;
-use super::format::{COUNTERS, counted, event, severity};
+use super::format::{COUNTERS, counted, event, header, severity};
 use super::launch::{Call, FOLLOWED, Function, Launch, Work};
 use super::life::Recorder;
 use super::profiler::{Counter, Functions, ROOM};
@@ -386,5 +386,6 @@ fn define(recorder: &Recorder, number: u32, work: &Work) {
 }
 
 fn not_counted(recorder: &Recorder, reason: &str) {
+    recorder.file.number(header::NOT_COUNTED).store(c::now(), Ordering::Release);
     recorder.message(severity::WARNING, &format!("kernels are not counted: {reason}"));
 }

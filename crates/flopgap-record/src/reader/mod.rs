@@ -62,6 +62,15 @@ pub(crate) struct Unread {
 impl Process {
     /// Opens a file of a recording.
     pub(crate) fn open(path: &Path) -> Result<Process, RecordError> {
+        let mut process = Process::glance(path)?;
+        let io = RecordError::io(path);
+        let length = process.file.metadata().map_err(&io)?.len();
+        process.chunks = chunks(&process.file, length).map_err(&io)?;
+        Ok(process)
+    }
+
+    /// Reads nothing but the header: what a process does, without what it recorded.
+    pub(crate) fn glance(path: &Path) -> Result<Process, RecordError> {
         let io = RecordError::io(path);
         let file = File::open(path).map_err(&io)?;
         let length = file.metadata().map_err(&io)?.len();
@@ -74,8 +83,7 @@ impl Process {
         if header[..8] != MAGIC {
             return Err(foreign());
         }
-        let chunks = chunks(&file, length).map_err(&io)?;
-        Ok(Process { path: path.to_owned(), file, header, chunks })
+        Ok(Process { path: path.to_owned(), file, header, chunks: Vec::new() })
     }
 
     /// Reads the header again, of a process that may still run.
@@ -113,6 +121,12 @@ impl Process {
         self.path.file_name().and_then(|name| name.to_str()).is_some_and(|name| maps.contains(name))
     }
 
+    /// Whether a process of this number exists. Asking for [its memory](Self::is_running) would
+    /// hold it up.
+    pub(crate) fn is_there(&self) -> bool {
+        Path::new(&format!("/proc/{}", self.pid())).exists()
+    }
+
     /// Until when everything that was complete is here.
     pub(crate) fn flushed(&self) -> Option<u64> {
         Some(self.number(header::FLUSHED)).filter(|&time| time > 0)
@@ -123,6 +137,23 @@ impl Process {
     pub(crate) fn counting(&self) -> Option<(u64, Option<u64>)> {
         let [from, to] = [header::COUNTING, header::COUNTED].map(|field| self.number(field));
         (from > 0).then_some((from, Some(to).filter(|&to| to > 0)))
+    }
+
+    /// Whether the process has tried to count launches, and cannot.
+    pub(crate) fn gave_up_counting(&self) -> bool {
+        self.number(header::NOT_COUNTED) > 0
+    }
+
+    /// Whether activities are recorded now, as far as the process has said.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.number(header::FOLLOWED) == followed::ON
+    }
+
+    /// Whether anything was launched while it was counted.
+    pub(crate) fn has_counted_work(&self) -> Result<bool, RecordError> {
+        let mut has = false;
+        Process::open(&self.path)?.definitions(|event| has |= matches!(event, Event::Work { .. }))?;
+        Ok(has)
     }
 
     /// Whether the process does what the switch says, or cannot.

@@ -3,6 +3,7 @@
 mod counted;
 mod damaged;
 mod faults;
+mod gpm;
 mod graphs;
 mod kill;
 mod live;
