@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use flopgap_files::Hint as _;
 use flopgap_trace::{
-    ApiCall, ClockSample, Copied, CountedKernel, GpuId, GpuNumber, Memory, Operation, Overhead, ProcessId,
-    ReadError, Recording, Work, WorkKind, common_name,
+    ActivitySample, ApiCall, ClockSample, Copied, CountedKernel, GpuId, GpuNumber, Memory, Operation,
+    Overhead, ProcessId, ReadError, Recording, Work, WorkKind, common_name,
 };
 use rustc_hash::FxHashMap;
 
@@ -75,6 +75,10 @@ impl Recording for Trace {
 
     fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {
         self.clock_samples().map_err(ReadError::new)
+    }
+
+    fn activity_samples(&self) -> Result<Vec<ActivitySample>, ReadError> {
+        self.activity_samples().map_err(ReadError::new)
     }
 
     fn highest_clocks(&self) -> Result<Vec<(GpuId, i64)>, ReadError> {

@@ -119,6 +119,14 @@ pub trait Recording: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// How active units of GPUs were, by time; empty where that was not sampled.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn activity_samples(&self) -> Result<Vec<ActivitySample>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// The most memory of a GPU that a framework's allocator had given out to one process at any
     /// time, in bytes; absent where that was not recorded of every process.
     fn peak_memory(&self) -> Option<u64> {
@@ -287,6 +295,21 @@ pub struct ClockSample {
     pub gpu: GpuId,
     /// Hertz.
     pub hertz: i64,
+}
+
+/// How active a unit of a GPU was between two times, whatever ran on the GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActivitySample {
+    /// When it began, in nanoseconds since the recording began.
+    pub start: i64,
+    /// When it ended.
+    pub end: i64,
+    /// The GPU, as the machine numbers it.
+    pub gpu: GpuId,
+    /// The unit, by the name of its metric: `ANY_TENSOR_UTIL`.
+    pub metric: Arc<str>,
+    /// The mean, from 0 to 100.
+    pub percent: f64,
 }
 
 /// A call of a function of Python.

@@ -6,6 +6,7 @@
 //!
 //! [`Field`]: crate::row::Field
 
+pub(crate) mod active;
 pub(crate) mod codes;
 pub(crate) mod counted;
 pub(crate) mod gpu;
