@@ -14,7 +14,7 @@ from ._flopgap import Table
 from .plots import Bars, Drawn
 
 __all__ = [
-    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapAdvice", "GapDetail", "GapExecuted", "GapFlops", "GapFloor", "GapFloorPart", "GapKernel", "GapLimit", "GapOperations", "GapPart",
+    "Against", "Change", "ChosenSteps", "Comparison", "Diff", "GapActive", "GapActiveGpu", "GapActivity", "GapAdvice", "GapDetail", "GapExecuted", "GapFlops", "GapFloor", "GapFloorPart", "GapKernel", "GapLimit", "GapOperations", "GapPart",
     "GapPauses", "GapPeak", "GapPeaks", "GapStep", "GapSums", "GapUnmarked", "GpuTimes", "Instance", "InstanceWork", "Judged", "KernelChange", "KernelTimes", "Kernels", "LeftOut", "LeftOutFirst", "LikeForLike", "OtherSteps", "Outlier",
     "Pass", "PassGpu", "PassSpread", "Passes", "Period", "Place", "PlaceDiff", "PlaceKernels", "Quantity", "RangeChange", "RangeGpu", "Sample",
     "Selection", "Share", "Shares", "Shift", "Side", "Spread", "StepGap", "Summary", "Times", "Unlaunched", "WorkDifference", "WorkRow",
@@ -633,6 +633,34 @@ class GapExecuted:
 
 
 @dataclass(frozen=True)
+class GapActive:
+    """How active units were in measured time, by samples of NVML's GPM: fractions of 1, None where not sampled."""
+
+    measured_ns: int
+    #: How much of it was sampled.
+    sampled_ns: int
+    tensor: float | None
+    #: Of the highest bandwidth.
+    dram: float | None
+
+
+@dataclass(frozen=True)
+class GapActiveGpu:
+    """A GPU, whatever ran on it."""
+
+    gpu: int
+    active: GapActive
+
+
+@dataclass(frozen=True)
+class GapActivity:
+    """How active units of the GPUs were, where kernels could not be counted; no FLOPs follow from it."""
+
+    all: GapActive
+    gpus: list[GapActiveGpu]
+
+
+@dataclass(frozen=True)
 class StepGap(Drawn, _Answer):
     """The steps of a trace taken apart."""
 
@@ -664,6 +692,8 @@ class StepGap(Drawn, _Answer):
     floor: GapFloor | None
     #: None where nothing was counted.
     executed: GapExecuted | None
+    #: None where NVML's GPM was not sampled.
+    activity: GapActivity | None
     #: None without measured ceilings.
     launches: GapLaunches | None
     #: None where the clock was not sampled.

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod activity;
 mod advice;
 mod captures;
 mod cause;
@@ -28,6 +29,7 @@ pub use flopgap_timings::{Place, Ranges};
 use flopgap_trace::Recording;
 use serde::{Deserialize, Serialize};
 
+pub use activity::{Active, ActiveGpu, Activity};
 pub use advice::{Advice, Kind, LOST};
 pub use cause::{Cause, Limit, Part};
 pub use difference::{CauseDifference, DetailDifference, Difference};
@@ -116,6 +118,9 @@ pub struct Gap {
     /// What kernels executed, by counters; absent where nothing was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executed: Option<Executed>,
+    /// How active units of the GPUs were; absent where that was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
     /// What as many launches take as the steps have; absent where the time of a launch was not
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,6 +258,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         return Err(Error::NoWork { path: trace.path().to_owned(), ranges: found.name });
     }
     let executed = Executed::read(trace, &measured.intervals, peaks.as_ref(), measured.total.wall_ns)?;
+    let gpu = |((process, device), _): &executed::Measured| gpus.place(*process, *device).gpu;
+    let activity = Activity::read(trace, &measured.intervals, gpu)?;
     let captures = captures(&host, &measured.steps, &measured.between);
     let places: Vec<Place> = timeline.lanes.iter().map(place).collect();
     let ran: Vec<_> = timeline.lanes.iter().map(|lane| (lane.process, lane.device)).collect();
@@ -269,6 +276,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         step: found.name,
         floor: floors.floor(&host.works, peaks, &parts),
         executed,
+        activity,
         launches,
         frequency: frequencies.mean(),
         gpus: gpu_names,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use flopgap_files::Hint as _;
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
-    ApiCall, Attribution, ClockCorrection, ClockSample, Copied, CorrelationId, CountedKernel, Frame,
-    GpuActivity, GpuId, GpuNumber, Joined, Launched, Name, Operation, OperationTimes, Overhead, ProcessId,
-    Range, RangeName, Ranges, ReadError, Recording, ThreadId, WorkKind,
+    ActivitySample, ApiCall, Attribution, ClockCorrection, ClockSample, Copied, CorrelationId, CountedKernel,
+    Frame, GpuActivity, GpuId, GpuNumber, Joined, Launched, Name, Operation, OperationTimes, Overhead,
+    ProcessId, Range, RangeName, Ranges, ReadError, Recording, ThreadId, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -180,6 +180,10 @@ impl Recording for WithCapture<'_> {
 
     fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {
         self.replays.clock_samples()
+    }
+
+    fn activity_samples(&self) -> Result<Vec<ActivitySample>, ReadError> {
+        self.replays.activity_samples()
     }
 
     fn highest_clocks(&self) -> Result<Vec<(GpuId, i64)>, ReadError> {

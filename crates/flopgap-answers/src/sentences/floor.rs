@@ -1,12 +1,15 @@
 //! What the work of a step needs at least, and how much of its time that is.
 
-use flopgap_gap::{Bar, Floor, Gap, Peak, Peaks, Source, Sums, TypeFlops};
+use flopgap_gap::{Active, Bar, Floor, Gap, Peak, Peaks, Source, Sums, TypeFlops};
 use flopgap_report::numbers;
 
 use super::{list, percent, time};
 
 /// Sizes are recorded for so much of the time of products, or utilization is more than is said.
 const COVERED: f64 = 0.99;
+
+/// Samples cover so much of the measured time, or how much they do is said.
+const SAMPLED: f64 = 0.95;
 
 /// A smaller share would be printed as 0.
 const LEAST: f64 = 0.0005;
@@ -112,6 +115,38 @@ pub(crate) fn executed(found: &Gap) -> Option<String> {
     Some(said.join(" "))
 }
 
+/// How active the tensor cores and the memory were, where that was sampled instead of counting.
+pub(crate) fn activity(found: &Gap) -> Option<String> {
+    let activity = found.activity.as_ref()?;
+    let Active { measured_ns, sampled_ns, tensor, dram } = activity.all;
+    let units = [
+        tensor.map(|share| format!("tensor cores were active {} of the measured time", percent(share))),
+        dram.map(|share| format!("DRAM bandwidth was at {} of its maximum", percent(share))),
+    ];
+    let units = list(&units.into_iter().flatten().collect::<Vec<_>>());
+    let whose = match activity.gpus.len() {
+        1 => "the whole GPU".to_owned(),
+        several => format!("{several} whole GPUs"),
+    };
+    let mut said = Vec::new();
+    if found.executed.as_ref().is_none_or(|executed| executed.all.counted == 0) {
+        said.push("FLOPs were not counted.".to_owned());
+    }
+    said.push(format!("By NVML's sampling (GPM), {units}; that is activity of {whose}, not FLOPs."));
+    let each = activity.gpus.iter().filter_map(|own| own.active.tensor);
+    let [least, most] = [f64::min, f64::max].map(|of| each.clone().reduce(of).map(percent));
+    if least != most
+        && let Some((least, most)) = least.zip(most)
+    {
+        said.push(format!("By GPU, tensor cores were active {least} to {most}."));
+    }
+    let covered = sampled_ns as f64 / measured_ns.max(1) as f64;
+    if covered < SAMPLED {
+        said.push(format!("Samples cover {} of the measured time.", percent(covered)));
+    }
+    Some(said.join(" "))
+}
+
 /// What as many launches take as a step has; nothing where that was not measured.
 pub(crate) fn launches(found: &Gap) -> Option<String> {
     let launches = found.launches.as_ref().filter(|launches| launches.count > 0)?;
@@ -132,8 +167,9 @@ pub(crate) fn launches(found: &Gap) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use flopgap_gap::Gap;
+    use flopgap_gap::{ActiveGpu, Activity, Gap};
     use flopgap_kernels::NumberType;
+    use flopgap_trace::GpuId;
 
     use super::*;
     use crate::{Part, ask, open};
@@ -174,6 +210,28 @@ mod tests {
         (own.utilization, own.all.bound_ns) = (None, None);
         assert!(executed(&gap).unwrap().ends_with("by counters."));
         assert_eq!(executed(&found("advice/fp32-products.before.json.gz")), None);
+    }
+
+    #[test]
+    fn activity_is_said_to_be_no_flops() {
+        let mut gap = found("advice/fp32-products.before.json.gz");
+        assert_eq!(activity(&gap), None);
+        let all = Active { measured_ns: 1000, sampled_ns: 990, tensor: Some(0.735), dram: Some(0.12) };
+        gap.activity = Some(Activity { all, gpus: vec![ActiveGpu { gpu: GpuId(0), active: all }] });
+        let one = "FLOPs were not counted. By NVML's sampling (GPM), tensor cores were active 73.5% of the measured time and DRAM bandwidth was at 12.0% of its maximum; that is activity of the whole GPU, not FLOPs.";
+        assert_eq!(activity(&gap).unwrap(), one);
+        assert!(crate::sentences::gap(&gap).contains(&one.to_owned()));
+        let own = gap.activity.as_mut().unwrap();
+        (own.all.sampled_ns, own.all.dram) = (620, None);
+        let tensor = [0.701, 0.769].map(Some);
+        own.gpus =
+            tensor.map(|tensor| ActiveGpu { gpu: GpuId(1), active: Active { tensor, ..all } }).to_vec();
+        let several = "FLOPs were not counted. By NVML's sampling (GPM), tensor cores were active 73.5% of the measured time; that is activity of 2 whole GPUs, not FLOPs. By GPU, tensor cores were active 70.1% to 76.9%. Samples cover 62.0% of the measured time.";
+        assert_eq!(activity(&gap).unwrap(), several);
+        // Where some kernels were counted, their counts are said, too.
+        let mut gap = found("record/h100_counted.sqlite.zst");
+        gap.activity = Some(Activity { all, gpus: vec![ActiveGpu { gpu: GpuId(0), active: all }] });
+        assert!(activity(&gap).unwrap().starts_with("By NVML's sampling"));
     }
 
     /// A third of the FP32 peak of the data sheet, and no FP8 in it.

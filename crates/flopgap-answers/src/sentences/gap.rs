@@ -5,7 +5,7 @@ use flopgap_kernels::NumberType;
 use flopgap_timings::PassKind;
 
 use super::caveats::caveats;
-use super::floor::{executed, floor, launches};
+use super::floor::{activity, executed, floor, launches};
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -18,6 +18,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.push(steps(found));
     said.extend(floor(found));
     said.extend(executed(found));
+    said.extend(activity(found));
     said.extend(launches(found));
     said.extend(caveats(found));
     said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
@@ -389,6 +390,7 @@ pub(super) mod tests {
             clocks: Vec::new(),
             launches: None,
             executed: None,
+            activity: None,
             frequency: None,
             captures: false,
             graphs: None,

@@ -90,6 +90,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
         gpus: Vec::new(),
         captures: false,
         executed: None,
+        activity: None,
         frequency: None,
         graphs: None,
         measured,

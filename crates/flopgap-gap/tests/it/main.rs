@@ -1,5 +1,6 @@
 //! Steps taken apart: recorded, generated, and of programs with a planted cause.
 
+mod activity;
 mod causes;
 mod clocks;
 mod copies;
