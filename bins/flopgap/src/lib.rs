@@ -10,6 +10,8 @@ mod doctor;
 mod elsewhere;
 mod example;
 mod gate;
+#[cfg(feature = "record")]
+mod gpm;
 #[cfg(feature = "completions")]
 mod man;
 #[cfg(feature = "mcp")]

@@ -17,6 +17,7 @@ use flopgap_record::{
     is_counting, switch, wait_for_records,
 };
 
+use crate::gpm::Sampling;
 use crate::{PROGRAM, answer};
 
 const AFTER: &str = "\
@@ -66,7 +67,8 @@ struct How {
     /// after; `NAME*` is any that begins so
     #[arg(long, value_name = "NAME")]
     range: Option<String>,
-    /// Count the FLOPs and bytes of each kernel first; the recording begins when all are counted
+    /// Count the FLOPs and bytes of each kernel first; the recording begins when all are counted;
+    /// where that is not permitted, sample how active the tensor cores are (Hopper and newer)
     #[arg(long)]
     flops: bool,
     /// Keep at most so many bytes of a process (also 500M, 2G): the oldest are written over
@@ -244,6 +246,7 @@ fn ran(arguments: &Arguments, session: &Session) -> Result<ExitStatus, Failure> 
     let mut stops = arguments.duration.map(|duration| arguments.delay.unwrap_or_default() + duration);
     let mut counts = arguments.how.flops && stops.is_some();
     let mut passed_on = false;
+    let _sampling = arguments.how.flops.then(|| Sampling::start(session.directory()));
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(status);
