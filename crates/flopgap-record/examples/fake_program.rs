@@ -2,7 +2,7 @@
 //! libraries that the environment names, initializes them, and calls them.
 //!
 //!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N` ·
-//!   `wait-pattern N` · `around` · `graphs N` · `graphs-later N`
+//!   `wait-pattern N` · `wait-step N` · `wait-step-graph N` · `around` · `graphs N` · `graphs-later N`
 
 #![allow(clippy::print_stdout, reason = "the tests wait for its answer")]
 
@@ -76,12 +76,15 @@ fn main() {
             thread::sleep(Duration::from_millis(1500));
             _exit(3)
         },
-        mode @ ("wait" | "wait-pattern") => {
+        mode @ ("wait" | "wait-pattern" | "wait-step" | "wait-step-graph") => {
             // Works when a line comes, so that a test can switch recording on before.
             let mut line = String::new();
             while io::stdin().read_line(&mut line).unwrap() > 0 {
-                let work = if mode == "wait" { work } else { pattern };
-                work(count);
+                match mode {
+                    "wait" => work(count),
+                    "wait-pattern" => pattern(count),
+                    mode => step(count, mode == "wait-step-graph"),
+                }
                 println!("worked");
             }
         }
@@ -116,10 +119,7 @@ fn range(at: u32) {
             push(if at.is_multiple_of(2) { c"even".as_ptr() } else { c"odd".as_ptr() });
         }
     }
-    if let Some(launch) = LAUNCH.get() {
-        // SAFETY: constants of this program.
-        unsafe { launch(c"_Z3fooPf".as_ptr(), gettid().cast_unsigned()) };
-    }
+    foo();
     bar();
     // SAFETY: as above.
     unsafe {
@@ -129,10 +129,32 @@ fn range(at: u32) {
     }
 }
 
+/// Kernels, and perhaps a graph, in one range.
+fn step(count: u32, has_graph: bool) {
+    // SAFETY: as in `range`.
+    unsafe { PUSH.map(|push| push(c"step".as_ptr())) };
+    for _ in 0..count {
+        foo();
+        bar();
+    }
+    if has_graph {
+        graph(1);
+    }
+    // SAFETY: as in `range`.
+    unsafe { POP.map(|pop| pop()) };
+}
+
 fn graph(number: u32) {
     if let Some(launch) = LAUNCH_GRAPH.get() {
         // SAFETY: takes no arguments.
         launch(number, unsafe { gettid() }.cast_unsigned());
+    }
+}
+
+fn foo() {
+    if let Some(launch) = LAUNCH.get() {
+        // SAFETY: constants of this program.
+        unsafe { launch(c"_Z3fooPf".as_ptr(), gettid().cast_unsigned()) };
     }
 }
 

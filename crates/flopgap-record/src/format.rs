@@ -132,6 +132,9 @@ pub(crate) mod event {
     pub(crate) const SWITCHED: u32 = 20;
     /// A range that is pushed in the default domain with nothing but a text, as most are: the text.
     pub(crate) const PUSH_TEXT: u32 = 21;
+    /// Counts of a range that is recorded alone: the group and how many metrics it has (two `u32`),
+    /// the values of these (`f64`), then the range as it was asked for.
+    pub(crate) const STEP: u32 = 22;
 }
 
 /// Fields of a device after the event's header, as offsets.
@@ -198,8 +201,12 @@ pub(crate) mod variable {
 }
 
 /// The file of a directory that says what is counted: a line with the name of the chip, as CUPTI
-/// calls it, then one for each group of metrics, separated by spaces.
+/// calls it, and [`KERNELS`] or [`STEPS`], then one for each group of metrics, separated by spaces.
 pub(crate) const COUNTERS: &str = "counters";
+/// Launches are counted, and then whole steps where a range is recorded alone.
+pub(crate) const KERNELS: &str = "kernels";
+/// Only whole steps are counted.
+pub(crate) const STEPS: &str = "steps";
 
 /// The file of a directory by which recording is switched on and off while programs run: a line of
 /// `1` or `0` and nanoseconds since 1970 for each time. The last one counts.

@@ -14,6 +14,6 @@ pub use error::RecordError;
 pub use export::{Cause, Exported, Loss, export, export_between};
 pub use gpm::{GpmSample, write_gpm};
 pub use session::{
-    CUPTI_VARIABLE, Counters, DIRECTORY_VARIABLE, Graphs, Options, Session, counting_failed, is_counting,
-    switch, wait_for_records, wait_for_switch,
+    CUPTI_VARIABLE, Counted, Counters, DIRECTORY_VARIABLE, Graphs, Options, Session, counting_failed,
+    is_counting, switch, wait_for_records, wait_for_switch,
 };

@@ -9,7 +9,7 @@ use std::{fs, iter};
 
 use crate::RecordError;
 use crate::export::{files, processes};
-use crate::format::{COUNTERS, SWITCH, variable};
+use crate::format::{COUNTERS, KERNELS, STEPS, SWITCH, variable};
 use crate::reader::Process;
 
 /// The library that is injected, as `build.rs` compiled it. Empty where programs are not recorded.
@@ -49,17 +49,30 @@ pub struct Options {
     pub range: Option<String>,
     /// CUPTI, for programs that have not loaded it themselves.
     pub cupti: Option<PathBuf>,
-    /// What is counted of kernels before the recording begins.
+    /// What is counted before the recording begins.
     pub counters: Option<Counters>,
 }
 
-/// Metrics that are counted of kernels.
+/// Of what metrics are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counted {
+    /// Of each kernel that is unlike the others, and then of whole steps where [`Options::range`]
+    /// says what a step is: the sums of both agree.
+    #[default]
+    Kernels,
+    /// Of whole steps alone, the ranges of [`Options::range`]: no kernel has to run by itself.
+    Steps,
+}
+
+/// Metrics that are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counters {
     /// The chip of the GPU, as CUPTI calls it: `GH100`.
     pub chip: String,
     /// Metrics that are counted together, each group in one pass.
     pub groups: Vec<Vec<String>>,
+    /// Of what.
+    pub counted: Counted,
 }
 
 impl Default for Options {
@@ -110,9 +123,14 @@ impl Session {
         fs::write(&library, LIBRARY).map_err(RecordError::io(&library))?;
         let counters = directory.join(COUNTERS);
         let written = match &options.counters {
-            Some(Counters { chip, groups }) => {
-                let lines = groups.iter().map(|group| group.join(" "));
-                fs::write(&counters, iter::once(chip.clone()).chain(lines).collect::<Vec<_>>().join("\n"))
+            Some(Counters { chip, groups, counted }) => {
+                let counted = match counted {
+                    Counted::Kernels => KERNELS,
+                    Counted::Steps => STEPS,
+                };
+                let lines = iter::once(format!("{chip} {counted}"));
+                let lines = lines.chain(groups.iter().map(|group| group.join(" ")));
+                fs::write(&counters, lines.collect::<Vec<_>>().join("\n"))
             }
             // Of an earlier session.
             None if counters.exists() => fs::remove_file(&counters),

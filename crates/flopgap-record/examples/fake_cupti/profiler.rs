@@ -41,6 +41,7 @@ fn profiler() -> std::sync::MutexGuard<'static, Profiler> {
 
 const DRIVER: u32 = 1;
 const LAUNCH_KERNEL: u32 = 307;
+const LAUNCH_GRAPH: u32 = 514;
 const INSUFFICIENT_PRIVILEGES: u32 = 35;
 /// Ranges are found in another order than they were counted in, or not at all.
 const INVALID: u32 = 1;
@@ -77,21 +78,33 @@ pub(super) fn enabled(on: bool, domain: u32, number: u32) {
     }
 }
 
-/// Calls the subscriber before and after something is launched.
+/// Calls the subscriber before and after a kernel is launched.
 pub(super) fn launched(name: &CStr, grid: [u32; 3], block: [u32; 3], launch: impl FnOnce()) {
+    let (function, stream) = (ptr::null(), ptr::null());
+    let parameters = Parameters { function, grid, block, shared: 0, stream };
+    called(LAUNCH_KERNEL, ptr::from_ref(&parameters).cast(), name.as_ptr(), || {
+        profiler().count(name);
+        launch();
+    });
+}
+
+/// And before and after a graph is.
+pub(super) fn launched_graph(launch: impl FnOnce()) {
+    called(LAUNCH_GRAPH, ptr::null(), ptr::null(), launch);
+}
+
+fn called(number: u32, parameters: *const c_void, symbol: *const c_char, launch: impl FnOnce()) {
     let callback = {
         let profiler = profiler();
         profiler.callback.filter(|_| profiler.follows)
     };
-    let (function, stream) = (ptr::null(), ptr::null());
-    let parameters = Parameters { function, grid, block, shared: 0, stream };
     let (result, mut word) = (0, 0);
     let mut call = Call {
         site: 0,
-        function: c"cuLaunchKernel".as_ptr(),
-        parameters: ptr::from_ref(&parameters).cast(),
+        function: c"a function of the driver".as_ptr(),
+        parameters,
         result: &raw const result,
-        symbol: name.as_ptr(),
+        symbol,
         context: ptr::dangling_mut::<u8>().cast(),
         context_number: 1,
         word: &raw mut word,
@@ -99,11 +112,10 @@ pub(super) fn launched(name: &CStr, grid: [u32; 3], block: [u32; 3], launch: imp
     };
     let call_it = |call: &Call| {
         if let Some(callback) = callback {
-            callback(ptr::null_mut(), DRIVER, LAUNCH_KERNEL, ptr::from_ref(call).cast());
+            callback(ptr::null_mut(), DRIVER, number, ptr::from_ref(call).cast());
         }
     };
     call_it(&call);
-    profiler().count(name);
     launch();
     call.site = 1;
     call_it(&call);

@@ -351,8 +351,8 @@ impl<'d> Activities<'d> {
         strings: &mut Strings,
         database: &'d Connection,
     ) -> rusqlite::Result<(u64, u64)> {
-        let capability = self.targets.capability(self.process.ids.pid);
-        self.counts.write(database, strings, capability)
+        let ids = self.process.ids;
+        self.counts.write(database, strings, (ids.process(), self.targets.capability(ids.pid)))
     }
 
     /// The numbers of GPUs by UUID.

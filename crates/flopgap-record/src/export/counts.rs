@@ -26,6 +26,8 @@ pub(super) struct Counts {
     /// By group and works, of each depth.
     counted: FxHashMap<(u32, Likeness), Values>,
     kernels: Vec<Launched>,
+    /// Of whole steps, by group, and what they are called.
+    steps: (Vec<Values>, String),
     /// The last row of the table.
     last: i64,
 }
@@ -91,6 +93,11 @@ impl Values {
     }
 }
 
+/// Whether as many values as metrics make sense as counts.
+fn are_counts(values: &[f64], metrics: usize) -> bool {
+    values.len() == metrics && values.iter().all(|value| value.is_finite() && *value >= 0.0)
+}
+
 /// Bytes depend on what the caches have; operations do not.
 fn is_of_operations(metric: &str) -> bool {
     metric.contains("__ops_path_") || metric.contains("__sass_")
@@ -121,12 +128,23 @@ impl Counts {
             }
             Event::Counted { group, works, values } => {
                 let metrics = self.metrics.get(group as usize).map_or(0, Vec::len);
-                if values.len() != metrics || values.iter().any(|value| !value.is_finite() || *value < 0.0) {
+                if !are_counts(&values, metrics) {
                     return;
                 }
                 for alike in DEPTHS.into_iter().filter_map(|depth| likeness(&works, depth)) {
                     self.counted.entry((group, alike)).or_default().add(&values);
                 }
+            }
+            Event::Step { group, values, range } => {
+                let group = group as usize;
+                let metrics = self.metrics.get(group).map_or(0, Vec::len);
+                if metrics == 0 || !are_counts(&values, metrics) {
+                    return;
+                }
+                let (steps, name) = &mut self.steps;
+                steps.resize(self.metrics.len(), Values::default());
+                steps[group].add(&values);
+                *name = range.into_owned();
             }
             _ => {}
         }
@@ -160,11 +178,11 @@ impl Counts {
         &mut self,
         database: &Connection,
         strings: &mut Strings,
-        capability: Option<(u32, u32)>,
+        (global_pid, capability): (i64, Option<(u32, u32)>),
     ) -> rusqlite::Result<(u64, u64)> {
         let of_process = Counts { last: self.last, ..Counts::default() };
         let mut process = std::mem::replace(self, of_process);
-        if process.counted.is_empty() {
+        if process.counted.is_empty() && process.steps.0.is_empty() {
             return Ok((0, 0));
         }
         if self.last == 0 {
@@ -202,6 +220,7 @@ impl Counts {
                 writer.row(&works)?;
             }
         }
+        writer.steps(&process.steps, global_pid)?;
         self.last = writer.last;
         Ok((known, unknown))
     }
@@ -237,17 +256,35 @@ impl Alike<'_> {
         if let Some(&row) = self.known.get(&key) {
             return Ok(Some(row));
         }
-        self.last += 1;
-        let is_known = self.write_row(work, &key.1)?;
+        let counted = &self.counts.counted;
+        let values = (0..).zip(&key.1).map(|(group, alike)| counted.get(&(group, (*alike)?))).collect();
+        let known = self.counts.works.iter().find(|(_, number)| **number == work).map(|(work, _)| work);
+        let is_known = self.write_row(known, values)?;
         self.known.insert(key, (self.last, is_known));
         Ok(Some((self.last, is_known)))
     }
 
-    /// Writes the last row. Returns whether the operations are known.
-    fn write_row(&mut self, work: u32, found: &[Option<Likeness>]) -> rusqlite::Result<bool> {
+    /// The rows of whole steps, if any were counted.
+    fn steps(&mut self, (steps, range): &(Vec<Values>, String), process: i64) -> rusqlite::Result<()> {
+        if steps.is_empty() {
+            return Ok(());
+        }
+        self.write_row(None, steps.iter().map(|values| Some(values).filter(|it| it.times > 0)).collect())?;
+        let name = self.strings.id(self.database, range)?;
+        let row = params![self.last, process, name];
+        self.database.execute("INSERT INTO FLOPGAP_STEP VALUES (?1, ?2, ?3)", row)?;
+        Ok(())
+    }
+
+    /// Writes the next row, of what each group counted. Returns whether the operations are known.
+    fn write_row(
+        &mut self,
+        work: Option<&Work<'static>>,
+        by_group: Vec<Option<&Values>>,
+    ) -> rusqlite::Result<bool> {
+        self.last += 1;
         let Alike { counts, database, ref mut strings, capability, last: row, .. } = *self;
-        let work = counts.works.iter().find(|(_, number)| **number == work).map(|(work, _)| work);
-        let values = counts.values(found);
+        let values = counts.values(&by_group);
         let (name, graph, sizes) = match work {
             Some(Work::Kernel { name, grid, block, shared }) => (
                 Some(demangle_nvidia(name).map_or(Cow::Borrowed(&**name), |it| it.full)),
@@ -260,7 +297,7 @@ impl Alike<'_> {
         let arithmetic =
             name.as_deref().map(|name| flopgap_phases::arithmetic(&classify(name))).unwrap_or_default();
         let name = name.map(|name| strings.id(database, &name)).transpose()?;
-        let is_whole = found.iter().all(Option::is_some);
+        let is_whole = by_group.iter().all(Option::is_some);
         let flops = |value: fn(&MetricOf) -> f64| operations(&values, value, &arithmetic, capability);
         let [least, most] = [flops(|it| it.least), flops(|it| it.most)];
         let total = |flops: &Operations| if is_whole { flops.total } else { None };
@@ -317,10 +354,10 @@ impl Counts {
     }
 
     /// The metrics of all groups, those that several groups have once.
-    fn values(&self, found: &[Option<Likeness>]) -> Vec<MetricOf> {
+    fn values(&self, by_group: &[Option<&Values>]) -> Vec<MetricOf> {
         let mut all: Vec<MetricOf> = Vec::new();
-        for ((group, alike), metrics) in (0..).zip(found).zip(&self.metrics) {
-            let Some(values) = alike.and_then(|alike| self.counted.get(&(group, alike))) else { continue };
+        for (values, metrics) in by_group.iter().zip(&self.metrics) {
+            let Some(values) = values else { continue };
             for (at, metric) in metrics.iter().enumerate() {
                 let (least, most, times) = (values.least[at], values.most[at], values.times);
                 match all.iter_mut().find(|it| it.metric == *metric) {

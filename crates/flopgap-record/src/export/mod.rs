@@ -317,7 +317,7 @@ impl<'d> Writer<'d> {
             }
             Event::Device { device, name } => activities.device(*device, name.to_string()),
             Event::String { number, address, text } => activities.string(*number, *address, text),
-            Event::Metrics { .. } | Event::Work { .. } | Event::Counted { .. } => {
+            Event::Metrics { .. } | Event::Work { .. } | Event::Counted { .. } | Event::Step { .. } => {
                 activities.counts.define(event.clone());
             }
             event => ranges.define(event, nvtx, strings, database)?,

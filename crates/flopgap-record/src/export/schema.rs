@@ -52,12 +52,14 @@ INSERT INTO ENUM_CUDA_MEM_KIND VALUES
 ";
 
 /// What was counted: kernels of the recording and the launches that are like them, with the
-/// operations and the metrics of these. A row without a name is of a whole graph.
+/// operations and the metrics of these. A row without a name is of a whole graph, or of a step:
+/// a range of that name in that process.
 pub(super) const COUNTS: &str = "
 CREATE TABLE FLOPGAP_KERNEL (kernel INTEGER NOT NULL PRIMARY KEY, counted INTEGER NOT NULL);
 CREATE TABLE FLOPGAP_COUNTED (id INTEGER NOT NULL PRIMARY KEY, demangledName INTEGER, graphId INTEGER,
     gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER,
     dynamicSharedMemory INTEGER, times INTEGER, leastFlops INTEGER, mostFlops INTEGER, dramBytes INTEGER);
+CREATE TABLE FLOPGAP_STEP (counted INTEGER NOT NULL, globalPid INTEGER NOT NULL, range INTEGER NOT NULL);
 CREATE TABLE FLOPGAP_METRIC (counted INTEGER NOT NULL, metric INTEGER NOT NULL, times INTEGER NOT NULL,
     least REAL NOT NULL, most REAL NOT NULL, mean REAL NOT NULL);
 CREATE TABLE FLOPGAP_OPERATIONS (counted INTEGER NOT NULL, type TEXT NOT NULL, least INTEGER NOT NULL,

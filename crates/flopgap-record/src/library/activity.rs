@@ -13,6 +13,7 @@ use super::file::Chunk;
 use super::format::{activity, chunk, event, followed, header, severity, variable};
 use super::launch::Call;
 use super::life::{self, Recorder, recorder};
+use super::range::Wanted;
 use super::{c, devices, write};
 
 /// CUPTI in this process.
@@ -107,6 +108,25 @@ fn opened(recorder: &Recorder) -> Result<Session, String> {
         subscriber: AtomicPtr::new(ptr::null_mut()),
         records: AtomicBool::new(false),
     })
+}
+
+/// The range that is recorded alone begins on this thread.
+pub(super) fn step_begins(recorder: &Recorder) {
+    let is_outermost = recorder.wanted.as_ref().is_some_and(Wanted::is_outermost);
+    if let Some(session) = session().filter(|_| is_outermost)
+        && let Some(counting) = session.counting()
+    {
+        counting.step_begins(recorder, &session.cupti);
+    }
+}
+
+/// And ends.
+pub(super) fn step_ends(recorder: &Recorder) {
+    if let Some(session) = session()
+        && let Some(counting) = session.counting()
+    {
+        counting.step_ends(recorder, &session.cupti);
+    }
 }
 
 /// Begins or ends recording where the switch or a range says so. Between recordings CUPTI is free
@@ -212,6 +232,11 @@ impl Session {
         recorder.file.number(header::FOLLOWED).store(followed::ON, Ordering::Release);
         switched(recorder, followed::ON);
         Ok(())
+    }
+
+    /// Counting, while it lasts.
+    fn counting(&self) -> Option<&Counting> {
+        self.counting.as_ref().filter(|counting| self.is_active() && !counting.has_ended())
     }
 
     fn end(&self, recorder: &Recorder) {

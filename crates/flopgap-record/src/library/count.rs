@@ -6,32 +6,54 @@
 //! usual. What counts as *alike* is the kernel, its sizes, and the launches before it on its
 //! stream: the same kernel multiplies factors of other lengths with the same grid.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fs, ptr};
 
 use super::c;
 use super::cupti::Cupti;
-use super::format::{COUNTERS, counted, event, header, severity};
+use super::format::{COUNTERS, STEPS, counted, event, header, severity};
 use super::launch::{Call, FOLLOWED, Function, Launch, Work};
 use super::life::Recorder;
 use super::profiler::{Counter, Functions, ROOM};
+use super::step::Steps;
 use super::write;
 
 /// Counts of this process.
 pub(super) struct Counting {
-    functions: Functions,
-    chip: CString,
-    /// Metrics that are counted together.
-    groups: Vec<Vec<CString>>,
+    plan: Plan,
     turn: Turn,
     state: Mutex<State>,
     /// Whether counting is to end.
     stops: AtomicBool,
-    ended: AtomicBool,
+    /// Whether no launches are counted any more.
+    launches_ended: AtomicBool,
+    /// Whole steps, which are counted after the launches.
+    steps: Option<Steps>,
+}
+
+/// What is counted, and by what.
+pub(super) struct Plan {
+    pub(super) functions: Functions,
+    chip: CString,
+    /// Metrics that are counted together.
+    pub(super) groups: Vec<Vec<CString>>,
+}
+
+impl Plan {
+    /// Begins to count a group on a context, which is current on this thread.
+    pub(super) fn begin(&self, cupti: &Cupti, group: usize, context: *mut c_void) -> Result<Counter, String> {
+        Counter::begin(cupti, &self.functions, &self.chip, &self.groups[group], context)
+    }
+
+    /// Instructions of the shader cores are not counted in graphs.
+    pub(super) fn is_of_shader_cores(&self, group: usize) -> bool {
+        self.groups[group].iter().any(|metric| metric.to_bytes().windows(6).any(|word| word == b"_sass_"))
+    }
 }
 
 /// The work of a launch, after the works that were launched before it on its stream: numbers.
@@ -76,7 +98,7 @@ struct Seen {
 }
 
 /// How often each is counted: whether counts repeat shows from the second time on.
-const TIMES: u8 = 2;
+pub(super) const TIMES: u8 = 2;
 /// A group is done after so many launches without anything to count, or as many as make two steps.
 const QUIET: u64 = 1000;
 const QUIET_AT_MOST: u64 = 20_000;
@@ -86,6 +108,13 @@ const QUIET_TIME: Duration = Duration::from_secs(2);
 const ROWS: usize = 20_000;
 /// Marks a call whose thread has the turn.
 const TAKEN: u64 = 0x666c_6f70;
+/// Marks a call within a whole step, which any thread makes at any time.
+const IN_STEPS: u64 = 0x7374_6570;
+
+thread_local! {
+    /// Where this thread launched last, of the context that is counted.
+    static CONTEXT: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
+}
 
 /// One thread launches at a time, so that nothing else runs between the two ends of a count.
 struct Turn {
@@ -123,7 +152,8 @@ impl Counting {
         let functions = Functions::of(cupti.library);
         let functions = functions.inspect_err(|reason| not_counted(recorder, reason)).ok()?;
         let mut lines = file.lines();
-        let chip = CString::new(lines.next()?).ok()?;
+        let (chip, what) = lines.next()?.split_once(' ')?;
+        let chip = CString::new(chip).ok()?;
         let mut groups: Vec<Vec<CString>> = Vec::new();
         for (number, metrics) in (0_u32..).zip(lines) {
             write::definition(recorder, event::METRICS, &[&number.to_le_bytes(), metrics.as_bytes()]);
@@ -134,19 +164,22 @@ impl Counting {
             return None;
         }
         Some(Counting {
-            functions,
-            chip,
-            groups,
+            plan: Plan { functions, chip, groups },
             turn: Turn { holder: Mutex::new(None), free: Condvar::new() },
             state: Mutex::default(),
             stops: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
+            launches_ended: AtomicBool::new(what == STEPS),
+            steps: recorder.wanted.is_some().then(Steps::default),
         })
     }
 
     /// Whether there is nothing to count any more.
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        self.launches_ended() && self.steps.as_ref().is_none_or(Steps::have_ended)
+    }
+
+    fn launches_ended(&self) -> bool {
+        self.launches_ended.load(Ordering::Acquire)
     }
 
     /// Asks CUPTI to call before and after launches, or not to any more.
@@ -161,16 +194,19 @@ impl Counting {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// No launches are counted any more.
     fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+        self.launches_ended.store(true, Ordering::Release);
     }
 
     fn fail(&self, recorder: &Recorder, cupti: &Cupti, state: &mut State, reason: &str) {
         not_counted(recorder, reason);
         if let Some(mut counter) = state.counter.take() {
-            counter.end(cupti, &self.functions);
+            counter.end(cupti, &self.plan.functions);
         }
         self.end();
+        // What fails for a launch fails for a step.
+        self.steps.iter().for_each(Steps::end);
     }
 
     /// Ends counting, with the next launch where a counter is at work.
@@ -178,6 +214,25 @@ impl Counting {
         self.stops.store(true, Ordering::Release);
         if self.state().counter.is_none() {
             self.end();
+        }
+        self.steps.iter().for_each(Steps::stop);
+    }
+
+    /// The range that is recorded alone begins on this thread.
+    pub(super) fn step_begins(&self, recorder: &Recorder, cupti: &Cupti) {
+        let Some(steps) = self.steps.as_ref().filter(|_| self.launches_ended()) else { return };
+        // While launches are captured, counters may neither begin nor end.
+        let context = CONTEXT.try_with(Cell::get).unwrap_or(ptr::null_mut());
+        if !context.is_null() && self.state().captures == 0 {
+            steps.begins(recorder, cupti, &self.plan, context);
+        }
+    }
+
+    /// And ends.
+    pub(super) fn step_ends(&self, recorder: &Recorder, cupti: &Cupti) {
+        let captures = self.state().captures > 0;
+        if let Some(steps) = &self.steps {
+            steps.ends(recorder, cupti, &self.plan, captures);
         }
     }
 
@@ -191,10 +246,18 @@ impl Counting {
             return;
         }
         if call.begins() {
-            if self.has_ended() || !self.turn.take() {
+            if self.has_ended() {
                 return;
             }
-            // SAFETY: not null; CUPTI gives each call a word of its own.
+            if self.launches_ended() {
+                // SAFETY: not null; CUPTI gives each call a word of its own.
+                unsafe { *call.word = IN_STEPS };
+                return self.called_in_steps(function, call);
+            }
+            if !self.turn.take() {
+                return;
+            }
+            // SAFETY: as above.
             unsafe { *call.word = TAKEN };
             // SAFETY: as the caller says.
             let launch = unsafe { call.launch(function, |graph| cupti.graph(graph)) };
@@ -213,13 +276,32 @@ impl Counting {
             return;
         }
         // SAFETY: as above.
-        if unsafe { *call.word } != TAKEN {
-            return;
+        let word = unsafe { call.word.replace(0) };
+        if word == IN_STEPS {
+            captured(&mut self.state(), function, call);
+        } else if word == TAKEN {
+            self.launched(recorder, cupti, &mut self.state(), function, call);
+            self.turn.give();
         }
-        // SAFETY: as above.
-        unsafe { *call.word = 0 };
-        self.launched(recorder, cupti, &mut self.state(), function, call);
-        self.turn.give();
+    }
+
+    /// Something is about to be launched or captured, while whole steps are counted.
+    fn called_in_steps(&self, function: Function, call: &Call) {
+        match function {
+            Function::BeginCapture => self.state().captures += 1,
+            Function::EndCapture => {}
+            Function::Graph => self.steps.iter().for_each(Steps::launches_graph),
+            Function::Kernel | Function::KernelEx | Function::Cooperative => {
+                let mut state = self.state();
+                if state.context == 0 {
+                    state.context = call.context.addr();
+                }
+                // CUPTI crashes with counters of two GPUs.
+                if state.context == call.context.addr() {
+                    let _ = CONTEXT.try_with(|context| context.set(call.context));
+                }
+            }
+        }
     }
 
     /// Something is about to be launched.
@@ -251,7 +333,7 @@ impl Counting {
         let stops = self.stops.load(Ordering::Acquire);
         if state.rows.len() == ROOM || is_quiet || stops {
             self.close(recorder, cupti, state);
-            if stops || state.idle_groups >= self.groups.len() {
+            if stops || state.idle_groups >= self.plan.groups.len() {
                 return self.end();
             }
             if state.all_rows >= ROWS {
@@ -262,9 +344,8 @@ impl Counting {
             }
         }
         let group = state.group;
-        // Instructions of the shader cores are not counted in graphs.
-        let is_counted = !(is_graph && self.is_of_shader_cores(group));
-        let groups = self.groups.len();
+        let is_counted = !(is_graph && self.plan.is_of_shader_cores(group));
+        let groups = self.plan.groups.len();
         let times = &mut state.keys.entry(key).or_default().times;
         times.resize(groups, 0);
         if !runs_alone || !is_counted || times[group] >= TIMES {
@@ -276,14 +357,13 @@ impl Counting {
             times[group] += 1;
         }
         if is_first {
-            let metrics = &self.groups[group];
-            match Counter::begin(cupti, &self.functions, &self.chip, metrics, context) {
+            match self.plan.begin(cupti, group, context) {
                 Ok(counter) => state.counter = Some(counter),
                 Err(reason) => return self.fail(recorder, cupti, state, &reason),
             }
         }
         let Some(counter) = &state.counter else { return };
-        match counter.push(cupti, &self.functions, state.rows.len()) {
+        match counter.push(cupti, &self.plan.functions, state.rows.len()) {
             Ok(()) => {
                 state.rows.push(if is_first { [0; counted::WORKS] } else { key });
                 state.last = Some((Instant::now(), state.launches));
@@ -302,15 +382,11 @@ impl Counting {
         function: Function,
         call: &Call,
     ) {
-        match function {
-            Function::BeginCapture if !call.succeeded() => state.captures = state.captures.saturating_sub(1),
-            Function::EndCapture => state.captures = state.captures.saturating_sub(1),
-            _ => {}
-        }
+        captured(state, function, call);
         let Some(Current { key, stream, is_counted }) = state.current.take() else { return };
         if is_counted
             && let Some(counter) = &state.counter
-            && let Err(reason) = counter.pop(cupti, &self.functions)
+            && let Err(reason) = counter.pop(cupti, &self.plan.functions)
         {
             self.fail(recorder, cupti, state, &reason);
         }
@@ -322,10 +398,6 @@ impl Counting {
         }
     }
 
-    fn is_of_shader_cores(&self, group: usize) -> bool {
-        self.groups[group].iter().any(|metric| metric.to_bytes().windows(6).any(|word| word == b"_sass_"))
-    }
-
     /// Ends the counter of a group, if there is one, and goes on to the next group.
     fn close(&self, recorder: &Recorder, cupti: &Cupti, state: &mut State) {
         let rows = std::mem::take(&mut state.rows);
@@ -333,9 +405,9 @@ impl Counting {
         state.all_rows += rows.len();
         state.last = None;
         let group = u32::try_from(state.group).unwrap_or(0);
-        state.group = (state.group + 1) % self.groups.len().max(1);
+        state.group = (state.group + 1) % self.plan.groups.len().max(1);
         let Some(counter) = state.counter.take() else { return };
-        let read = counter.finish(cupti, &self.functions, rows.len(), |row, values| {
+        let read = counter.finish(cupti, &self.plan.functions, rows.len(), |row, values| {
             let key = rows[row];
             if key[counted::WORKS - 1] == 0 {
                 return;
@@ -374,6 +446,15 @@ impl State {
     }
 }
 
+/// A followed function has returned: whether launches are captured from now on.
+fn captured(state: &mut State, function: Function, call: &Call) {
+    let ends = match function {
+        Function::BeginCapture => !call.succeeded(),
+        function => function == Function::EndCapture,
+    };
+    state.captures = state.captures.saturating_sub(u32::from(ends));
+}
+
 /// Writes what a number means.
 fn define(recorder: &Recorder, number: u32, work: &Work) {
     let (graph, name, [x, y, z], [width, height, depth], shared) = match work {
@@ -385,7 +466,7 @@ fn define(recorder: &Recorder, number: u32, work: &Work) {
     write::definition(recorder, event::WORK, &[&bytes, name]);
 }
 
-fn not_counted(recorder: &Recorder, reason: &str) {
+pub(super) fn not_counted(recorder: &Recorder, reason: &str) {
     recorder.file.number(header::NOT_COUNTED).store(c::now(), Ordering::Release);
     recorder.message(severity::WARNING, &format!("kernels are not counted: {reason}"));
 }

@@ -21,6 +21,7 @@ mod life;
 mod nvtx;
 mod profiler;
 mod range;
+mod step;
 mod write;
 
 use std::ffi::c_void;

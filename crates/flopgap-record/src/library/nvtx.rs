@@ -199,6 +199,7 @@ fn begin(
     };
     if recorder.wanted.as_ref().is_some_and(|it| it.begins(kind, domain, range, text, registered)) {
         activity::follow(recorder, false);
+        activity::step_begins(recorder);
     }
     let time = c::now();
     if kind == event::PUSH && domain == 0 && registered == 0 && attributes.is_none() {
@@ -254,7 +255,9 @@ fn finish(kind: u32, number: u64) {
     if let Some(recorder) = recorder() {
         let bytes = number.to_le_bytes();
         write::event(recorder, kind, time, &[if number == 0 { &[] } else { &bytes[..] }]);
-        recorder.wanted.iter().for_each(|wanted| wanted.ends(kind, number));
+        if recorder.wanted.as_ref().is_some_and(|wanted| wanted.ends(kind, number)) {
+            activity::step_ends(recorder);
+        }
     }
 }
 

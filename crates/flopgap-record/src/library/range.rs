@@ -50,6 +50,16 @@ impl Wanted {
         })
     }
 
+    /// As it was asked for.
+    pub(super) fn pattern(&self) -> String {
+        format!("{}{}", String::from_utf8_lossy(&self.name), if self.is_prefix { "*" } else { "" })
+    }
+
+    /// Whether exactly one such range is open.
+    pub(super) fn is_outermost(&self) -> bool {
+        self.open.load(Ordering::Acquire) == 1
+    }
+
     fn is(&self, name: &[u8]) -> bool {
         if self.is_prefix { name.starts_with(&self.name) } else { name == self.name }
     }
@@ -80,8 +90,9 @@ impl Wanted {
         is_wanted
     }
 
-    /// A range has ended: the innermost of a domain, or the one with this number.
-    pub(super) fn ends(&self, kind: u32, number: u64) {
+    /// A range has ended: the innermost of a domain, or the one with this number. Returns whether
+    /// no such range is open any more, which one was.
+    pub(super) fn ends(&self, kind: u32, number: u64) -> bool {
         let was_wanted = if kind == event::POP {
             let popped = PUSHED.try_with(|pushed| {
                 let mut pushed = pushed.borrow_mut();
@@ -94,9 +105,10 @@ impl Wanted {
         };
         if was_wanted {
             self.ended.store(c::now(), Ordering::Release);
-            // A forked child may end what its parent began.
-            let _ = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| open.checked_sub(1));
         }
+        // A forked child may end what its parent began.
+        let ends = |open: u32| open.checked_sub(1);
+        was_wanted && self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, ends) == Ok(1)
     }
 
     /// Whether such a range is open, or was a moment ago.

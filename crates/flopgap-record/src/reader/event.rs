@@ -83,6 +83,11 @@ pub(crate) enum Event<'a> {
         works: [u32; counted::WORKS],
         values: Vec<f64>,
     },
+    Step {
+        group: u32,
+        values: Vec<f64>,
+        range: Cow<'a, str>,
+    },
 }
 
 /// What is counted.
@@ -210,12 +215,20 @@ fn one(kind: u32, rest: &[u8]) -> Option<Event<'_>> {
             for (work, at) in works.iter_mut().zip((4..).step_by(4)) {
                 *work = u32_at(rest, at);
             }
-            let values = rest.get(4 + 4 * counted::WORKS..).unwrap_or_default().chunks_exact(8);
-            let values = values.map(|value| f64::from_bits(u64_at(value, 0))).collect();
+            let values = numbers(rest.get(4 + 4 * counted::WORKS..).unwrap_or_default());
             Event::Counted { group: two().0, works, values }
+        }
+        event::STEP => {
+            let (group, metrics) = two();
+            let name = (metrics as usize).checked_mul(8)?.checked_add(8)?;
+            Event::Step { group, values: numbers(rest.get(8..name)?), range: text(name) }
         }
         _ => return None,
     })
+}
+
+fn numbers(bytes: &[u8]) -> Vec<f64> {
+    bytes.chunks_exact(8).map(|value| f64::from_bits(u64_at(value, 0))).collect()
 }
 
 fn mark(rest: &[u8]) -> Mark<'_> {

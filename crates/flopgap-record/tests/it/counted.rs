@@ -4,12 +4,12 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use flopgap_record::{Counters, Exported, Options};
+use flopgap_record::{Counted, Counters, Exported, Options};
 
 use crate::program::{Recorded, Rows, run};
 
 /// As `flopgap record --flops` plans them on a Hopper, with fewer groups.
-fn options() -> Options {
+fn options(counted: Counted) -> Options {
     let sass = ["fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma"];
     let sass = sass.map(|it| format!("smsp__sass_thread_inst_executed_op_{it}_pred_on.sum"));
     let parts =
@@ -18,14 +18,19 @@ fn options() -> Options {
     let bytes = ["dram__bytes_read.sum", "dram__bytes_write.sum"].map(str::to_owned);
     let groups = vec![[&bytes[..], &tensor].concat(), sass.to_vec()];
     let mut options = Options::default();
-    options.counters = Some(Counters { chip: "GH100".to_owned(), groups });
+    options.counters = Some(Counters { chip: "GH100".to_owned(), groups, counted });
     options
 }
 
 /// Works until it is recorded, then `times` more.
 fn recorded(times: usize, variables: &[(&str, &str)]) -> (Exported, Rows) {
-    let recorded = Recorded::new(options());
-    let mut program = recorded.program(&["wait-pattern", "100"]);
+    recorded_as("wait-pattern", options(Counted::Kernels), times, variables)
+}
+
+/// Of a program that works in this way when a line comes.
+fn recorded_as(mode: &str, options: Options, times: usize, variables: &[(&str, &str)]) -> (Exported, Rows) {
+    let recorded = Recorded::new(options);
+    let mut program = recorded.program(&[mode, "100"]);
     let program = program.envs(variables.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut program = program.spawn().unwrap();
     let mut input = program.stdin.take().unwrap();
@@ -92,7 +97,7 @@ fn without_permission_it_is_said_and_kernels_are_recorded() {
 
 #[test]
 fn a_program_that_ends_while_it_is_counted_is_no_empty_recording() {
-    let recorded = Recorded::new(options());
+    let recorded = Recorded::new(options(Counted::Kernels));
     assert!(recorded.program(&["launch", "10"]).status().unwrap().success());
     let (exported, rows) = recorded.export();
     assert_eq!(exported.kernels, 0);
@@ -104,4 +109,52 @@ fn nothing_is_counted_where_nobody_asks() {
     let (exported, rows) = run(&["launch", "10"], &[]);
     assert_eq!((exported.kernels, exported.counted, exported.uncounted), (20, 0, 0));
     assert!(rows.of::<String>("SELECT name FROM sqlite_master WHERE name = 'FLOPGAP_KERNEL'").is_empty());
+}
+
+/// The counts of steps: least, most, bytes, how often, and of which range.
+fn steps(rows: &Rows) -> Vec<String> {
+    rows.of(
+        "SELECT coalesce(leastFlops, '') || ' ' || coalesce(mostFlops, '') || ' ' || dramBytes || ' ' || times
+                || ' ' || s.value
+         FROM FLOPGAP_STEP t JOIN FLOPGAP_COUNTED c ON c.id = t.counted JOIN StringIds s ON s.id = t.range",
+    )
+}
+
+/// A step of the fake is 100 times `foo`, after `bar` but for the first time, and `bar`.
+#[test]
+fn whole_steps_are_counted_without_their_kernels() {
+    let mut options = options(Counted::Steps);
+    options.range = Some("step".to_owned());
+    let (exported, rows) = recorded_as("wait-step", options, 3, &[]);
+    assert_eq!(exported.losses, []);
+    assert!(exported.kernels >= 600 && exported.counted == 0, "{exported:?}");
+    let each = (2 * 100 + 4096) + 2 * 10;
+    assert_eq!(steps(&rows), [format!("{0} {0} {1} 2 step", 100 * each, 100 * (512 + 32))]);
+    assert!(rows.of::<i64>("SELECT count(*) FROM FLOPGAP_KERNEL") == [0]);
+}
+
+/// Steps are counted after the launches, and have the sums of their kernels.
+#[test]
+fn whole_steps_are_the_sums_of_their_kernels() {
+    let mut options = options(Counted::Kernels);
+    options.range = Some("st*".to_owned());
+    let (_, rows) = recorded_as("wait-step", options, 3, &[]);
+    let step = steps(&rows);
+    assert_eq!(step.len(), 1);
+    let sum = "SELECT sum(leastFlops) || ' ' || sum(mostFlops) || ' ' || sum(dramBytes) || ' 2 st*'
+               FROM FLOPGAP_KERNEL k JOIN FLOPGAP_COUNTED c ON c.id = k.counted
+               JOIN CUPTI_ACTIVITY_KIND_KERNEL l ON l.rowid = k.kernel
+               JOIN (SELECT start, end FROM NVTX_EVENTS WHERE text = 'step' ORDER BY start DESC LIMIT 1) n
+               WHERE l.start BETWEEN n.start AND n.end";
+    assert_eq!(rows.of::<String>(sum), step);
+}
+
+/// Instructions in graphs are not counted: a step with one has only what its tensor cores did.
+#[test]
+fn of_steps_with_graphs_not_all_operations_are_known() {
+    let mut options = options(Counted::Steps);
+    options.range = Some("step".to_owned());
+    let (_, rows) = recorded_as("wait-step-graph", options, 2, &[]);
+    let step = steps(&rows);
+    assert!(step.len() == 1 && step[0].starts_with("  ") && step[0].ends_with(" 2 step"), "{step:?}");
 }

@@ -11,7 +11,7 @@ use crate::program::{Recorded, Rows};
 fn counting() -> Recorded {
     let mut options = Options::default();
     let groups = vec![vec!["dram__bytes_read.sum".to_owned()]];
-    options.counters = Some(Counters { chip: "GH100".to_owned(), groups });
+    options.counters = Some(Counters { chip: "GH100".to_owned(), groups, ..Counters::default() });
     Recorded::new(options)
 }
 
