@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use flopgap_trace::{
-    ApiCall, ClockCorrection, Copied, CountedKernel, GpuNumber, Joined, Kinds, LaunchCalls, Name, Names,
-    Nesting, Operation, OperationSums, Overhead, Owners, ProcessId, RangeName, ReadError, Recording,
-    ThreadId, Work, WorkKind,
+    ApiCall, ClockCorrection, Copied, CountedKernel, CountedStep, GpuNumber, Joined, Kinds, LaunchCalls,
+    Name, Names, Nesting, Operation, OperationSums, Overhead, Owners, ProcessId, RangeName, ReadError,
+    Recording, ThreadId, Work, WorkKind,
 };
 use rustc_hash::FxHashMap;
 
@@ -428,6 +428,17 @@ impl Recording for Job {
         let mut all = Vec::new();
         let read = self.each_with_work(|part| {
             all.extend(part.trace.counted_kernels()?);
+            Ok(())
+        });
+        read.map_err(ReadError::new)?;
+        Ok(all)
+    }
+
+    fn counted_steps(&self) -> Result<Vec<CountedStep>, ReadError> {
+        let mut all = Vec::new();
+        let read = self.each_with_work(|part| {
+            let own = part.trace.counted_ranges()?.into_iter();
+            all.extend(own.map(|own| CountedStep { process: ProcessId(part.id(own.process.0)), ..own }));
             Ok(())
         });
         read.map_err(ReadError::new)?;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use flopgap_files::Hint as _;
 use flopgap_trace::{
-    ActivitySample, ApiCall, ClockSample, Copied, CountedKernel, GpuId, GpuNumber, Memory, Operation,
-    Overhead, ProcessId, ReadError, Recording, Work, WorkKind, common_name,
+    ActivitySample, ApiCall, ClockSample, Copied, CountedKernel, CountedStep, GpuId, GpuNumber, Memory,
+    Operation, Overhead, ProcessId, ReadError, Recording, Work, WorkKind, common_name,
 };
 use rustc_hash::FxHashMap;
 
@@ -71,6 +71,10 @@ impl Recording for Trace {
 
     fn counted(&self) -> Result<Vec<CountedKernel>, ReadError> {
         self.counted_kernels().map_err(ReadError::new)
+    }
+
+    fn counted_steps(&self) -> Result<Vec<CountedStep>, ReadError> {
+        self.counted_ranges().map_err(ReadError::new)
     }
 
     fn clock_samples(&self) -> Result<Vec<ClockSample>, ReadError> {

@@ -37,8 +37,9 @@ pub use operations::{OperationSums, OperationTimes, PlaceTimes};
 pub use owners::{Interval, Owners, OwnersByThread};
 pub use ranges::{Range, RangeName, RangeNames, RangeStyle, Ranges};
 pub use recording::{
-    ActivitySample, ApiCall, ClockCorrection, ClockSample, Copied, CountedKernel, CountedOperations, Frame,
-    GpuNumber, Joined, Memory, Operation, Overhead, RankGroup, ReadError, Recording, common_name,
+    ActivitySample, ApiCall, ClockCorrection, ClockSample, Copied, CountedKernel, CountedOperations,
+    CountedStep, Frame, GpuNumber, Joined, Memory, Operation, Overhead, RankGroup, ReadError, Recording,
+    common_name,
 };
 pub use stats::{Summary, Values};
 pub use work::{Work, WorkKind};

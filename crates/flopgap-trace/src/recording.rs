@@ -127,6 +127,14 @@ pub trait Recording: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// What was counted of whole steps, each process's own. Empty where nothing was.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn counted_steps(&self) -> Result<Vec<CountedStep>, ReadError> {
+        Ok(Vec::new())
+    }
+
     /// The most memory of a GPU that a framework's allocator had given out to one process at any
     /// time, in bytes; absent where that was not recorded of every process.
     fn peak_memory(&self) -> Option<u64> {
@@ -272,6 +280,26 @@ pub struct CountedKernel {
     pub flops: Option<[u64; 2]>,
     /// Bytes that the memory of the GPU read and wrote, on average.
     pub dram_bytes: Option<u64>,
+}
+
+/// What counters say of ranges of a name, each counted as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedStep {
+    /// The process.
+    pub process: ProcessId,
+    /// The name; with a star at its end, names may go on.
+    pub range: String,
+    /// How many ranges the rarest of the counters counted.
+    pub times: u64,
+    /// What one executes.
+    pub counts: CountedKernel,
+}
+
+impl CountedStep {
+    /// Whether a range of this name is one.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.range.strip_suffix('*').map_or(self.range == name, |begin| name.starts_with(begin))
+    }
 }
 
 /// Operations of one type.
