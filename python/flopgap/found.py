@@ -633,6 +633,20 @@ class GapExecuted:
 
 
 @dataclass(frozen=True)
+class GapWholeSteps:
+    """What all measured steps execute, by counters of some that were counted as a whole: ``flopgap record --flops steps``."""
+
+    #: How many steps of a process the rarest of the counters counted.
+    times: int
+    operations: list[GapOperations]
+    #: At least and at most; None where not all types were counted.
+    flops: tuple[int, int] | None
+    dram_bytes: int | None
+    #: Hardware FLOPs utilization, at least: of the busiest type. None where the peaks are not known.
+    utilization: float | None
+
+
+@dataclass(frozen=True)
 class GapActive:
     """How active units were in measured time, by samples of NVML's GPM: fractions of 1, None where not sampled."""
 
@@ -694,6 +708,8 @@ class StepGap(Drawn, _Answer):
     executed: GapExecuted | None
     #: None where NVML's GPM was not sampled.
     activity: GapActivity | None
+    #: None where no measured steps were counted as a whole.
+    whole_steps: GapWholeSteps | None
     #: None without measured ceilings.
     launches: GapLaunches | None
     #: None where the clock was not sampled.

@@ -74,7 +74,7 @@ pub struct ExecutedKernel {
 pub(crate) type Measured = ((Option<ProcessId>, DeviceId), Vec<(i64, i64)>);
 
 impl Executed {
-    /// Of the kernels that begin in measured intervals; nothing where nothing was counted.
+    /// Of the kernels that begin in measured intervals; nothing where none of them was counted.
     pub(crate) fn read(
         trace: &dyn Recording,
         measured: &[Measured],
@@ -118,6 +118,9 @@ impl Executed {
             let bound = computing.max(moving).min(work.duration() as f64) as i64;
             kernel.sums.bound_ns = kernel.sums.bound_ns.map(|sum| sum + bound);
         })?;
+        if times.iter().all(|times| *times == 0) {
+            return Ok(None);
+        }
         let mut kernels: Vec<ExecutedKernel> = kernels.into_values().collect();
         kernels.sort_by(|a, b| (b.sums.ns, &a.name).cmp(&(a.sums.ns, &b.name)));
         let computing: f64 = times.iter().zip(&needs).map(|(times, [own, _])| *times as f64 * own).sum();
@@ -134,7 +137,7 @@ impl Executed {
         let sum = |at: usize| kernels.iter().fold(0, |sum: u64, own| sum.saturating_add(own.flops[at]));
         let dram_bytes = kernels.iter().fold(0, |sum: u64, own| sum.saturating_add(own.dram_bytes));
         Ok(Some(Executed {
-            operations: by_type(&counted, &times),
+            operations: by_type(counted.iter().zip(times.iter().copied())),
             flops: [sum(0), sum(1)],
             dram_bytes,
             all,
@@ -144,14 +147,14 @@ impl Executed {
     }
 }
 
-/// Operations by type, most first.
-fn by_type(counted: &[CountedKernel], times: &[u64]) -> Vec<Operations> {
+/// Operations by type of what ran so many times, most first.
+pub(crate) fn by_type<'c>(counted: impl IntoIterator<Item = (&'c CountedKernel, u64)>) -> Vec<Operations> {
     let mut sums: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
-    for (own, times) in counted.iter().zip(times) {
+    for (own, times) in counted {
         for operations in &own.operations {
             let sum = sums.entry(&operations.kind).or_default();
-            sum[0] = sum[0].saturating_add(operations.least.saturating_mul(*times));
-            sum[1] = sum[1].saturating_add(operations.most.saturating_mul(*times));
+            sum[0] = sum[0].saturating_add(operations.least.saturating_mul(times));
+            sum[1] = sum[1].saturating_add(operations.most.saturating_mul(times));
         }
     }
     let sums = sums.into_iter().filter(|(_, [_, most])| *most > 0);
@@ -166,12 +169,13 @@ fn by_type(counted: &[CountedKernel], times: &[u64]) -> Vec<Operations> {
 fn needs(own: &CountedKernel, peaks: Option<&Peaks>) -> [f64; 2] {
     let Some(peaks) = peaks else { return [0.0; 2] };
     // Units of several types may work at the same time: the busiest counts.
-    let of = |kind: &str, least: u64| {
-        let peak = peaks.peak(number(kind)?)?;
-        Some(least as f64 / peak * 1e9)
-    };
-    let computing = own.operations.iter().filter_map(|it| of(&it.kind, it.least)).fold(0.0, f64::max);
-    [computing, own.dram_bytes.unwrap_or(0) as f64 / peaks.bytes * 1e9]
+    let computing = own.operations.iter().filter_map(|it| at_peak(&it.kind, it.least, peaks));
+    [computing.fold(0.0, f64::max), own.dram_bytes.unwrap_or(0) as f64 / peaks.bytes * 1e9]
+}
+
+/// The nanoseconds that operations of a kind need at their peak.
+pub(crate) fn at_peak(kind: &str, operations: u64, peaks: &Peaks) -> Option<f64> {
+    Some(operations as f64 / peaks.peak(number(kind)?)? * 1e9)
 }
 
 /// The type whose peak bounds operations of a kind.

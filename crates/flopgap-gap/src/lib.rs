@@ -22,6 +22,7 @@ mod pieces;
 mod steps;
 mod sweep;
 mod timeline;
+mod whole;
 mod with_capture;
 
 use flopgap_timings::Gpus;
@@ -43,6 +44,7 @@ pub use partition::{Detail, Share, Step};
 pub use peaks::{Peak, Peaks, Source};
 pub use pieces::{Piece, Pieces};
 pub use steps::{Clock, FoundBy};
+pub use whole::WholeSteps;
 pub use with_capture::WithCapture;
 
 use advice::Facts;
@@ -121,6 +123,9 @@ pub struct Gap {
     /// How active units of the GPUs were; absent where that was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
+    /// What whole steps executed, by counters; absent where none that is measured was counted so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_steps: Option<WholeSteps>,
     /// What as many launches take as the steps have; absent where the time of a launch was not
     /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -260,6 +265,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let executed = Executed::read(trace, &measured.intervals, peaks.as_ref(), measured.total.wall_ns)?;
     let gpu = |((process, device), _): &executed::Measured| gpus.place(*process, *device).gpu;
     let activity = Activity::read(trace, &measured.intervals, gpu)?;
+    let wall_ns = measured.total.wall_ns;
+    let whole_steps = WholeSteps::read(trace, &found, &measured.counts, peaks.as_ref(), wall_ns)?;
     let captures = captures(&host, &measured.steps, &measured.between);
     let places: Vec<Place> = timeline.lanes.iter().map(place).collect();
     let ran: Vec<_> = timeline.lanes.iter().map(|lane| (lane.process, lane.device)).collect();
@@ -277,6 +284,7 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
         floor: floors.floor(&host.works, peaks, &parts),
         executed,
         activity,
+        whole_steps,
         launches,
         frequency: frequencies.mean(),
         gpus: gpu_names,

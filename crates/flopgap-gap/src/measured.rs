@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_trace::ThreadId;
+use flopgap_trace::{ProcessId, ThreadId};
 
 use crate::cause::Cause;
 use crate::floor::Floors;
@@ -23,6 +23,8 @@ pub(crate) struct Measured<'a> {
     pub(crate) patterns: Patterns,
     pub(crate) frequencies: Frequencies,
     pub(crate) intervals: Vec<executed::Measured>,
+    /// How many steps are measured of a process on a GPU and a thread.
+    pub(crate) counts: Vec<(Option<ProcessId>, u64)>,
     pub(crate) steps: Vec<Step>,
     pub(crate) between: Vec<Step>,
     pub(crate) places: u64,
@@ -53,6 +55,7 @@ impl<'a> Measured<'a> {
             patterns: Patterns::default(),
             frequencies,
             intervals: Vec::new(),
+            counts: Vec::new(),
             steps: Vec::new(),
             between: Vec::new(),
             places: 0,
@@ -109,6 +112,7 @@ impl<'a> Measured<'a> {
         self.longest_wait_ns = self.longest_wait_ns.max(waited);
         self.waits(place, &measured);
         self.intervals.push(((lane.process, lane.device), measured));
+        self.counts.push((lane.process, apart.total.steps));
         self.places += u64::from(apart.total.steps > 0);
         self.pauses.count += apart.pauses.count;
         self.pauses.ns += apart.pauses.ns;

@@ -7,8 +7,8 @@ use flopgap_files::Hint as _;
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
     ActivitySample, ApiCall, Attribution, ClockCorrection, ClockSample, Copied, CorrelationId, CountedKernel,
-    Frame, GpuActivity, GpuId, GpuNumber, Joined, Launched, Name, Operation, OperationTimes, Overhead,
-    ProcessId, Range, RangeName, Ranges, ReadError, Recording, ThreadId, WorkKind,
+    CountedStep, Frame, GpuActivity, GpuId, GpuNumber, Joined, Launched, Name, Operation, OperationTimes,
+    Overhead, ProcessId, Range, RangeName, Ranges, ReadError, Recording, ThreadId, WorkKind,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -172,6 +172,10 @@ impl Recording for WithCapture<'_> {
 
     fn counted(&self) -> Result<Vec<CountedKernel>, ReadError> {
         self.replays.counted()
+    }
+
+    fn counted_steps(&self) -> Result<Vec<CountedStep>, ReadError> {
+        self.replays.counted_steps()
     }
 
     fn peak_memory(&self) -> Option<u64> {

@@ -1,6 +1,8 @@
 //! What the work of a step needs at least, and how much of its time that is.
 
-use flopgap_gap::{Active, Bar, Floor, Gap, Peak, Peaks, Source, Sums, TypeFlops};
+use flopgap_gap::{
+    Active, Bar, Executed, Floor, Gap, Operations, Peak, Peaks, Source, Sums, TypeFlops, WholeSteps,
+};
 use flopgap_report::numbers;
 
 use super::{list, percent, time};
@@ -10,6 +12,9 @@ const COVERED: f64 = 0.99;
 
 /// Samples cover so much of the measured time, or how much they do is said.
 const SAMPLED: f64 = 0.95;
+
+/// Sums that differ by less are near: a few kernels execute by their data.
+const NEAR: f64 = 0.001;
 
 /// A smaller share would be printed as 0.
 const LEAST: f64 = 0.0005;
@@ -129,7 +134,7 @@ pub(crate) fn activity(found: &Gap) -> Option<String> {
         several => format!("{several} whole GPUs"),
     };
     let mut said = Vec::new();
-    if found.executed.as_ref().is_none_or(|executed| executed.all.counted == 0) {
+    if found.executed.is_none() && found.whole_steps.is_none() {
         said.push("FLOPs were not counted.".to_owned());
     }
     said.push(format!("By NVML's sampling (GPM), {units}; that is activity of {whose}, not FLOPs."));
@@ -145,6 +150,75 @@ pub(crate) fn activity(found: &Gap) -> Option<String> {
         said.push(format!("Samples cover {} of the measured time.", percent(covered)));
     }
     Some(said.join(" "))
+}
+
+/// What a step executes by counters that counted it as a whole, and whether its kernels add up to
+/// it; nothing where none was counted so.
+pub(crate) fn whole_steps(found: &Gap) -> Option<String> {
+    let whole = found.whole_steps.as_ref()?;
+    let steps = found.measured.max(1) as f64;
+    let each = |sum: u64| numbers::si_with_unit(sum as f64 / steps, "FLOP");
+    let operations = match whole.flops.map(|bounds| bounds.map(each)) {
+        Some([least, most]) if least == most => vec![least],
+        Some([least, most]) => vec![format!("{least} to {most}")],
+        None => whole.operations.iter().map(|own| format!("{} of {}", each(own.most), own.kind)).collect(),
+    };
+    let bytes = whole.dram_bytes.map(|bytes| numbers::si_with_unit(bytes as f64 / steps, "B"));
+    let moves = bytes.map(|bytes| format!(" and moves {bytes}")).unwrap_or_default();
+    let times = whole.times;
+    let mut said = vec![format!(
+        "Counted as a whole ({times} {}), a step executes {}{moves}.",
+        if times == 1 { "step" } else { "steps" },
+        list(&operations)
+    )];
+    if whole.flops.is_none() {
+        said.push("Not all types are counted; in CUDA graphs, those of shader cores never are.".to_owned());
+    }
+    said.extend(found.executed.as_ref().and_then(|executed| beside(whole, executed)));
+    if found.executed.is_none()
+        && let Some(hfu) = whole.utilization
+    {
+        said.push(format!("HFU by counters is at least {}.", utilization(hfu)));
+    }
+    Some(said.join(" "))
+}
+
+/// Whether kernels add up to whole steps.
+fn beside(whole: &WholeSteps, executed: &Executed) -> Option<String> {
+    let [least, most] = whole.flops?.map(|flops| flops as f64);
+    let [sum_least, sum_most] = executed.flops.map(|flops| flops as f64);
+    let (all, kernels) = ((least + most) / 2.0, (sum_least + sum_most) / 2.0);
+    if all == 0.0 {
+        return None;
+    }
+    if executed.all.counted < executed.all.launches {
+        return Some(format!("The kernels that were counted have {} of it.", percent(kernels / all)));
+    }
+    if sum_most - sum_least > NEAR * all {
+        return Some(if sum_least <= most && least <= sum_most {
+            "That is within what its kernels add up to.".to_owned()
+        } else {
+            let [from, to] = [sum_least, sum_most].map(|sum| percent(sum / all));
+            format!("Its kernels add up to {from} to {to} of it.")
+        });
+    }
+    // Whether HFMA is arithmetic is known of a kernel, not of a step.
+    let of = |all: &[Operations], kind: &str| {
+        all.iter().find(|own| own.kind == kind).map_or([0; 2], |own| [own.least, own.most])
+    };
+    let mut kinds = whole.operations.iter().chain(&executed.operations).map(|own| own.kind.as_str());
+    let agree = kinds.all(|kind| {
+        let ([least, most], [sum_least, sum_most]) =
+            (of(&whole.operations, kind), of(&executed.operations, kind));
+        kind == "fp16" || least <= sum_most && sum_least <= most
+    });
+    Some(if agree {
+        "Its kernels add up to it.".to_owned()
+    } else if (kernels / all - 1.0).abs() < NEAR {
+        format!("Its kernels add up to it within {}.", percent(NEAR))
+    } else {
+        format!("Its kernels add up to {} of it.", percent(kernels / all))
+    })
 }
 
 /// What as many launches take as a step has; nothing where that was not measured.
@@ -232,6 +306,44 @@ mod tests {
         let mut gap = found("record/h100_counted.sqlite.zst");
         gap.activity = Some(Activity { all, gpus: vec![ActiveGpu { gpu: GpuId(0), active: all }] });
         assert!(activity(&gap).unwrap().starts_with("By NVML's sampling"));
+    }
+
+    /// The numbers are those of SQL in the tests of `flopgap-gap`.
+    #[test]
+    fn whole_steps_are_said_beside_their_kernels() {
+        let mut gap = found("record/h200_steps.sqlite.zst");
+        let counted = "Counted as a whole (2 steps), a step executes 470 GFLOP and moves 849 MB.";
+        let said = |gap: &Gap| whole_steps(gap).unwrap();
+        assert_eq!(said(&gap), format!("{counted} Its kernels add up to it."));
+        let mut with = |change: &dyn Fn(&mut Executed)| {
+            let kept = gap.executed.clone();
+            change(gap.executed.as_mut().unwrap());
+            let said = said(&gap);
+            gap.executed = kept;
+            said.strip_prefix(counted).unwrap().trim().to_owned()
+        };
+        let scale = |executed: &mut Executed, scale: f64| {
+            for own in &mut executed.operations {
+                own.least = (own.least as f64 * scale) as u64;
+                own.most = own.least;
+            }
+            executed.flops = executed.flops.map(|flops| (flops as f64 * scale) as u64);
+        };
+        assert_eq!(with(&|own| scale(own, 1.0005)), "Its kernels add up to it within 0.1%.");
+        assert_eq!(with(&|own| scale(own, 0.75)), "Its kernels add up to 75.0% of it.");
+        let some = with(&|own| (own.flops, own.all.counted) = (own.flops.map(|all| all / 2), 1));
+        assert_eq!(some, "The kernels that were counted have 50.0% of it.");
+        let wide = |to: f64| move |own: &mut Executed| own.flops[1] = (own.flops[1] as f64 * to) as u64;
+        assert_eq!(with(&wide(1.2)), "That is within what its kernels add up to.");
+        let above = |own: &mut Executed| own.flops = [own.flops[0] * 2, own.flops[0] * 3];
+        assert_eq!(with(&above), "Its kernels add up to 200.0% to 300.0% of it.");
+        gap.executed = None;
+        assert_eq!(said(&gap), format!("{counted} HFU by counters is at least 16.2%."));
+
+        let gap = found("record/h200_graph_steps.sqlite.zst");
+        let some = "Counted as a whole (2 steps), a step executes 37.8 GFLOP of tensor bf16 and 33.6 MFLOP of tensor fp16 and moves 1.06 GB. Not all types are counted; in CUDA graphs, those of shader cores never are. HFU by counters is at least 1.1%.";
+        assert_eq!(said(&gap), some);
+        assert_eq!(executed(&gap), None);
     }
 
     /// A third of the FP32 peak of the data sheet, and no FP8 in it.

@@ -5,7 +5,7 @@ use flopgap_kernels::NumberType;
 use flopgap_timings::PassKind;
 
 use super::caveats::caveats;
-use super::floor::{activity, executed, floor, launches};
+use super::floor::{activity, executed, floor, launches, whole_steps};
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -19,6 +19,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     said.extend(floor(found));
     said.extend(executed(found));
     said.extend(activity(found));
+    said.extend(whole_steps(found));
     said.extend(launches(found));
     said.extend(caveats(found));
     said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
@@ -391,6 +392,7 @@ pub(super) mod tests {
             launches: None,
             executed: None,
             activity: None,
+            whole_steps: None,
             frequency: None,
             captures: false,
             graphs: None,

@@ -91,6 +91,7 @@ fn of(measured: u64, sums: &[(usize, u8, i64)]) -> Gap {
         captures: false,
         executed: None,
         activity: None,
+        whole_steps: None,
         frequency: None,
         graphs: None,
         measured,

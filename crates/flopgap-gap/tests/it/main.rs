@@ -16,6 +16,7 @@ mod pieces;
 mod ranks;
 mod sums;
 mod tokens;
+mod whole;
 
 use std::path::{Path, PathBuf};
 
