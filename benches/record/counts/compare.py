@@ -3,7 +3,7 @@
     compare.py FLOPGAP MODEL...
 
 ncu profiles one step of `models.py`; the sum of each counter over its kernels has to lie between the least and the most
-that the recording has for the kernels of a step.
+that the recording has for the kernels of a step, and between those of steps that were counted as a whole.
 """
 
 import csv
@@ -27,15 +27,22 @@ OF_A_STEP = """
     JOIN StringIds s ON s.id = m.metric WHERE r.start >= ? AND r.end <= ? GROUP BY s.value
 """
 
+OF_WHOLE_STEPS = """
+    SELECT s.value, m.least, m.most FROM FLOPGAP_STEP t JOIN FLOPGAP_METRIC m ON m.counted = t.counted
+    JOIN StringIds s ON s.id = m.metric
+"""
+
 
 def recorded(flopgap, model, file):
-    """The sums of each counter, least and most, of some steps."""
-    command = [flopgap, "record", "--quiet", "--flops", "-o", file, "--", "python3", PROGRAM, model, SECONDS]
+    """The sums of each counter, least and most, of some steps, and those of whole steps."""
+    command = [flopgap, "record", "--quiet", "--flops", "--range", "step", "-o", file]
+    command += ["--", "python3", PROGRAM, model, SECONDS]
     subprocess.run(command, check=True)
     database = sqlite3.connect(file)
     database.execute("CREATE INDEX launches ON CUPTI_ACTIVITY_KIND_KERNEL (correlationId)")
     steps = database.execute("SELECT start, end FROM NVTX_EVENTS WHERE text = 'step' ORDER BY start").fetchall()
-    return [{name: (least, most) for name, least, most in database.execute(OF_A_STEP, step)} for step in steps[STEPS]]
+    counts = lambda query, *values: {name: bounds for name, *bounds in database.execute(query, *values)}
+    return [counts(OF_A_STEP, step) for step in steps[STEPS]], counts(OF_WHOLE_STEPS)
 
 
 def by_ncu(model, metrics):
@@ -51,15 +58,17 @@ def by_ncu(model, metrics):
 
 def main():
     flopgap, *models = sys.argv[1:]
-    print("model,counter,ncu,least,most,equal")
+    print("model,counter,ncu,least,most,whole_least,whole_most,kernels_agree,steps_agree")
     for model in models:
         with tempfile.TemporaryDirectory() as folder:
-            steps = recorded(flopgap, model, f"{folder}/step.sqlite")
+            steps, whole = recorded(flopgap, model, f"{folder}/step.sqlite")
         metrics = [name for name in steps[0] if "__ops_path_" in name or "__sass_" in name]
         for name, expected in by_ncu(model, metrics).items():
             least = min(step[name][0] for step in steps)
             most = max(step[name][1] for step in steps)
-            print(f"{model},{name},{expected:.0f},{least:.0f},{most:.0f},{least <= expected <= most}", flush=True)
+            bounds = [least, most, *whole.get(name, (0, 0))]
+            agree = [least <= expected <= most for least, most in (bounds[:2], bounds[2:])]
+            print(",".join([model, name, *(f"{it:.0f}" for it in (expected, *bounds)), *map(str, agree)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ use flopgap_gpu::Context;
 use flopgap_gpu::counters::{Chip, CounterError, Group};
 use flopgap_gpu::library::{Library, probe};
 use flopgap_record::{
-    CUPTI_VARIABLE, Counters, DIRECTORY_VARIABLE, Exported, Graphs, Options, RecordError, Session, export,
-    is_counting, switch, wait_for_records,
+    CUPTI_VARIABLE, Counted, Counters, DIRECTORY_VARIABLE, Exported, Graphs, Options, RecordError, Session,
+    export, is_counting, switch, wait_for_records,
 };
 
 use crate::gpm::Sampling;
@@ -67,10 +67,11 @@ struct How {
     /// after; `NAME*` is any that begins so
     #[arg(long, value_name = "NAME")]
     range: Option<String>,
-    /// Count the FLOPs and bytes of each kernel first; the recording begins when all are counted;
-    /// where that is not permitted, sample how active the tensor cores are (Hopper and newer)
-    #[arg(long)]
-    flops: bool,
+    /// Count FLOPs and bytes first, of each kernel, or of whole steps, the ranges of --range; the
+    /// recording begins when all are counted; where that is not permitted, sample how active the
+    /// tensor cores are (Hopper and newer)
+    #[arg(long, value_enum, value_name = "OF", num_args = 0..=1, default_missing_value = "kernels")]
+    flops: Option<Flops>,
     /// Keep at most so many bytes of a process (also 500M, 2G): the oldest are written over
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_size: Option<u64>,
@@ -80,6 +81,14 @@ struct How {
 enum Graph {
     Node,
     Graph,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Flops {
+    /// Each kernel that is unlike the others, by itself; then whole steps, if there is a --range
+    Kernels,
+    /// Whole steps, in which all runs as usual
+    Steps,
 }
 
 #[derive(Subcommand)]
@@ -176,15 +185,23 @@ impl How {
         // A program that brings its own is recorded with that one.
         let known = env::var_os(CUPTI_VARIABLE).map(PathBuf::from);
         options.cupti = known.or_else(|| probe(Library::Cupti).ok().map(|cupti| cupti.path().to_owned()));
-        if self.flops {
-            options.counters = Some(counters().map_err(|error| Failure::of(&error))?);
+        if self.flops == Some(Flops::Steps) && self.range.is_none() {
+            let text = "--flops steps counts ranges of NVTX as steps, and none is named";
+            return Err(Failure::new(text).exit(Exit::Usage).hint("name it: --range 'step*'"));
+        }
+        if let Some(flops) = self.flops {
+            let counted = match flops {
+                Flops::Kernels => Counted::Kernels,
+                Flops::Steps => Counted::Steps,
+            };
+            options.counters = Some(counters(counted).map_err(|error| Failure::of(&error))?);
         }
         Ok(options)
     }
 }
 
 /// What the GPU counts in one pass each.
-fn counters() -> Result<Counters, CounterError> {
+fn counters(counted: Counted) -> Result<Counters, CounterError> {
     let chip = Chip::of(&Context::new(0)?)?;
     let (once, often): (Vec<Group>, Vec<Group>) =
         chip.groups()?.into_iter().partition(|group| group.passes == 1);
@@ -194,7 +211,7 @@ fn counters() -> Result<Counters, CounterError> {
         often.iter().flat_map(|group| &group.metrics).filter_map(|metric| source(metric)).collect();
     let is_whole = |metric: &String| source(metric).is_none_or(|source| !missing.contains(&source));
     let groups = once.into_iter().map(|group| group.metrics.into_iter().filter(is_whole).collect());
-    Ok(Counters { chip: chip.name().to_owned(), groups: groups.collect() })
+    Ok(Counters { chip: chip.name().to_owned(), groups: groups.collect(), counted })
 }
 
 /// Records the program from beginning to end.
@@ -244,9 +261,9 @@ fn ran(arguments: &Arguments, session: &Session) -> Result<ExitStatus, Failure> 
     let begun = Instant::now();
     let mut starts = arguments.delay;
     let mut stops = arguments.duration.map(|duration| arguments.delay.unwrap_or_default() + duration);
-    let mut counts = arguments.how.flops && stops.is_some();
+    let mut counts = arguments.how.flops.is_some() && stops.is_some();
     let mut passed_on = false;
-    let _sampling = arguments.how.flops.then(|| Sampling::start(session.directory()));
+    let _sampling = arguments.how.flops.map(|_| Sampling::start(session.directory()));
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(status);
