@@ -275,7 +275,7 @@ impl Compiler {
         if let Some((image, log)) = self.cache.as_ref().and_then(|cache| cache.get(&key)) {
             return Ok(Binary { image, log, cached: true });
         }
-        let (image, log) = run_nvrtc(name, source, architecture, options)?;
+        let (image, log) = run_nvrtc(name, source, architecture, options, self.version)?;
         if let Some(cache) = &self.cache {
             cache.put(&key, &image, &log);
         }
@@ -313,11 +313,15 @@ impl Program {
     }
 }
 
+/// The first version that keeps what it compiled, and has an option not to.
+const KEEPS_RESULTS: (u32, u32) = (12, 9);
+
 fn run_nvrtc(
     name: &str,
     source: &str,
     architecture: Architecture,
     options: &[&str],
+    version: (u32, u32),
 ) -> Result<(Vec<u8>, String), CompileError> {
     let zero_byte = |what| move |_| CompileError::ZeroByte { name: name.to_owned(), what };
     let failed =
@@ -330,6 +334,10 @@ fn run_nvrtc(
     let program = Program(result::create_program(&c_source, Some(&c_name)).map_err(failed)?);
     let target = format!("--gpu-architecture={architecture}");
     let mut all = vec![target.as_str()];
+    if version >= KEEPS_RESULTS {
+        // What NVRTC takes from a cache of its own has no log, and with it no registers.
+        all.push("--no-cache");
+    }
     all.extend_from_slice(options);
     // SAFETY: the program is alive; `c_source` and `c_name` outlive it, as it is dropped before
     // them.
