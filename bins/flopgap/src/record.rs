@@ -70,8 +70,9 @@ struct How {
     /// Count FLOPs and bytes first, of each kernel, or of whole steps, the ranges of --range; the
     /// recording begins when all are counted; where that is not permitted, sample how active the
     /// tensor cores are (Hopper and newer)
-    #[arg(long, value_enum, value_name = "OF", num_args = 0..=1, default_missing_value = "kernels")]
-    flops: Option<Flops>,
+    #[arg(long, value_enum, value_name = "OF", num_args = 0..=1, default_value = "off")]
+    #[arg(default_missing_value = "kernels", hide_default_value = true)]
+    flops: Flops,
     /// Keep at most so many bytes of a process (also 500M, 2G): the oldest are written over
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_size: Option<u64>,
@@ -85,6 +86,8 @@ enum Graph {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Flops {
+    /// Nothing is counted
+    Off,
     /// Each kernel that is unlike the others, by itself; then whole steps, if there is a --range
     Kernels,
     /// Whole steps, in which all runs as usual
@@ -185,17 +188,16 @@ impl How {
         // A program that brings its own is recorded with that one.
         let known = env::var_os(CUPTI_VARIABLE).map(PathBuf::from);
         options.cupti = known.or_else(|| probe(Library::Cupti).ok().map(|cupti| cupti.path().to_owned()));
-        if self.flops == Some(Flops::Steps) && self.range.is_none() {
-            let text = "--flops steps counts ranges of NVTX as steps, and none is named";
-            return Err(Failure::new(text).exit(Exit::Usage).hint("name it: --range 'step*'"));
-        }
-        if let Some(flops) = self.flops {
-            let counted = match flops {
-                Flops::Kernels => Counted::Kernels,
-                Flops::Steps => Counted::Steps,
-            };
-            options.counters = Some(counters(counted).map_err(|error| Failure::of(&error))?);
-        }
+        let counted = match self.flops {
+            Flops::Off => return Ok(options),
+            Flops::Kernels => Counted::Kernels,
+            Flops::Steps if self.range.is_none() => {
+                let text = "--flops steps counts ranges of NVTX as steps, and none is named";
+                return Err(Failure::new(text).exit(Exit::Usage).hint("name it: --range 'step*'"));
+            }
+            Flops::Steps => Counted::Steps,
+        };
+        options.counters = Some(counters(counted).map_err(|error| Failure::of(&error))?);
         Ok(options)
     }
 }
@@ -261,9 +263,9 @@ fn ran(arguments: &Arguments, session: &Session) -> Result<ExitStatus, Failure> 
     let begun = Instant::now();
     let mut starts = arguments.delay;
     let mut stops = arguments.duration.map(|duration| arguments.delay.unwrap_or_default() + duration);
-    let mut counts = arguments.how.flops.is_some() && stops.is_some();
+    let mut counts = arguments.how.flops != Flops::Off && stops.is_some();
     let mut passed_on = false;
-    let _sampling = arguments.how.flops.map(|_| Sampling::start(session.directory()));
+    let _sampling = (arguments.how.flops != Flops::Off).then(|| Sampling::start(session.directory()));
     loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Ok(status);

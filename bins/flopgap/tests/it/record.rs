@@ -129,3 +129,17 @@ fn a_signal_ends_the_program_and_the_recording_is_written() {
     assert_eq!(recorder.wait().unwrap().code(), Some(1));
     assert!(place.path().join("flopgap.sqlite").exists());
 }
+
+#[test]
+fn steps_are_counted_of_a_range_that_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let refused = Ended::of(&mut record(place.path(), &["--flops", "steps", "--", "true"]));
+    refused.expect(2, &["--flops steps counts ranges of NVTX as steps", "--range 'step*'"]);
+    assert!(entries(place.path()).iter().all(|entry| !entry.ends_with(".sqlite")));
+    // Without a word it counts kernels, for which the GPU has to be there; with `off` nothing is.
+    let off = Ended::of(&mut record(
+        place.path(),
+        &["-q", "--flops", "off", "--", &fake("fake_program"), "launch", "3"],
+    ));
+    off.expect(0, &["1 process, 6 kernels"]);
+}
