@@ -2,7 +2,8 @@
 //! libraries that the environment names, initializes them, and calls them.
 //!
 //!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N` ·
-//!   `wait-pattern N` · `wait-step N` · `wait-step-graph N` · `around` · `graphs N` · `graphs-later N`
+//!   `wait-pattern N` · `wait-step N` · `wait-step-graph N` · `wait-step-elsewhere N` · `around` ·
+//!   `graphs N` · `graphs-later N`
 
 #![allow(clippy::print_stdout, reason = "the tests wait for its answer")]
 
@@ -76,13 +77,19 @@ fn main() {
             thread::sleep(Duration::from_millis(1500));
             _exit(3)
         },
-        mode @ ("wait" | "wait-pattern" | "wait-step" | "wait-step-graph") => {
+        mode @ ("wait" | "wait-pattern" | "wait-step" | "wait-step-graph" | "wait-step-elsewhere") => {
             // Works when a line comes, so that a test can switch recording on before.
             let mut line = String::new();
             while io::stdin().read_line(&mut line).unwrap() > 0 {
                 match mode {
                     "wait" => work(count),
                     "wait-pattern" => pattern(count),
+                    "wait-step-elsewhere" => {
+                        thread::scope(|scope| {
+                            scope.spawn(|| step(0, true));
+                            scope.spawn(|| (0..count).for_each(|_| bar()));
+                        });
+                    }
                     mode => step(count, mode == "wait-step-graph"),
                 }
                 println!("worked");

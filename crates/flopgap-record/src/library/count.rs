@@ -223,9 +223,8 @@ impl Counting {
         let Some(steps) = self.steps.as_ref().filter(|_| self.launches_ended()) else { return };
         // While launches are captured, counters may neither begin nor end.
         let context = CONTEXT.try_with(Cell::get).unwrap_or(ptr::null_mut());
-        if !context.is_null() && self.state().captures == 0 {
-            steps.begins(recorder, cupti, &self.plan, context);
-        }
+        let is_free = self.state().captures == 0;
+        steps.begins(recorder, cupti, &self.plan, context, is_free && !context.is_null());
     }
 
     /// And ends.
@@ -288,19 +287,18 @@ impl Counting {
     /// Something is about to be launched or captured, while whole steps are counted.
     fn called_in_steps(&self, function: Function, call: &Call) {
         match function {
-            Function::BeginCapture => self.state().captures += 1,
-            Function::EndCapture => {}
+            Function::BeginCapture => return self.state().captures += 1,
+            Function::EndCapture => return,
             Function::Graph => self.steps.iter().for_each(Steps::launches_graph),
-            Function::Kernel | Function::KernelEx | Function::Cooperative => {
-                let mut state = self.state();
-                if state.context == 0 {
-                    state.context = call.context.addr();
-                }
-                // CUPTI crashes with counters of two GPUs.
-                if state.context == call.context.addr() {
-                    let _ = CONTEXT.try_with(|context| context.set(call.context));
-                }
-            }
+            Function::Kernel | Function::KernelEx | Function::Cooperative => {}
+        }
+        let mut state = self.state();
+        if state.context == 0 {
+            state.context = call.context.addr();
+        }
+        // CUPTI crashes with counters of two GPUs.
+        if state.context == call.context.addr() {
+            let _ = CONTEXT.try_with(|context| context.set(call.context));
         }
     }
 

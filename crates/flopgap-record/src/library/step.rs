@@ -1,7 +1,7 @@
 //! Counting whole steps: ranges of the user, of which each is counted with one group of metrics.
 //!
-//! Nothing runs alone for it, on any thread: a count begins before a step and ends when its work has
-//! ended. It is what the sum over the kernels of a step has to be.
+//! Nothing runs alone for it, on any thread: a count begins before a step, ends when its work has
+//! ended, and has what the whole process did meanwhile. It is what the kernels of a step add up to.
 
 use std::ffi::c_void;
 use std::mem;
@@ -33,7 +33,12 @@ struct State {
     is_open: bool,
     /// It has launched graphs.
     has_graphs: bool,
+    /// How many steps in a row could not be counted.
+    missed: u32,
 }
+
+/// After so many of them, none will be: the recording has to begin some time.
+const MISSED: u32 = 32;
 
 impl Steps {
     pub(super) fn have_ended(&self) -> bool {
@@ -61,12 +66,29 @@ impl Steps {
         self.state().has_graphs = true;
     }
 
-    /// A step begins, on a thread that has launched in this context.
-    pub(super) fn begins(&self, recorder: &Recorder, cupti: &Cupti, plan: &Plan, context: *mut c_void) {
+    /// A step begins on a thread that launches in this context. It can be counted where that is
+    /// known, and where no launches are captured.
+    pub(super) fn begins(
+        &self,
+        recorder: &Recorder,
+        cupti: &Cupti,
+        plan: &Plan,
+        context: *mut c_void,
+        can_be_counted: bool,
+    ) {
         let mut state = self.state();
         if self.have_ended() || state.is_open {
             return;
         }
+        if !can_be_counted {
+            state.missed += 1;
+            if state.missed == MISSED {
+                let reason = "steps begin on threads that launch nothing, or while graphs are captured";
+                self.fail(recorder, cupti, plan, &mut state, reason);
+            }
+            return;
+        }
+        state.missed = 0;
         if state.counter.is_none() {
             match plan.begin(cupti, state.group, context) {
                 Ok(counter) => state.counter = Some(counter),

@@ -158,3 +158,22 @@ fn of_steps_with_graphs_not_all_operations_are_known() {
     let step = steps(&rows);
     assert!(step.len() == 1 && step[0].starts_with("  ") && step[0].ends_with(" 2 step"), "{step:?}");
 }
+
+/// Each step begins on a thread of its own, which has launched nothing before: it is recorded.
+#[test]
+fn steps_of_threads_that_launch_nothing_are_given_up() {
+    let mut options = options(Counted::Steps);
+    options.range = Some("step".to_owned());
+    let (exported, rows) = recorded_as("wait-step-elsewhere", options, 2, &[]);
+    assert!(exported.kernels > 0 && steps_or_none(&rows).is_empty(), "{exported:?}");
+    let problems = rows.problems();
+    assert!(
+        problems.iter().any(|it| it.contains("steps begin on threads that launch nothing")),
+        "{problems:?}"
+    );
+}
+
+/// Tables of counts are there only where something was counted.
+fn steps_or_none(rows: &Rows) -> Vec<String> {
+    rows.of("SELECT name FROM sqlite_master WHERE name = 'FLOPGAP_STEP'")
+}
