@@ -187,7 +187,7 @@ pub(crate) fn whole_steps(found: &Gap) -> Option<String> {
 fn beside(whole: &WholeSteps, executed: &Executed) -> Option<String> {
     let [least, most] = whole.flops?.map(|flops| flops as f64);
     let [sum_least, sum_most] = executed.flops.map(|flops| flops as f64);
-    let (all, kernels) = ((least + most) / 2.0, (sum_least + sum_most) / 2.0);
+    let (all, kernels) = (f64::midpoint(least, most), f64::midpoint(sum_least, sum_most));
     if all == 0.0 {
         return None;
     }
@@ -322,19 +322,20 @@ mod tests {
             gap.executed = kept;
             said.strip_prefix(counted).unwrap().trim().to_owned()
         };
-        let scale = |executed: &mut Executed, scale: f64| {
+        let scale = |executed: &mut Executed, ten_thousandths: u64| {
+            let scaled = |count: u64| count / 10_000 * ten_thousandths;
             for own in &mut executed.operations {
-                own.least = (own.least as f64 * scale) as u64;
+                own.least = scaled(own.least);
                 own.most = own.least;
             }
-            executed.flops = executed.flops.map(|flops| (flops as f64 * scale) as u64);
+            executed.flops = executed.flops.map(scaled);
         };
-        assert_eq!(with(&|own| scale(own, 1.0005)), "Its kernels add up to it within 0.1%.");
-        assert_eq!(with(&|own| scale(own, 0.75)), "Its kernels add up to 75.0% of it.");
+        assert_eq!(with(&|own| scale(own, 10_005)), "Its kernels add up to it within 0.1%.");
+        assert_eq!(with(&|own| scale(own, 7_500)), "Its kernels add up to 75.0% of it.");
         let some = with(&|own| (own.flops, own.all.counted) = (own.flops.map(|all| all / 2), 1));
         assert_eq!(some, "The kernels that were counted have 50.0% of it.");
-        let wide = |to: f64| move |own: &mut Executed| own.flops[1] = (own.flops[1] as f64 * to) as u64;
-        assert_eq!(with(&wide(1.2)), "That is within what its kernels add up to.");
+        let wide = |own: &mut Executed| own.flops[1] += own.flops[1] / 5;
+        assert_eq!(with(&wide), "That is within what its kernels add up to.");
         let above = |own: &mut Executed| own.flops = [own.flops[0] * 2, own.flops[0] * 3];
         assert_eq!(with(&above), "Its kernels add up to 200.0% to 300.0% of it.");
         gap.executed = None;
