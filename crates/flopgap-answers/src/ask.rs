@@ -14,6 +14,7 @@
 //! # Ok::<(), flopgap_answers::Error>(())
 //! ```
 
+use flopgap_files::present;
 use flopgap_flops::Attention;
 use flopgap_gap::{Difference, Gap, WithCapture};
 use flopgap_kernels::Classifier;
@@ -23,7 +24,7 @@ use flopgap_timings::compare::{Comparison, compare as comparison};
 use flopgap_timings::passes::{Passes, passes as times_of_passes};
 use flopgap_timings::{Ranges, Scope};
 
-use crate::error::{Error, present};
+use crate::error::Error;
 use crate::open::Opened;
 use crate::part::Part;
 use crate::{sentences, tables};

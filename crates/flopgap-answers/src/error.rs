@@ -73,14 +73,6 @@ impl From<flopgap_table::Error> for Error {
     }
 }
 
-/// What was found; nothing where the trace does not hold it.
-pub(crate) fn present<T, E: Hint + Into<Error>>(found: Result<T, E>) -> Result<Option<T>, Error> {
-    match found {
-        Err(error) if error.is_absence() => Ok(None),
-        found => found.map(Some).map_err(Into::into),
-    }
-}
-
 impl Error {
     /// The error of the reader or of the question.
     fn inner(&self) -> Option<&dyn Hint> {

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use flopgap_files::each_on_all_cores;
+use flopgap_files::{each_on_all_cores, present};
 use flopgap_kernels::Classifier;
 use flopgap_kineto::Job;
 use flopgap_nsys::{Job as ExportsJob, Problem};
@@ -32,7 +32,7 @@ use flopgap_table::{Export, Kind, Trace};
 use flopgap_timings::clocks;
 use flopgap_trace::{ClockCorrection, Recording};
 
-use crate::error::{Error, present};
+use crate::error::Error;
 
 /// An open trace, or those of all ranks of a job.
 #[derive(Debug)]

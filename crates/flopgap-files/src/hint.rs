@@ -48,6 +48,17 @@ impl<T: Hint> Hint for Box<T> {
     }
 }
 
+/// What was found; nothing where the input or the machine does not hold it.
+///
+/// # Errors
+/// Every other.
+pub fn present<T, E: Hint>(found: Result<T, E>) -> Result<Option<T>, E> {
+    match found {
+        Err(error) if error.is_absence() => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// An error of a file: where, and what is wrong there. Its message begins with the place, and all
 /// else is that of `what`.
 #[derive(Clone, Debug, PartialEq, Eq)]

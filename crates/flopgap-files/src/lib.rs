@@ -9,7 +9,7 @@ pub mod unpack;
 #[cfg(feature = "write")]
 mod write;
 
-pub use hint::{Chain, ErrorKind, Hint, InFile, Text, chain, sources};
+pub use hint::{Chain, ErrorKind, Hint, InFile, Text, chain, present, sources};
 pub use threads::each_on_all_cores;
 #[cfg(feature = "write")]
 pub use write::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_flops::torch::{Marker, OperatorWork};
 use flopgap_timings::{Blocking, BlockingCalls, PassKind, without_version};
 use flopgap_trace::{
@@ -118,13 +118,9 @@ impl Host {
         let lengths = host.overheads.iter().map(|own| own.end - own.start);
         host.longest_overhead = lengths.max().unwrap_or_default();
         host.add_frames(trace.frames()?);
-        match trace.ranges() {
-            Ok(ranges) => {
-                host.works = trace.operator_work()?;
-                host.add_ranges(ranges);
-            }
-            Err(error) if error.is_absence() => {}
-            Err(error) => return Err(error),
+        if let Some(ranges) = present(trace.ranges())? {
+            host.works = trace.operator_work()?;
+            host.add_ranges(ranges);
         }
         Ok(host)
     }
@@ -145,10 +141,8 @@ impl Host {
             let call_of = Call { start: call.start, end, name, thread, blocks };
             push(&mut collected, Collected { call: call_of, correlation: call.correlation });
         });
-        match read {
-            Ok(()) => {}
-            Err(error) if error.is_absence() => return Ok(()),
-            Err(error) => return Err(error),
+        if present(read)?.is_none() {
+            return Ok(());
         }
         self.has_calls = !collected.is_empty();
         collected.sort_unstable_by_key(|it| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_files::Hint as _;
+use flopgap_files::{Hint as _, present};
 use flopgap_timings::{Ranges as Which, Scope, WarmUp, fold_range};
 use flopgap_trace::{ProcessId, Recording, ThreadId};
 use rustc_hash::FxHashSet;
@@ -149,11 +149,9 @@ fn marked(trace: &dyn Recording, which: &Which, host: &Host) -> Result<Option<Ho
         Err(error) if error.is_absence() && *which == Which::Steps => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let measured = match chosen(false).chosen(trace) {
-        Ok(measured) if measured.name == all.name => measured.instances,
-        Ok(_) => all.instances.clone(),
-        Err(error) if error.is_absence() => all.instances.clone(),
-        Err(error) => return Err(error.into()),
+    let measured = match present(chosen(false).chosen(trace))? {
+        Some(measured) if measured.name == all.name => measured.instances,
+        _ => all.instances.clone(),
     };
     let measured: FxHashSet<usize> = measured.into_iter().collect();
     let steps = all.instances.iter().map(|&at| {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_flops::torch::OperatorWork;
 use flopgap_trace::{
     ActivitySample, ApiCall, Attribution, ClockCorrection, ClockSample, Copied, CorrelationId, CountedKernel,
@@ -78,15 +78,6 @@ impl<'a> WithCapture<'a> {
     /// A time of the capture, before all times of the replays.
     const fn time(&self, time: i64) -> i64 {
         time.saturating_sub(self.end).saturating_sub(1)
-    }
-}
-
-/// None where something was not recorded.
-fn present<T>(read: Result<T, ReadError>) -> Result<Option<T>, ReadError> {
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(error) if error.is_absence() => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -294,17 +294,7 @@ impl fmt::Display for Found {
 /// The rows of a table; `None` when the export does not have the table.
 pub(crate) fn if_recorded<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
     match read {
-        Ok(read) => Ok(Some(read)),
         Err(error) if error.is_no_table() => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// The rows of a table; `None` when the export lacks the table or one of its columns.
-pub(crate) fn if_present<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(error) if error.is_absence() => Ok(None),
-        Err(error) => Err(error),
+        read => read.map(Some),
     }
 }

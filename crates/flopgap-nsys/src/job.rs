@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use flopgap_files::present;
 use flopgap_trace::{
     ApiCall, ClockCorrection, Copied, CountedKernel, CountedStep, GpuNumber, Joined, Kinds, LaunchCalls,
     Name, Names, Nesting, Operation, OperationSums, Overhead, Owners, ProcessId, RangeName, ReadError,
@@ -11,7 +12,7 @@ use flopgap_trace::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::error::{if_present, if_recorded};
+use crate::error::if_recorded;
 use crate::gpu_work::{graph_name, recorded};
 use crate::launched::add_calls;
 use crate::tables::gpu::{IdentifiedWork, has_kernel_names, identified_work};
@@ -339,7 +340,7 @@ fn began(trace: &Trace) -> Result<i64, Error> {
 
 /// The unique ids of the GPUs of an export's machine.
 fn uuids(trace: &Trace) -> Result<BTreeSet<Arc<str>>, Error> {
-    let gpus = if_present(trace.gpus())?.unwrap_or_default();
+    let gpus = present(trace.gpus())?.unwrap_or_default();
     Ok(gpus.into_iter().filter_map(|gpu| gpu.uuid).collect())
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::error::if_present;
 use crate::{Error, Severity, Trace};
+use flopgap_files::present;
 
 /// Beginnings of messages about data that no command here reads: the states of host threads.
 /// Recordings without sampling of the CPU, which are the rule, all have this one.
@@ -45,7 +45,7 @@ impl Trace {
     /// # Errors
     /// When the table of its messages is damaged.
     pub fn problems(&self) -> Result<Vec<Problem>, Error> {
-        let Some(reported) = if_present(self.diagnostics())? else { return Ok(Vec::new()) };
+        let Some(reported) = present(self.diagnostics())? else { return Ok(Vec::new()) };
         let product = self.export_metadata()?;
         let is_ours = product.iter().any(|it| &*it.name == PRODUCT && it.value.as_deref() == Some("flopgap"));
         let recorder = if is_ours { "flopgap record" } else { "nsys" };

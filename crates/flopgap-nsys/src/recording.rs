@@ -6,13 +6,14 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_trace::{
     ActivitySample, ApiCall, ClockSample, Copied, CountedKernel, CountedStep, GpuId, GpuNumber, Memory,
     Operation, Overhead, ProcessId, ReadError, Recording, Work, WorkKind, common_name,
 };
 use rustc_hash::FxHashMap;
 
+use crate::error::if_recorded;
 use crate::gpu_work::{graph_name, recorded};
 use crate::tables::gpu::{Kind, kernel_places};
 use crate::{
@@ -86,11 +87,8 @@ impl Recording for Trace {
     }
 
     fn highest_clocks(&self) -> Result<Vec<(GpuId, i64)>, ReadError> {
-        match self.gpus() {
-            Ok(gpus) => Ok(gpus.into_iter().filter_map(|gpu| Some((gpu.id, gpu.clock?))).collect()),
-            Err(error) if error.is_absence() => Ok(Vec::new()),
-            Err(error) => Err(ReadError::new(error)),
-        }
+        let gpus = present(self.gpus()).map_err(ReadError::new)?.unwrap_or_default();
+        Ok(gpus.into_iter().filter_map(|gpu| Some((gpu.id, gpu.clock?))).collect())
     }
 
     fn span(&self) -> Result<Option<(i64, i64)>, ReadError> {
@@ -98,23 +96,15 @@ impl Recording for Trace {
     }
 
     fn gpu_numbers(&self) -> Result<Vec<GpuNumber>, ReadError> {
-        let devices = match self.cuda_devices() {
-            Ok(devices) => devices,
-            Err(error) if error.is_no_table() => Vec::new(),
-            Err(error) => return Err(ReadError::new(error)),
-        };
-        let numbers = devices.into_iter().filter_map(|device| {
+        let devices = if_recorded(self.cuda_devices()).map_err(ReadError::new)?;
+        let numbers = devices.into_iter().flatten().filter_map(|device| {
             Some(GpuNumber { pid: device.pid, device: device.device, gpu: device.gpu? })
         });
         Ok(numbers.collect())
     }
 
     fn gpu_names(&self) -> Result<Vec<String>, ReadError> {
-        let gpus = match self.gpus() {
-            Ok(gpus) => gpus,
-            Err(error) if error.is_absence() => return Ok(Vec::new()),
-            Err(error) => return Err(ReadError::new(error)),
-        };
+        let Some(gpus) = present(self.gpus()).map_err(ReadError::new)? else { return Ok(Vec::new()) };
         // Where all are alike, it does not matter which of them each piece of work ran on.
         if let Some(kind) = common_name(gpus.iter().map(|gpu| gpu.name.as_deref())) {
             let works = self.has_gpu_work().map_err(ReadError::new)?;
@@ -136,13 +126,8 @@ impl Trace {
     /// The rows of `PROFILER_OVERHEAD` that are the profiler's: loading a library is the program's.
     fn own_overheads(&self) -> Result<Vec<Overhead>, Error> {
         const OWN: [&str; 4] = ["CUDA profiling", "CUPTI", "NVTX profiling", "Chunk Allocation"];
-        let rows = match self.profiler_overheads() {
-            Ok(rows) => rows,
-            Err(error) if error.is_absence() => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
         let mut own = Vec::new();
-        for row in rows {
+        for row in present(self.profiler_overheads())?.into_iter().flatten() {
             let ProfilerOverhead { start, end, thread, name } = row?;
             let name = self.string_or_id(name)?;
             if let Some(thread) = thread
@@ -238,11 +223,7 @@ impl Trace {
     }
 
     fn visit_copies(&self, visit: &mut dyn FnMut(&Copied)) -> Result<(), Error> {
-        let copies = match self.copies() {
-            Err(error) if error.is_no_table() => return Ok(()),
-            copies => copies?,
-        };
-        for copy in copies {
+        for copy in if_recorded(self.copies())?.into_iter().flatten() {
             let copy = copy?;
             let Placement { start, end, device, process, correlation, .. } = copy.at;
             // As in every answer, what ends before it starts is left out; the warnings count it.

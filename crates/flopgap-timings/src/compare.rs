@@ -1,6 +1,6 @@
 //! Two traces by kind of work, such as inference and training.
 
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_kernels::Classifier;
 use flopgap_trace::Recording;
 use serde::{Deserialize, Serialize};
@@ -50,12 +50,8 @@ impl Row {
 /// When a trace cannot be read; absent annotations are no error.
 pub fn scopes(a: &dyn Recording, b: &dyn Recording, steps: &Scope) -> Result<Scope, Error> {
     for trace in [a, b] {
-        match steps.instances(trace) {
-            Ok(_) => {}
-            Err(error) if error.is_absence() => {
-                return Ok(Scope { ranges: crate::scope::Ranges::All, ..steps.clone() });
-            }
-            Err(error) => return Err(error),
+        if present(steps.instances(trace))?.is_none() {
+            return Ok(Scope { ranges: crate::scope::Ranges::All, ..steps.clone() });
         }
     }
     Ok(steps.clone())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_trace::{Attribution, DeviceId, Launched, ProcessId, Recording};
 use serde::{Deserialize, Serialize};
 
@@ -71,10 +71,9 @@ impl Occupancy {
     /// # Errors
     /// When there is none, or it cannot be read.
     pub fn read(trace: &dyn Recording, attribution: Attribution) -> Result<Occupancy, Error> {
-        match trace.launched(attribution) {
-            Ok(launched) => Occupancy::of_launched(trace, &launched, attribution),
-            Err(error) if error.is_absence() => Occupancy::read_all(trace),
-            Err(error) => Err(error.into()),
+        match present(trace.launched(attribution))? {
+            Some(launched) => Occupancy::of_launched(trace, &launched, attribution),
+            None => Occupancy::read_all(trace),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The times of steps and passes: on the host, on the GPU, and as measured externally.
 
-use flopgap_files::Hint as _;
+use flopgap_files::{Hint as _, present};
 use flopgap_trace::{
     AttributeBy, Attribution, DeviceId, GpuId, GpuWork, ProcessId, Ranges as NvtxRanges, Recording,
     Unlaunched,
@@ -243,11 +243,7 @@ pub fn passes(trace: &dyn Recording, options: &Options) -> Result<Passes, Error>
         Err(error) => return Err(error.into()),
     };
     let nvtx = trace.ranges()?;
-    let waits = match (!options.no_instances).then(|| Waits::read(trace)).transpose() {
-        Ok(waits) => waits,
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(error.into()),
-    };
+    let waits = if options.no_instances { None } else { present(Waits::read(trace))? };
     let named = Named::new(&nvtx);
     let gpus = Gpus::read(trace)?;
     let self_times = nvtx.self_times();

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_trace::{
     AttributeBy, Attribution, DeviceId, GpuActivity, GpuWork, OperationTimes, PlaceTimes, ProcessId,
     Range as NvtxRange, Ranges as NvtxRanges, Recording, Summary, Unlaunched, WorkSum,
@@ -319,11 +319,7 @@ impl Scope {
     fn all_times(&self, trace: &dyn Recording, by_clock: bool) -> Result<Scoped, Error> {
         // First what holds the ranges: where there are optimizer passes the rest is answered from
         // it.
-        let nvtx = match trace.ranges() {
-            Ok(nvtx) => Some(nvtx),
-            Err(error) if error.is_absence() => None,
-            Err(error) => return Err(error.into()),
-        };
+        let nvtx = present(trace.ranges())?;
         let marked = nvtx.as_deref().map(|nvtx| Named::new(nvtx).marked_as(PassKind::Optimizer));
         let _kept =
             marked.as_ref().filter(|marked| !marked.is_empty()).map(|_| trace.launched(self.attribution));
@@ -406,11 +402,8 @@ impl Scope {
         names.sort_unstable();
         names.dedup();
         let ranges: Vec<usize> = passes.iter().map(|(_, at)| *at).collect();
-        match trace.operation_times(Some(&ranges), self.attribution) {
-            Ok(times) => Ok(Some((names.join(", "), times))),
-            Err(error) if error.is_absence() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let times = present(trace.operation_times(Some(&ranges), self.attribution))?;
+        Ok(times.map(|times| (names.join(", "), times)))
     }
 }
 

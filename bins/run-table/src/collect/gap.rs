@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use flopgap_cli::Failure;
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_gap::{Gap, Options, Share, Step, gap};
 use flopgap_table::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use flopgap_table::arrow_schema::{Field, Schema};
@@ -15,11 +15,8 @@ pub(super) const NAME: &str = "gap";
 /// The steps of a trace; nothing for another source, and for a trace without GPU work.
 pub(super) fn table(source: &Source) -> Result<Option<Table>, Failure> {
     let Some(trace) = source.trace() else { return Ok(None) };
-    match gap(trace.recording(), &Options::default()) {
-        Ok(found) => of(&found).map(Some),
-        Err(error) if error.is_absence() => Ok(None),
-        Err(error) => Err(Failure::of(&error)),
-    }
+    let found = present(gap(trace.recording(), &Options::default())).map_err(|error| Failure::of(&error))?;
+    found.as_ref().map(of).transpose()
 }
 
 /// A row: the step, whether it is the time after one, and a part of it.

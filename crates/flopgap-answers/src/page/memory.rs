@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use flopgap_files::present;
 use flopgap_nsys::{ReportKind, ReportTable, Units};
 use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
@@ -12,7 +13,7 @@ use flopgap_trace::{CorrelationId, Recording, Summary, ThreadId, Values, WorkKin
 
 use super::trace::TracePage;
 use super::{PageOptions, recorded};
-use crate::error::{Error, present};
+use crate::error::Error;
 use crate::open::Opened;
 use crate::tables;
 

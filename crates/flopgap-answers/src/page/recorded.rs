@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flopgap_files::present;
 use flopgap_kineto::{Device, Job};
 use flopgap_nsys::{
     Job as ExportsJob, Report, ReportKind, ReportOptions, ReportTable, Trace as Export, Value,
@@ -13,7 +14,7 @@ use flopgap_timings::occupancy::Occupancy;
 use flopgap_trace::{Attribution, GpuActivity, Recording as _};
 
 use super::trace::TracePage;
-use crate::error::{Error, present};
+use crate::error::Error;
 use crate::open::Opened;
 use crate::sentences::time;
 

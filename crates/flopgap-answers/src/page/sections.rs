@@ -1,6 +1,6 @@
 //! The sections of a page, in order.
 
-use flopgap_files::Hint as _;
+use flopgap_files::{Hint as _, present};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_nsys::ReportKind;
 use flopgap_report::chart::{Bar, Part, ShareBars, Slice};
@@ -22,7 +22,7 @@ use super::trace::TracePage;
 use super::work::color;
 use super::{PageOptions, Sections, busy, memory, ranks, recorded, timeline, work};
 use crate::ask;
-use crate::error::{Error, present};
+use crate::error::Error;
 use crate::open::Opened;
 use crate::sentences::{self, page as page_sentences, time};
 use crate::tables::{self, KernelNames, ms};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use flopgap_files::present;
 use flopgap_gap::{Part, Piece, Pieces};
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::ReportError;
@@ -17,7 +18,7 @@ use flopgap_trace::{Ranges, Recording, ThreadId, fold_name};
 use super::gap;
 use super::trace::TracePage;
 use super::work::{self, Devices, Names, Operation, Stream, What, color};
-use crate::error::{Error, present};
+use crate::error::Error;
 use crate::sentences;
 
 /// What kernels of an optimizer are shown as.

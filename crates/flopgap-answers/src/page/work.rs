@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use flopgap_files::present;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_report::chart::Color;
 use flopgap_timings::shares::Work as Kind;
 use flopgap_timings::{Gpus, Place};
 use flopgap_trace::{DeviceId, ProcessId, Recording, Work, WorkKind};
 
-use crate::error::{Error, present};
+use crate::error::Error;
 
 /// The color of a kind of work, the same on every page.
 pub(crate) fn color(work: Kind) -> Color {

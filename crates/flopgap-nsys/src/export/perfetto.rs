@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::sync::Arc;
 
+use flopgap_files::present;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::json::{Event, Place};
@@ -13,7 +14,6 @@ use super::rows;
 use super::window::in_order;
 use super::work::{Work, work_in_order};
 use super::writing;
-use crate::error::if_present;
 use crate::strings::Strings;
 use crate::tables::TableSpec;
 use crate::tables::gpu::{KERNEL, MEMCPY, MEMSET};
@@ -155,18 +155,18 @@ impl Labels {
     fn read(trace: &Trace, strings: &mut Strings<&Trace>) -> Result<Labels, Error> {
         let mut labels = Labels::default();
         // Labels are optional: an export without them is drawn with numbers.
-        for gpu in if_present(trace.gpus())?.unwrap_or_default() {
+        for gpu in present(trace.gpus())?.unwrap_or_default() {
             labels.gpus.extend(gpu.name.map(|name| (gpu.id, name)));
         }
-        for device in if_present(trace.cuda_devices())?.unwrap_or_default() {
+        for device in present(trace.cuda_devices())?.unwrap_or_default() {
             labels.numbers.extend(device.gpu.map(|gpu| ((device.pid, device.device), gpu)));
         }
-        for process in if_present(trace.processes())?.unwrap_or_default() {
+        for process in present(trace.processes())?.unwrap_or_default() {
             if let (Some(id), Some(name)) = (process.id, process.name) {
                 labels.processes.entry(id).or_insert(name);
             }
         }
-        for ThreadName { thread, name, .. } in if_present(trace.thread_names())?.unwrap_or_default() {
+        for ThreadName { thread, name, .. } in present(trace.thread_names())?.unwrap_or_default() {
             // A thread that was renamed keeps its first name.
             if let Entry::Vacant(unnamed) = labels.threads.entry(thread) {
                 unnamed.insert(strings.get(name)?);

@@ -3,13 +3,13 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use flopgap_files::present;
 use rustc_hash::FxHashMap;
 
 use super::group::{Groups, grand_total, times};
 use super::names::{api, without_version};
 use super::options::ReportOptions;
 use super::table::{Columns, Sink, Value};
-use crate::error::if_present;
 use crate::repeats::Repeats;
 use crate::tables::host::{NamedCall, api_calls, named_calls, os_calls};
 use crate::{ApiCall, Error, StringId, ThreadId, ThreadName, Trace};
@@ -88,7 +88,7 @@ type Threads = FxHashMap<ThreadId, (Option<i64>, Arc<str>)>;
 /// All threads that have names; none where the trace does not say.
 fn threads(trace: &Trace) -> Result<Threads, Error> {
     let mut threads = FxHashMap::default();
-    for ThreadName { thread, name, priority } in if_present(trace.thread_names())?.unwrap_or_default() {
+    for ThreadName { thread, name, priority } in present(trace.thread_names())?.unwrap_or_default() {
         // A thread may be renamed; its calls are listed once, under the first name.
         if let Entry::Vacant(entry) = threads.entry(thread) {
             entry.insert((priority, trace.string_or_id(name)?));

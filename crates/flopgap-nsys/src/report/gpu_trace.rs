@@ -3,12 +3,12 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use flopgap_files::present;
 use rustc_hash::FxHashMap;
 
 use super::memory::{copy_name, set_name};
 use super::table::{Columns, Sink, Value};
 use crate::KernelName;
-use crate::error::if_present;
 use crate::in_time::in_time;
 use crate::tables::gpu::{KERNEL, MEMCPY, MEMSET, copies, memsets, named_kernels};
 use crate::{
@@ -54,10 +54,10 @@ struct Devices {
 impl Devices {
     fn read(trace: &Trace) -> Result<Devices, Error> {
         let mut devices = Devices::default();
-        for gpu in if_present(trace.gpus())?.unwrap_or_default() {
+        for gpu in present(trace.gpus())?.unwrap_or_default() {
             devices.gpus.extend(gpu.name.map(|name| (gpu.id, name)));
         }
-        for device in if_present(trace.cuda_devices())?.unwrap_or_default() {
+        for device in present(trace.cuda_devices())?.unwrap_or_default() {
             devices.numbers.extend(device.gpu.map(|gpu| ((device.pid, device.device), gpu)));
         }
         Ok(devices)

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::RuleOptions;
-use crate::error::if_present;
 use crate::gpu_work::recorded;
 use crate::report::{Columns, Sink, Value};
 use crate::tables::gpu::{Busy, Kind, busy};
 use crate::{ContextId, DeviceId, Error, ProcessId, ProfilerOverhead, ThreadId, Trace, round};
+use flopgap_files::present;
 
 static GAPS: Columns = Columns::new("Row#,Duration (ns),Start (ns),PID,Device ID,Context ID");
 static UTILIZATION: Columns =
@@ -69,7 +69,7 @@ const PROFILER: [&str; 3] =
 /// When the profiler itself held a process up, by process id: nobody else's gaps.
 fn profiler(trace: &Trace) -> Result<Vec<(i64, i64, i64)>, Error> {
     let mut intervals = Vec::new();
-    for overhead in if_present(trace.profiler_overheads())?.into_iter().flatten() {
+    for overhead in present(trace.profiler_overheads())?.into_iter().flatten() {
         let ProfilerOverhead { start, end, thread, name } = overhead?;
         if let Some(pid) = thread.map(ThreadId::pid)
             && PROFILER.contains(&&*trace.string_or_id(name)?)

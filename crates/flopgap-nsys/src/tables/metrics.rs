@@ -3,6 +3,7 @@
 use flopgap_trace::ClockSample;
 
 use super::TableSpec;
+use crate::error::if_recorded;
 use crate::{Error, GpuId, Trace};
 
 const SAMPLES: TableSpec = TableSpec::new("GPU_METRICS", "samples of GPU metrics");
@@ -21,10 +22,7 @@ impl Trace {
             (select.need("typeId"), select.need("metricId"), select.need("metricName"));
         let names = select
             .rows(move |row| Some((row.int(kind)?, row.int(metric)?, row.text(name)?.starts_with(CLOCK))));
-        let names = match names {
-            Err(error) if error.is_no_table() => return Ok(Vec::new()),
-            names => names?,
-        };
+        let Some(names) = if_recorded(names)? else { return Ok(Vec::new()) };
         let mut clocks = Vec::new();
         for name in names {
             let (kind, metric, is_clock) = name?;
@@ -35,10 +33,7 @@ impl Trace {
         let (metric, value) = (select.need("metricId"), select.need("value"));
         let rows =
             select.rows(move |row| Some((row.int(time)?, row.int(kind)?, row.int(metric)?, row.int(value)?)));
-        let rows = match rows {
-            Err(error) if error.is_no_table() => return Ok(Vec::new()),
-            rows => rows?,
-        };
+        let Some(rows) = if_recorded(rows)? else { return Ok(Vec::new()) };
         let mut samples = Vec::new();
         for row in rows {
             let (time, kind, metric, value) = row?;

@@ -73,17 +73,12 @@ impl Nsys {
     /// Which version of nsys exported it, and the GPUs of the machine.
     #[cfg(feature = "parquet")]
     pub(crate) fn provenance(&self) -> Result<crate::parquet::Provenance, Error> {
-        use flopgap_files::Hint as _;
         let entries = self.export.trace().export_metadata()?;
         let entry = |name: &str| {
             let found = entries.iter().find(|entry| &*entry.name == name);
             found.and_then(|entry| entry.value.as_deref()).map(str::to_owned)
         };
-        let gpus = match self.export.trace().gpus() {
-            Ok(gpus) => gpus,
-            Err(error) if error.is_absence() => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
+        let gpus = flopgap_files::present(self.export.trace().gpus())?.unwrap_or_default();
         let session = self.export.trace().session()?;
         let recorded = session.utc_ns.and_then(crate::parquet::since_1970);
         Ok(crate::parquet::Provenance {

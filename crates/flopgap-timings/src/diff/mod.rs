@@ -8,7 +8,7 @@ mod work;
 
 use std::collections::BTreeSet;
 
-use flopgap_files::Hint as _;
+use flopgap_files::present;
 use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_trace::{AttributeBy, DeviceId, Recording, Unlaunched};
 use serde::{Deserialize, Serialize};
@@ -300,16 +300,8 @@ struct One {
 }
 
 fn one(trace: &dyn Recording, scope: &Scope, options: Options) -> Result<One, Error> {
-    let nvtx = match trace.ranges() {
-        Ok(nvtx) => Some(nvtx),
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(error.into()),
-    };
-    let launched = match trace.launched(scope.attribution) {
-        Ok(launched) => Some(launched),
-        Err(error) if error.is_absence() => None,
-        Err(error) => return Err(error.into()),
-    };
+    let nvtx = present(trace.ranges())?;
+    let launched = present(trace.launched(scope.attribution))?;
     let scoped = scope.times(trace)?;
     let ranges = nvtx.as_deref().map(|nvtx| ranges::Ranges::read(nvtx, launched.as_deref(), scope, options));
     let selection = match &scoped.selection {
