@@ -386,7 +386,7 @@ impl Recording for Job {
     fn gpu_activity(&self, attribution: Attribution) -> Result<Vec<GpuActivity>, ReadError> {
         let mut all = Vec::new();
         let read = self.each_with_work(|part| {
-            let own = part.trace.gpu_activity(None, attribution)?;
+            let own = part.trace.gpu_activity(attribution)?;
             all.extend(own.into_iter().map(|own| GpuActivity {
                 process: part.process(own.process),
                 start: part.time(own.start),

@@ -34,7 +34,29 @@ pub(crate) fn nesting(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result
 impl Trace {
     /// The GPU work of the trace and the ranges around its launches.
     ///
-    /// While one that was read before is alive, it is that one.
+    /// Copies and memsets count as work like kernels. Work whose launch was not recorded belongs to
+    /// no range. While a value that was read before is alive, it is that one.
+    ///
+    /// ```
+    /// use flopgap_nsys::{AttributeBy, Attribution, Trace};
+    ///
+    /// # let database = zstd::decode_all(std::fs::File::open("../../fixtures/nsys/small_forward_backward.sqlite.zst")?)?;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("small_forward_backward.sqlite");
+    /// # std::fs::write(&path, database)?;
+    /// let trace = Trace::open(&path)?;
+    /// let nvtx = trace.nvtx_ranges()?;
+    /// let is_backward = |&at: &usize| nvtx.names.get(nvtx.ranges[at].name).is("backward");
+    /// let backward: Vec<usize> = (0..nvtx.ranges.len()).filter(is_backward).collect();
+    /// let kernels = |by| -> Result<u64, flopgap_nsys::Error> {
+    ///     let launched = trace.launched(Attribution { by, ..Attribution::default() })?;
+    ///     Ok(launched.work_of(&backward).iter().flatten().map(|work| work.kernels).sum())
+    /// };
+    /// // Autograd launches the backward pass from a thread of its own.
+    /// assert_eq!(kernels(AttributeBy::Thread)?, 3);
+    /// assert_eq!(kernels(AttributeBy::Process)?, 1610);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::NoTable`] without annotations, API calls or any GPU work.

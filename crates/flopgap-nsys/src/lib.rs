@@ -30,7 +30,6 @@ mod trace;
 mod warning;
 
 pub use annotations::{Annotation, AnnotationKind, Annotations};
-pub use attribution::RangeWork;
 pub use error::{Error, Found};
 pub use filter::{Filter, InvalidTime};
 pub use flopgap_files::Hint;

@@ -43,7 +43,7 @@ impl Recording for Trace {
     }
 
     fn gpu_activity(&self, attribution: Attribution) -> Result<Vec<GpuActivity>, ReadError> {
-        self.gpu_activity(None, attribution).map_err(ReadError::new)
+        self.gpu_activity(attribution).map_err(ReadError::new)
     }
 
     fn each_operation(
@@ -112,7 +112,7 @@ impl Recording for Trace {
         }
         let name = |id| gpus.iter().find(|gpu| gpu.id == id).and_then(|gpu| gpu.name.as_deref());
         let numbers = self.gpu_numbers()?;
-        let used = self.gpu_activity(None, Attribution::default()).map_err(ReadError::new)?;
+        let used = self.gpu_activity(Attribution::default()).map_err(ReadError::new)?;
         let names = used.iter().filter_map(|used| {
             let pid = used.process.map(ProcessId::pid);
             let known = numbers.iter().find(|known| Some(known.pid) == pid && known.device == used.device);

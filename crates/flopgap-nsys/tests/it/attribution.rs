@@ -8,7 +8,7 @@ use flopgap_nsys::{
 };
 use rusqlite::Connection;
 
-use crate::support::Unpacked;
+use crate::support::{Unpacked, kernels_within, work_by_range};
 
 const BY_PROCESS: Attribution = Attribution { by: AttributeBy::Process, whole_graphs: false };
 
@@ -51,13 +51,6 @@ fn main_thread(trace: &Trace) -> i64 {
     nvtx.ranges[0].thread.0
 }
 
-fn work_by_range(trace: &Trace, attribution: Attribution) -> BTreeMap<i64, GpuWork> {
-    let found = trace.range_work(attribution).unwrap();
-    assert_eq!(found.work.len(), found.nvtx.ranges.len());
-    let rows = found.nvtx.ranges.iter().zip(found.work);
-    rows.filter_map(|(range, work)| Some((range.id.0, work?))).collect()
-}
-
 fn rows(trace: &Trace, report: &str, options: ReportOptions) -> Vec<Vec<String>> {
     let report: Report = report.parse().unwrap();
     let mut table = ReportTable::default();
@@ -94,8 +87,7 @@ fn process_attribution_finds_the_backward_pass() {
 
         // The three backward passes, as that join printed them when this was written.
         let backward = |by| {
-            let times =
-                trace.kernel_times(Some("backward"), Attribution { by, whole_graphs: false }).unwrap();
+            let times = kernels_within(&trace, "backward", Attribution { by, whole_graphs: false });
             let count: u64 = times.iter().map(|(_, times)| times.count).sum();
             (count, times.iter().map(|(_, times)| times.total).sum::<i128>())
         };
@@ -161,7 +153,7 @@ fn reports_by_process_hold_every_kernel_once() {
 fn activity_is_that_of_the_tables() {
     let unpacked = Unpacked::new("streams_domains");
     let trace = unpacked.open();
-    let found = trace.gpu_activity(None, Attribution::default()).unwrap();
+    let found = trace.gpu_activity(Attribution::default()).unwrap();
     let expected = query(
         &unpacked.path(),
         0,
@@ -192,15 +184,6 @@ fn activity_is_that_of_the_tables() {
     assert_eq!(vec![found], expected);
     assert!(i128::from(all.busy) < all.kernel_time + all.copy_time + all.set_time, "streams overlap");
     assert_eq!((all.graphs, all.graph_time), (0, 0));
-
-    // Of one range: the same work that its instances hold together.
-    let within = trace.gpu_activity(Some("copy"), Attribution::default()).unwrap();
-    let work = trace.range_work(Attribution::default()).unwrap();
-    let copies = work.nvtx.ranges.iter().zip(&work.work);
-    let copies = copies.filter(|(range, _)| work.nvtx.names.get(range.name).is("copy"));
-    let total: i128 = copies.filter_map(|(_, work)| work.map(|work| work.total)).sum();
-    assert_eq!(within.len(), 1);
-    assert_eq!(within[0].kernel_time + within[0].copy_time + within[0].set_time, total);
 }
 
 /// A graph that was traced node by node, as if it had been traced as a whole: its replays become
@@ -242,10 +225,10 @@ fn whole_graphs_are_work() {
     assert_eq!(extent(&after), extent(&before));
     assert!(work_by_range(&trace, Attribution::default()).len() < after.len(), "nsys does not see them");
 
-    let replayed = trace.kernel_times(Some("replay"), whole).unwrap();
+    let replayed = kernels_within(&trace, "replay", whole);
     let [(name, times)] = replayed.as_slice() else { panic!("one kernel: {replayed:?}") };
     assert_eq!((name.as_ref(), times.count, times.total), ("[CUDA graph 7]", 12, i128::from(spent)));
-    let activity = trace.gpu_activity(None, whole).unwrap();
+    let activity = trace.gpu_activity(whole).unwrap();
     assert_eq!((activity[0].graphs, activity[0].graph_time), (12, i128::from(spent)));
     let rows = rows(
         &trace,
@@ -284,21 +267,18 @@ fn folded_names_are_one_row() {
 fn what_is_held_is_not_read_again() {
     let unpacked = Unpacked::new(TRAINING[0]);
     let trace = unpacked.open();
-    let before = trace.range_work(BY_PROCESS).unwrap();
+    let before = work_by_range(&trace, BY_PROCESS);
     let all = trace.operation_times(None, BY_PROCESS).unwrap();
     let launched = trace.launched(BY_PROCESS).unwrap();
     // From here on reading any row is an error.
     let file = std::fs::File::options().append(true).open(unpacked.path()).unwrap();
     file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    let after = trace.range_work(BY_PROCESS).unwrap();
-    assert_eq!((&after.nvtx.ranges, &after.work), (&before.nvtx.ranges, &before.work));
+    assert_eq!(work_by_range(&trace, BY_PROCESS), before);
     assert_eq!(trace.operation_times(None, BY_PROCESS).unwrap(), all);
-    let steps: Vec<usize> = (0..after.nvtx.ranges.len()).filter(|at| after.work[*at].is_some()).collect();
-    let within = trace.operation_times(Some(&steps), BY_PROCESS).unwrap();
-    assert!(!within.kernels.is_empty());
-    assert_eq!(trace.gpu_activity(None, BY_PROCESS).unwrap().len(), 1);
-    drop((launched, after, before));
-    let error = trace.range_work(BY_PROCESS).unwrap_err();
+    assert!(!kernels_within(&trace, "forward", BY_PROCESS).is_empty());
+    assert_eq!(trace.gpu_activity(BY_PROCESS).unwrap().len(), 1);
+    drop(launched);
+    let error = trace.launched(BY_PROCESS).unwrap_err();
     assert!(matches!(error, Error::Changed { .. }), "{error}");
 }
 
@@ -312,7 +292,7 @@ fn groups_of_ranges_have_the_sums_of_their_ranges() {
         let groups: Vec<Vec<usize>> =
             (0..4).map(|group| (0..count).filter(|at| at % 5 == group).collect()).collect();
         let slices: Vec<&[usize]> = groups.iter().map(Vec::as_slice).collect();
-        let single = trace.range_work(BY_PROCESS).unwrap().work;
+        let single = launched.work_of(&(0..count).collect::<Vec<_>>());
         for (group, sum) in groups.iter().zip(launched.sums_of(&slices)) {
             let work: Vec<GpuWork> = launched.work_of(group).into_iter().flatten().collect();
             assert_eq!(work, group.iter().filter_map(|at| single[*at]).collect::<Vec<_>>(), "{name}");

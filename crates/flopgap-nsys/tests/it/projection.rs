@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use flopgap_files::Hint as _;
+use flopgap_nsys::Attribution;
 use rusqlite::Connection;
 
-use crate::support::{Unpacked, printed};
+use crate::support::{Unpacked, kernels_within, printed};
 
 /// The traces on which two threads created one domain.
 const TRACES: [&str; 2] = ["streams_domains", "graph_nodes"];
@@ -195,27 +195,23 @@ fn the_tree_is_that_of_the_program() {
 fn kernels_of_one_range() {
     let unpacked = Unpacked::new("graph_nodes");
     let trace = unpacked.open();
-    let counts = |range: Option<&str>| -> Vec<(String, u64, i128)> {
-        let times = trace.kernel_times(range, flopgap_nsys::Attribution::default()).unwrap();
+    let counts = |range: &str| -> Vec<(String, u64, i128)> {
+        let times = kernels_within(&trace, range, Attribution::default());
         times.into_iter().map(|(name, times)| (name.to_string(), times.count, times.total)).collect()
     };
     let row = |name: &str, count, total| (name.to_owned(), count, total);
     // The naive join of this file's other tests, run by hand: two threads with six replays of a
     // graph of four and one kernels.
     assert_eq!(
-        counts(Some("replay")),
+        counts("replay"),
         [
             row("axpy(float *, const float *, float, int)", 48, 171_328),
             row("void spin<(int)7>(float *, int)", 12, 30_912)
         ]
     );
-    assert_eq!(
-        counts(Some("model:registered_step"))[0],
-        row("void spin<(int)40>(float *, int)", 10, 1_368_889)
-    );
+    assert_eq!(counts("model:registered_step")[0], row("void spin<(int)40>(float *, int)", 10, 1_368_889));
     // Ranges within ranges of one name would count a kernel twice; all kernels together are those
     // of the table.
-    assert_eq!(counts(None).iter().map(|(_, count, _)| count).sum::<u64>(), 111);
-    let missing = trace.kernel_times(Some("forward"), flopgap_nsys::Attribution::default()).unwrap_err();
-    assert!(missing.is_absence() && missing.to_string().ends_with("no NVTX range is called `forward`"));
+    let all = trace.operation_times(None, Attribution::default()).unwrap().kernels;
+    assert_eq!(all.iter().map(|(_, times)| times.count).sum::<u64>(), 111);
 }

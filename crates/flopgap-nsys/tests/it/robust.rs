@@ -9,7 +9,7 @@ use flopgap_nsys::{
 };
 use rusqlite::Connection;
 
-use crate::support::{TRACES, Unpacked, printed};
+use crate::support::{TRACES, Unpacked, printed, work_by_range};
 
 /// The message of a file that cannot be opened with its causes, without the path, and the hint.
 fn message(path: &Path) -> (String, Option<String>) {
@@ -339,10 +339,10 @@ fn work_that_ends_before_it_starts_is_counted() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!((warnings[0].rows, warnings[0].first), (1, 7));
     assert_eq!(warnings[0].what, Oddity::EndsBeforeStart);
-    let activity = after.gpu_activity(None, Attribution::default()).unwrap();
+    let activity = after.gpu_activity(Attribution::default()).unwrap();
     assert_eq!(activity.iter().map(|gpu| gpu.kernels).sum::<u64>(), 50);
-    let work = after.range_work(Attribution::default()).unwrap();
-    assert!(work.work.iter().flatten().all(|work| work.busy >= 0 && work.total >= 0));
+    let work = work_by_range(&after, Attribution::default());
+    assert!(work.values().all(|work| work.busy >= 0 && work.total >= 0));
     assert_eq!(reported(&unpacked.open()), in_reports - length - 5_000_000);
 }
 

@@ -1,11 +1,12 @@
 //! Recorded traces, unpacked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flopgap_files::Hint as _;
-use flopgap_nsys::{Error, Report, ReportTable, Rule, Trace, Units};
+use flopgap_nsys::{Attribution, Error, GpuWork, Report, ReportTable, Rule, Summary, Trace, Units};
 use tempfile::TempDir;
 
 pub(crate) const TRACES: [&str; 16] = [
@@ -62,6 +63,27 @@ impl Unpacked {
     pub(crate) fn open(&self) -> Trace {
         Trace::open(self.path()).unwrap()
     }
+}
+
+/// The work of each range that launched some, by the id of the range.
+pub(crate) fn work_by_range(trace: &Trace, attribution: Attribution) -> BTreeMap<i64, GpuWork> {
+    let launched = trace.launched(attribution).unwrap();
+    let ranges = &launched.nvtx().ranges;
+    let all: Vec<usize> = (0..ranges.len()).collect();
+    let work = ranges.iter().zip(launched.work_of(&all));
+    work.filter_map(|(range, work)| Some((range.id.0, work?))).collect()
+}
+
+/// The kernels that the ranges of a name launched.
+pub(crate) fn kernels_within(
+    trace: &Trace,
+    range: &str,
+    attribution: Attribution,
+) -> Vec<(Arc<str>, Summary)> {
+    let nvtx = trace.nvtx_ranges().unwrap();
+    let is_it = |&at: &usize| nvtx.names.get(nvtx.ranges[at].name).is(range);
+    let instances: Vec<usize> = (0..nvtx.ranges.len()).filter(is_it).collect();
+    trace.operation_times(Some(&instances), attribution).unwrap().kernels
 }
 
 /// A report as printed cells, its header first; `None` when the trace does not hold it.

@@ -9,8 +9,8 @@ use crate::support::{Unpacked, printed};
 fn an_extent_that_no_grid_has_is_named_and_its_time_counts() {
     let unpacked = Unpacked::new("streams_domains");
     let total = |trace: &flopgap_nsys::Trace| -> i128 {
-        let times = trace.kernel_times(None, Attribution::default()).unwrap();
-        times.iter().map(|(_, summary)| summary.total).sum()
+        let times = trace.operation_times(None, Attribution::default()).unwrap();
+        times.kernels.iter().map(|(_, summary)| summary.total).sum()
     };
     let sound = total(&unpacked.open());
     for extent in [-1_i64, 1 << 32, i64::MAX] {
