@@ -224,8 +224,7 @@ fn a_record_without_its_last_launch_is_named_and_left_out() {
     fs::create_dir(&raw).unwrap();
     let [whole, cut] = ["n2_d128_m16", "n4_d128_m16"].map(|name| format!("{name}.counts.json.zst"));
     fs::copy(default.join(&whole), raw.join(&whole)).unwrap();
-    let bytes = zstd::decode_all(&fs::read(default.join(&cut)).unwrap()[..]).unwrap();
-    let text = String::from_utf8(bytes).unwrap();
+    let text = flopgap_testing::unpacked_text(default.join(&cut));
     let last = text.rfind(",\n[").unwrap();
     let rest = last + 2 + text[last + 2..].find(']').unwrap() + 1;
     fs::write(raw.join("n4_d128_m16.counts.json"), [&text[..last], &text[rest..]].concat()).unwrap();
@@ -248,8 +247,7 @@ fn a_record_of_other_sizes_is_refused_with_those_that_ran() {
     let default = recorded_run().join("../h200-default/raw");
     let (run, [raw]) = flopgap_testing::paths(["raw"]);
     fs::create_dir(&raw).unwrap();
-    let bytes = fs::read(default.join("n2_d512_m256.counts.json.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap();
+    let text = flopgap_testing::unpacked_text(default.join("n2_d512_m256.counts.json.zst"));
     for (name, columns) in [("n2_d512_m256", 256), ("n2_d512_m8", 8)] {
         let changed = text.replacen("\"m\":256", &format!("\"m\":{columns}"), 1);
         assert!(columns == 256 || changed != text);

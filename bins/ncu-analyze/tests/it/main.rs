@@ -7,17 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use assert_cmd::cargo::cargo_bin;
-use flopgap_testing::Ended;
+use flopgap_testing::{Ended, fixture, unpacked_text};
 use tempfile::TempDir;
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
-}
 
 /// The report of a recorded BF16 step with its text changed, in a folder of its own.
 fn changed_step(change: impl FnOnce(&str) -> String) -> (TempDir, PathBuf) {
-    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let text = unpacked_text("ncu/lm_raw_base.csv.zst");
     let (folder, [report]) = flopgap_testing::paths(["three.csv"]);
     std::fs::write(&report, change(&text)).unwrap();
     (folder, report)
@@ -293,7 +288,7 @@ fn standard_input_is_a_report_too() {
 #[test]
 fn ranges_before_the_kernels_names_are_not_kernels() {
     for page in ["details", "raw"] {
-        let file = fixture(&format!("ncu/renamed_{page}.csv.zst"));
+        let file = fixture(format!("ncu/renamed_{page}.csv.zst"));
         let output = run(&["kernels", file.to_str().unwrap(), "--by", "kernel", "--format", "csv"]);
         assert_eq!(output.code, 0, "{}", output.stderr);
         for line in output.stdout.lines() {

@@ -42,7 +42,7 @@ fn launches_that_may_lie_in_a_range_are_named() {
 #[test]
 fn a_forward_pass_with_what_follows_it_is_refused() {
     let [setup, forward, both] = ["setup", "forward", "forward_backward"]
-        .map(|name| fixture(&format!("notebook/{name}.csv")).to_str().unwrap().to_owned());
+        .map(|name| fixture(format!("notebook/{name}.csv")).to_str().unwrap().to_owned());
     let refused = run(&["kernels", &both, "--phase", "forward", "--setup", &setup]);
     refused.refuses(1, &[]);
     let reason = "goes on after the forward pass, with `vectorized_elementwise_kernel [sigmoid_backward]`";
@@ -229,8 +229,7 @@ fn a_damaged_report_of_a_directory_does_not_stop_the_others() {
 /// title says so. The 36 launches of its optimizer have names that any addition has.
 #[test]
 fn a_backward_pass_without_ranges_is_all_that_follows() {
-    let packed = std::fs::read(fixture("ncu/lm_raw.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let text = flopgap_testing::unpacked_text("ncu/lm_raw.csv.zst");
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.iter().rposition(|line| line.contains("<default domain>:forward:")).unwrap();
     assert_eq!(lines.iter().filter(|line| line.contains("<default domain>:optimizer:")).count(), 36);

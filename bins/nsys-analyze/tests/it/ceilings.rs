@@ -1,24 +1,17 @@
 //! `flopgap gap --ceilings`: steps beside what was measured on their GPU.
 
-use std::path::{Path, PathBuf};
-
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use flopgap_testing::Ended;
+use flopgap_testing::{Ended, fixture, unpack, unpacked_text};
 
 use crate::run;
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
-}
 
 /// The ceilings that a recorded calibration of an H200 has, in a file of their own, and as they
 /// are.
 fn ceilings() -> (TempDir, String, Value) {
-    let packed = std::fs::File::open(fixture("calibration/h200.jsonl.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(packed).unwrap()).unwrap();
+    let text = unpacked_text("calibration/h200.jsonl.zst");
     let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     let mut ceilings = head["ceilings"].clone();
     ceilings["format"] = json!("flopgap-ceilings");
@@ -95,8 +88,7 @@ fn launches_are_beside_as_many_empty_ones() {
     let trace = "nsys/small_training_step.sqlite.zst";
     let own = found(trace, &["--ceilings", &path]);
     let unpacked = folder.path().join("trace.sqlite");
-    let packed = std::fs::File::open(fixture(trace)).unwrap();
-    std::fs::write(&unpacked, zstd::decode_all(packed).unwrap()).unwrap();
+    unpack(trace, &unpacked);
     let db = Connection::open(&unpacked).unwrap();
     let mut expected = 0;
     let windows = ["steps", "between"].map(|key| own[key].as_array().unwrap());

@@ -1,6 +1,6 @@
 //! Exports of the ranks of one job, each in a file of its own, against one export of all of them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -24,10 +24,8 @@ const RANKS: [i64; 2] = [281_505_477_689_344, 281_505_494_466_560];
 
 impl Halves {
     fn new() -> Halves {
-        let packed =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nsys/two_ranks_nccl.sqlite.zst");
         let (folder, [whole]) = flopgap_testing::paths(["whole.sqlite"]);
-        std::fs::write(&whole, zstd::decode_all(std::fs::File::open(packed).unwrap()).unwrap()).unwrap();
+        flopgap_testing::unpack("nsys/two_ranks_nccl.sqlite.zst", &whole);
         let ranks = ["first", "second"].map(|name| folder.path().join(format!("{name}.sqlite")));
         let halves = Halves { folder, whole, ranks };
         for rank in &halves.ranks {

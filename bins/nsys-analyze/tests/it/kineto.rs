@@ -61,8 +61,7 @@ fn kernels_are_those_of_nsys_and_of_key_averages() {
     assert_eq!(compared, found.len());
 
     let (_folder, [export]) = flopgap_testing::paths(["layer.sqlite"]);
-    let packed = fs::read(fixture("layer_nsys.sqlite.zst")).unwrap();
-    fs::write(&export, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+    flopgap_testing::unpack("kineto/layer_nsys.sqlite.zst", &export);
     let output = run(&["kernels", export.to_str().unwrap(), "--format", "json"]);
     let of_nsys = output.json();
     // The two spell names differently: `(anonymous namespace)` is `<unnamed>` to nsys.
@@ -179,8 +178,7 @@ fn what_only_an_export_holds_is_said() {
 fn a_directory_of_both_is_a_batch() {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(fixture("plain.json.gz"), folder.path().join("plain.pt.trace.json.gz")).unwrap();
-    let packed = fs::read(fixture("layer_nsys.sqlite.zst")).unwrap();
-    fs::write(folder.path().join("layer.sqlite"), zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+    flopgap_testing::unpack("kineto/layer_nsys.sqlite.zst", folder.path().join("layer.sqlite"));
     let output = folder.path().join("out");
     run(&[
         "batch",

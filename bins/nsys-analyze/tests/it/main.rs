@@ -26,15 +26,14 @@ use flopgap_testing::Ended;
 use tempfile::TempDir;
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nsys")
+    flopgap_testing::fixture("nsys")
 }
 
 /// A folder with a recorded trace in it, and the trace's path.
 fn trace(name: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
-    let packed = fs::read(fixtures().join(format!("{name}.sqlite.zst"))).unwrap();
     let path = folder.path().join(format!("{name}.sqlite"));
-    fs::write(&path, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+    flopgap_testing::unpack(format!("nsys/{name}.sqlite.zst"), &path);
     let path = path.to_str().unwrap().to_owned();
     (folder, path)
 }

@@ -103,7 +103,7 @@ fn page(paths: &[&Path]) -> String {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/kineto").join(name)
+    flopgap_testing::fixture("kineto").join(name)
 }
 
 #[track_caller]

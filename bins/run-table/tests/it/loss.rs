@@ -49,8 +49,7 @@ fn an_export_without_a_column_lacks_that_table_and_says_so() {
 #[test]
 fn a_report_that_is_cut_in_a_row_is_incomplete() {
     let (_folder, [input, output]) = flopgap_testing::paths(["a.csv", "out"]);
-    let packed = fs::read(fixtures().join("ncu/h200_gemms_raw.csv.zst")).unwrap();
-    let whole = zstd::decode_all(packed.as_slice()).unwrap();
+    let whole = flopgap_testing::unpacked("ncu/h200_gemms_raw.csv.zst");
     let last_line = whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap();
     fs::write(&input, &whole[..usize::midpoint(last_line, whole.len())]).unwrap();
     is_incomplete(&input, &output, "a", "row is cut off");
@@ -63,8 +62,7 @@ fn a_report_that_is_cut_in_a_row_is_incomplete() {
 #[test]
 fn a_calibration_whose_last_line_is_cut_is_incomplete() {
     let (_folder, [input, output]) = flopgap_testing::paths(["a.jsonl", "out"]);
-    let packed = fs::read(fixtures().join("calibration/xeon-native.jsonl.zst")).unwrap();
-    let whole = zstd::decode_all(packed.as_slice()).unwrap();
+    let whole = flopgap_testing::unpacked("calibration/xeon-native.jsonl.zst");
     fs::write(&input, &whole[..whole.len() - 20]).unwrap();
     is_incomplete(&input, &output, "a", "the last line was cut off");
 }

@@ -19,14 +19,13 @@ use assert_cmd::cargo::cargo_bin;
 use flopgap_testing::Ended;
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+    flopgap_testing::fixture("")
 }
 
 /// Unpacks a recorded trace to a path.
 fn trace(name: &str, path: &Path) {
-    let packed = fs::read(fixtures().join(format!("nsys/{name}.sqlite.zst"))).unwrap();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+    flopgap_testing::unpack(format!("nsys/{name}.sqlite.zst"), path);
 }
 
 fn run(arguments: &[&str]) -> Ended {

@@ -14,8 +14,7 @@ const EVERY: i64 = 10_000_000;
 /// A recorded training, with samples as `flopgap record` exports them: of its GPU, and of another.
 fn sampled(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("trace.sqlite");
-    let packed = std::fs::File::open(fixture("record/h100_counted.sqlite.zst")).unwrap();
-    std::fs::write(&path, zstd::decode_all(packed).unwrap()).unwrap();
+    flopgap_testing::unpack("record/h100_counted.sqlite.zst", &path);
     let database = Connection::open(&path).unwrap();
     database
         .execute_batch(

@@ -21,7 +21,7 @@ const JOBS: [&str; 4] = [
 
 /// The ranks of a job. The clock of one is ahead.
 fn shifted(job: &str, rank: usize, ahead: i64) -> Job {
-    let open = |rank| fixture(&format!("{job}rank{rank}.json.gz"));
+    let open = |rank| fixture(format!("{job}rank{rank}.json.gz"));
     let mut traces: Vec<Trace> =
         [0, 1].map(|rank| Trace::options().without_shapes(true).open(open(rank)).unwrap()).into();
     traces[rank].base += ahead;

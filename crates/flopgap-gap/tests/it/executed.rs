@@ -13,13 +13,12 @@ const KERNELS: &str = "FROM CUPTI_ACTIVITY_KIND_KERNEL k
 
 #[test]
 fn sums_of_measured_steps_are_those_of_sql() {
-    let path = fixture("record/h100_counted.sqlite.zst");
-    let found = gap(&*open(&path).trace, &Options::default()).unwrap();
+    let name = "record/h100_counted.sqlite.zst";
+    let found = gap(&*open(&fixture(name)).trace, &Options::default()).unwrap();
     let executed = found.executed.as_ref().unwrap();
 
-    let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("trace.sqlite");
-    std::fs::write(&copy, zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()).unwrap();
+    let (_folder, [copy]) = flopgap_testing::paths(["trace.sqlite"]);
+    flopgap_testing::unpack(name, &copy);
     let database = Connection::open(copy).unwrap();
     let windows: Vec<(i64, i64)> = found
         .steps

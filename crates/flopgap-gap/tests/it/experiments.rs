@@ -38,7 +38,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn trace(name: &str) -> PathBuf {
-    fixture(&format!("advice/{name}"))
+    fixture(format!("advice/{name}"))
 }
 
 fn found(row: &Row) -> Gap {

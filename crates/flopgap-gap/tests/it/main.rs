@@ -18,15 +18,11 @@ mod sums;
 mod tokens;
 mod whole;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use flopgap_testing::{fixture, unpack};
 use flopgap_trace::Recording;
 use tempfile::TempDir;
-
-/// A file of `fixtures/`.
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
-}
 
 /// An open trace, and the folder that it was unpacked to.
 struct Opened {
@@ -43,7 +39,7 @@ fn open(path: &Path) -> Opened {
     let folder = TempDir::new().unwrap();
     let unpacked = folder.path().join("trace.sqlite");
     if name.ends_with(".zst") {
-        std::fs::write(&unpacked, zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()).unwrap();
+        unpack(path, &unpacked);
     } else {
         std::fs::copy(path, &unpacked).unwrap();
     }

@@ -4,14 +4,10 @@ use flopgap_gap::{Gap, Options, gap};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::fixture;
-
 /// A recording of `flopgap record`, changed by this SQL.
 fn taken_apart(name: &str, sql: &str) -> (Gap, Connection, TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.sqlite");
-    let packed = std::fs::File::open(fixture(name)).unwrap();
-    std::fs::write(&path, zstd::decode_all(packed).unwrap()).unwrap();
+    let (folder, [path]) = flopgap_testing::paths(["trace.sqlite"]);
+    flopgap_testing::unpack(name, &path);
     let database = Connection::open(&path).unwrap();
     database.execute_batch(sql).unwrap();
     let found = gap(&flopgap_nsys::Trace::open(&path).unwrap(), &Options::default()).unwrap();

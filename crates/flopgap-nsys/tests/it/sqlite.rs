@@ -99,9 +99,8 @@ fn tables_of(path: &Path) -> Vec<String> {
 }
 
 fn unpack(name: &str, folder: &Path) -> PathBuf {
-    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nsys").join(name);
     let path = folder.join(name.trim_end_matches(".zst"));
-    fs::write(&path, zstd::decode_all(fs::File::open(packed).unwrap()).unwrap()).unwrap();
+    flopgap_testing::unpack(format!("nsys/{name}"), &path);
     path
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flopgap_files::Hint as _;
@@ -29,12 +29,7 @@ pub(crate) const TRACES: [&str; 16] = [
 ];
 
 pub(crate) fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/nsys")
-}
-
-pub(crate) fn unzstd(path: &Path) -> Vec<u8> {
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    zstd::decode_all(bytes.as_slice()).unwrap()
+    flopgap_testing::fixture("nsys")
 }
 
 /// A recorded trace in a directory of its own, which lives as long as this does.
@@ -46,9 +41,9 @@ pub(crate) struct Unpacked {
 impl Unpacked {
     pub(crate) fn new(name: &'static str) -> Unpacked {
         let folder = tempfile::tempdir().unwrap();
-        let database = unzstd(&fixtures().join(format!("{name}.sqlite.zst")));
-        fs::write(folder.path().join(format!("{name}.sqlite")), database).unwrap();
-        Unpacked { folder, name }
+        let unpacked = Unpacked { folder, name };
+        flopgap_testing::unpack(format!("nsys/{name}.sqlite.zst"), unpacked.path());
+        unpacked
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -120,7 +115,7 @@ pub(crate) fn golden(trace: &str, report: &str) -> Option<Vec<Vec<String>>> {
     let name = report.replace(':', ".");
     let (plain, packed) = (folder.join(format!("{name}.csv")), folder.join(format!("{name}.csv.zst")));
     let bytes = if packed.exists() {
-        unzstd(&packed)
+        flopgap_testing::unpacked(&packed)
     } else if plain.exists() {
         fs::read(&plain).unwrap()
     } else {

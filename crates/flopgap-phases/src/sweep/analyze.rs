@@ -360,10 +360,9 @@ mod tests {
     /// differ, neither is taken.
     #[test]
     fn records_of_one_configuration_that_differ_are_refused() {
-        let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/h200-default/raw");
-        let packed = run.join("n2_d128_m16.counts.json.zst");
+        let packed = flopgap_testing::fixture("runs/h200-default/raw/n2_d128_m16.counts.json.zst");
         let dir = tempfile::tempdir().unwrap();
-        let json = String::from_utf8(zstd::decode_all(&fs::read(&packed).unwrap()[..]).unwrap()).unwrap();
+        let json = flopgap_testing::unpacked_text(&packed);
         let plain = dir.path().join("plain");
         let of = |json: &str| {
             fs::write(&plain, json).unwrap();
@@ -383,15 +382,12 @@ mod tests {
     /// Reports, too: a setup in two files, and a report of the whole program next to its stages.
     #[test]
     fn reports_of_one_configuration_that_differ_are_refused() {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
         let stage = |m: u64, stage: &str| {
-            fixtures.join(format!("runs/h200-pytorch/raw/n4_d512_m{m}_{stage}.csv.zst"))
+            flopgap_testing::fixture(format!("runs/h200-pytorch/raw/n4_d512_m{m}_{stage}.csv.zst"))
         };
         let [setup, forward, both] = ["setup", "forward", "forward_backward"].map(|name| stage(64, name));
-        let other = zstd::decode_all(&fs::read(stage(256, "setup")).unwrap()[..]).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let plain = dir.path().join("plain");
-        fs::write(&plain, other).unwrap();
+        let (_dir, [plain]) = flopgap_testing::paths(["plain"]);
+        flopgap_testing::unpack(stage(256, "setup"), &plain);
         let stages = [
             ("n4_d512_m64_setup.csv.zst", setup.as_path()),
             ("n4_d512_m64_forward.csv.zst", &forward),
@@ -405,7 +401,7 @@ mod tests {
             analysis.problems[0]
         );
 
-        let whole = fixtures.join("ncu/phases_nvtx.ncu-rep.zst");
+        let whole = flopgap_testing::fixture("ncu/phases_nvtx.ncu-rep.zst");
         let analysis = run_of(&[&stages[..], &[("n4_d512_m64.ncu-rep.zst", &whole)]].concat());
         assert_eq!((analysis.configs.len(), analysis.problems.len()), (1, 0));
         let mut others = stages;

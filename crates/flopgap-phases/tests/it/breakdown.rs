@@ -8,7 +8,7 @@ use crate::{analyze, fixture};
 #[test]
 fn the_notebook_adds_up_by_cause() {
     let stages =
-        ["setup", "forward", "forward_backward"].map(|stage| fixture(&format!("notebook/{stage}.csv")));
+        ["setup", "forward", "forward_backward"].map(|stage| fixture(format!("notebook/{stage}.csv")));
     let analysis = analyze((10, 1024, 128), stages).unwrap();
     for part in [&analysis.forward, &analysis.backward] {
         let breakdown = part.breakdown().unwrap();

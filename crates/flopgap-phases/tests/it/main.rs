@@ -8,16 +8,12 @@ mod recorded;
 mod sizes;
 mod structure;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flopgap_flops::SquareMlp;
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PhaseError, Phases, Recording, Strictness};
-
-/// A file of the repository's `fixtures/`.
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
-}
+use flopgap_testing::{fixture, unpacked_text};
 
 /// The analysis of three reports that share a beginning of their names.
 fn analyze(sizes: (u64, u64, u64), [setup, forward, both]: [PathBuf; 3]) -> Result<Analysis, PhaseError> {

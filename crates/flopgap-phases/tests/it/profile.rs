@@ -5,7 +5,7 @@ use flopgap_kernels::{Classifier, KernelClass};
 use flopgap_ncu::{OperationType, Reader, Unknown};
 use flopgap_phases::{PhaseError, Place, Profile};
 
-use crate::fixture;
+use crate::{fixture, unpacked_text};
 
 fn load(name: &str) -> Result<Profile, PhaseError> {
     Profile::open(fixture(name))
@@ -76,12 +76,16 @@ fn overlapping_rows_are_refused() {
 /// A report of the fixtures as it would be if some of its counters had not been recorded: their
 /// names mean nothing.
 fn without(name: &str, counters: &[&str]) -> Profile {
-    let packed = std::fs::read(fixture(name)).unwrap();
-    let mut text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let mut text = unpacked_text(name);
     for counter in counters {
         assert!(text.contains(counter), "{counter}");
         text = text.replace(counter, "not__recorded");
     }
+    of_text(text, name)
+}
+
+/// The profile of a report in memory.
+fn of_text(text: String, name: &str) -> Profile {
     let reader = Reader::from_reader(std::io::Cursor::new(text.into_bytes()), name).unwrap();
     Profile::read_within(reader, std::path::Path::new(name), &Classifier::new(), None, |_| Ok(true)).unwrap()
 }
@@ -155,8 +159,7 @@ fn half_precision_instructions_of_other_arithmetic_are_not_counted() {
 /// What some launches have and others lack names those that lack it, wherever they stand.
 #[test]
 fn launches_without_what_others_have_are_named() {
-    let packed = std::fs::read(fixture("ncu/lm_details.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let text = unpacked_text("ncu/lm_details.csv.zst");
     let time = "\"gpu__time_duration.sum\",\"us\",\"";
     let rows: Vec<&str> = text.lines().collect();
     let of = |lost: &dyn Fn(usize) -> bool| {
@@ -172,12 +175,7 @@ fn launches_without_what_others_have_are_named() {
             }
             seen += usize::from(is_time);
         }
-        let reader = Reader::from_reader(std::io::Cursor::new(partial.into_bytes()), "partial.csv").unwrap();
-        Profile::read_within(reader, std::path::Path::new("partial.csv"), &Classifier::new(), None, |_| {
-            Ok(true)
-        })
-        .unwrap()
-        .missing
+        of_text(partial, "partial.csv").missing
     };
     let [None, None, Some(first)] = of(&|index| index < 3) else { panic!() };
     assert_eq!((first.launches, first.kernels.values().sum::<u64>()), (3, 3));
@@ -191,16 +189,9 @@ fn launches_without_what_others_have_are_named() {
 /// A range or a graph that ncu profiled as one may hold products in any precision.
 #[test]
 fn ranges_and_graphs_may_use_the_tensor_cores() {
-    let packed = std::fs::read(fixture("ncu/lm_raw_base.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let text = unpacked_text("ncu/lm_raw_base.csv.zst");
     let layer = "void at::<unnamed>::vectorized_layer_norm_kernel<float, float, 0>";
-    let of = |text: String| {
-        let reader = Reader::from_reader(std::io::Cursor::new(text.into_bytes()), "range.csv").unwrap();
-        Profile::read_within(reader, std::path::Path::new("range.csv"), &Classifier::new(), None, |_| {
-            Ok(true)
-        })
-        .unwrap()
-    };
+    let of = |text: String| of_text(text, "range.csv");
     let start = text.find(layer).unwrap();
     let kernel = &text[start..start + text[start..].find("\",\"").unwrap()];
     let ranges =

@@ -3,10 +3,10 @@
 use flopgap_flops::ClassFlops;
 use flopgap_phases::{Analysis, Phases, Recording, Share, Strictness};
 
-use crate::{analyze, fixture};
+use crate::{analyze, fixture, unpacked_text};
 
 fn stages(prefix: &str, ending: &str) -> [std::path::PathBuf; 3] {
-    ["setup", "forward", "forward_backward"].map(|stage| fixture(&format!("{prefix}{stage}{ending}")))
+    ["setup", "forward", "forward_backward"].map(|stage| fixture(format!("{prefix}{stage}{ending}")))
 }
 
 #[test]
@@ -108,8 +108,7 @@ fn ranges_and_sequences_agree() {
 /// the kernel.
 #[test]
 fn ranges_before_the_kernels_names_change_nothing() {
-    let packed = std::fs::read(fixture("ncu/phases_nvtx_details.csv.zst")).unwrap();
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let text = unpacked_text("ncu/phases_nvtx_details.csv.zst");
     let mut renamed = String::new();
     for line in text.lines() {
         let mut cells: Vec<&str> = line.split("\",\"").collect();

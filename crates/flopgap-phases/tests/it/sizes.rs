@@ -13,7 +13,7 @@ const STAGES: [&str; 3] = ["setup", "forward", "forward_backward"];
 
 /// What is said of the notebook's recording of N=10 D=1024 M=128 with other sizes. It has no grids.
 fn notebook(width: u64, columns: u64) -> (String, String) {
-    let stages = STAGES.map(|stage| fixture(&format!("notebook/{stage}.csv")));
+    let stages = STAGES.map(|stage| fixture(format!("notebook/{stage}.csv")));
     let error = analyze((10, width, columns), stages).unwrap_err();
     assert!(matches!(error, PhaseError::Contradicted { .. }), "{error}");
     (error.to_string(), error.hint().unwrap().into_owned())
@@ -56,9 +56,8 @@ fn products_contradict_sizes_with_the_same_elements() {
 fn recorded(config: (u64, u64, u64)) -> [Recording; 3] {
     let (n, d, m) = config;
     let classifier = Classifier::new();
-    let path = |stage: &str| -> PathBuf {
-        fixture(&format!("runs/h200-pytorch/raw/n{n}_d{d}_m{m}_{stage}.csv.zst"))
-    };
+    let path =
+        |stage: &str| -> PathBuf { fixture(format!("runs/h200-pytorch/raw/n{n}_d{d}_m{m}_{stage}.csv.zst")) };
     let setup = Recording::load_setup(&path(STAGES[0]), &classifier).unwrap();
     let load = |stage| Recording::load(&path(stage), &classifier).unwrap();
     [setup, load(STAGES[1]), load(STAGES[2])]

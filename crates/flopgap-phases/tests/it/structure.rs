@@ -10,14 +10,13 @@ use flopgap_phases::{
     Analysis, Contradiction, LaunchKind, Phase, PhaseError, Phases, Profile, Recording, Strictness,
 };
 
-use crate::{analyze, fixture};
+use crate::{analyze, fixture, unpacked_text};
 
 const SIZES: (u64, u64, u64) = (10, 1024, 128);
 
 /// One of the three recordings of N=10 D=1024 M=128 on an H200, as ncu printed it.
 fn text(stage: &str) -> String {
-    let bytes = fs::read(fixture(&format!("ncu/n10_d1024_m128_{stage}.csv.zst"))).unwrap();
-    String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap()
+    unpacked_text(format!("ncu/n10_d1024_m128_{stage}.csv.zst"))
 }
 
 /// The recording without the rows of a launch.
@@ -197,7 +196,7 @@ fn forced_results_carry_the_reason() {
     let setup =
         Recording::load_setup(&fixture("ncu/n10_d1024_m128_setup.csv.zst"), &Classifier::new()).unwrap();
     let load = |stage: &str| {
-        Recording::load(&fixture(&format!("ncu/n10_d1024_m128_{stage}.csv.zst")), &Classifier::new()).unwrap()
+        Recording::load(&fixture(format!("ncu/n10_d1024_m128_{stage}.csv.zst")), &Classifier::new()).unwrap()
     };
     let (forward, whole) = (load("forward"), load("forward_backward"));
     let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();

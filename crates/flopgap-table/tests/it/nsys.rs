@@ -24,8 +24,7 @@ const TRACES: [&str; 8] = [
 /// The reader's own view of a fixture.
 fn trace(name: &str, folder: &tempfile::TempDir) -> Trace {
     let path = folder.path().join("t.sqlite");
-    let packed = fs::File::open(fixtures().join(format!("nsys/{name}.sqlite.zst"))).unwrap();
-    fs::write(&path, zstd::decode_all(packed).unwrap()).unwrap();
+    flopgap_testing::unpack(format!("nsys/{name}.sqlite.zst"), &path);
     Trace::open(&path).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Recorded traces, and the same questions asked in SQL.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flopgap_nsys::{AttributeBy, Attribution, Trace};
 use rusqlite::{Connection, OpenFlags};
@@ -37,12 +37,9 @@ const VIEWS: &str = "
 
 impl Recorded {
     pub(crate) fn new(name: &str) -> Recorded {
-        let packed =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/nsys/{name}.sqlite.zst"));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{name}.sqlite"));
-        let database = zstd::decode_all(std::fs::File::open(packed).unwrap()).unwrap();
-        std::fs::write(&path, database).unwrap();
+        flopgap_testing::unpack(format!("nsys/{name}.sqlite.zst"), &path);
         Recorded { _folder: folder, path }
     }
 
