@@ -27,7 +27,7 @@ pub(crate) fn rows() -> Vec<Row> {
     text.lines()
         .skip(1)
         .map(|line| {
-            let fields: Vec<&str> = line.split('\t').collect();
+            let fields: Vec<String> = line.split('\t').map(str::to_owned).collect();
             let [
                 source,
                 name,
@@ -41,14 +41,7 @@ pub(crate) fn rows() -> Vec<Row> {
                 tensor,
                 instruction,
                 half,
-            ] = fields[..]
-            else {
-                panic!("twelve fields: {line}");
-            };
-            let [source, name, class] = [source, name, class].map(str::to_owned);
-            let [library, precision, tile] = [library, precision, tile].map(str::to_owned);
-            let [base, short, simple] = [base, short, simple].map(str::to_owned);
-            let [tensor, instruction, half] = [tensor, instruction, half].map(str::to_owned);
+            ] = fields.try_into().unwrap_or_else(|fields| panic!("twelve fields: {fields:?}"));
             Row {
                 source,
                 name,
