@@ -2,7 +2,7 @@
 //! Rows read from the pages of an SQLite file are those that SQLite reads, where SQLite finds the
 //! file whole; from any other bytes come rows or an error.
 
-use flopgap_nsys::sqlite::{Damage, Database, Slot, Value};
+use flopgap_nsys::sqlite::{Damage, Database, Fault, Slot, Value};
 use libfuzzer_sys::fuzz_target;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
@@ -111,8 +111,8 @@ fuzz_target!(|bytes: &[u8]| {
         match by_pages(&database, table.root, &table.slots) {
             Ok(rows) => assert_eq!(rows, expected, "{}", table.name),
             // SQLite reads as NULL what its format does not allow; it is damage to us.
-            Err(flopgap_nsys::sqlite::Error::Damaged {
-                damage: Damage::ReservedType | Damage::HeaderEmpty,
+            Err(flopgap_nsys::sqlite::Error {
+                what: Fault::Damaged { damage: Damage::ReservedType | Damage::HeaderEmpty, .. },
                 ..
             }) => {}
             Err(error) => panic!("SQLite reads {} rows of {}: {error}", expected.len(), table.name),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use flopgap_files::{ErrorKind, Hint, Text};
 
 use crate::InvalidTime;
+use crate::sqlite::Fault;
 
 /// Why a trace could not be opened or read.
 ///
@@ -203,12 +204,11 @@ fn process(pid: Option<i64>) -> String {
 impl Error {
     /// The error that reading the pages of a table ended with.
     pub(crate) fn of_pages(error: crate::sqlite::Error, table: &str) -> Error {
-        match error {
-            crate::sqlite::Error::Io { path, source } => Error::Io { path, source },
-            crate::sqlite::Error::Damaged { path, page, damage } => {
-                Error::Damaged { path, table: table.to_owned(), page, damage }
-            }
-            error => Error::Pages(error),
+        let path = error.path;
+        match error.what {
+            Fault::Io(source) => Error::Io { path, source },
+            Fault::Damaged { page, damage } => Error::Damaged { path, table: table.to_owned(), page, damage },
+            what => Error::Pages(crate::sqlite::Error::new(path, what)),
         }
     }
 

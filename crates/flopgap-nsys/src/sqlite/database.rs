@@ -37,23 +37,23 @@ impl Database {
     /// Opens a database.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`] when the file has no header of `SQLite`, [`Error::Unsupported`] when
+    /// [`Fault::NotADatabase`] when the file has no header of `SQLite`, [`Fault::Unsupported`] when
     /// its texts are UTF-16 or its page size is none that the format allows.
     pub fn open(path: impl AsRef<Path>) -> Result<Database, Error> {
         let path = path.as_ref();
-        let io = |source| Error::Io { path: path.to_owned(), source };
-        let unsupported = |unsupported| Error::Unsupported { path: path.to_owned(), unsupported };
+        let refused = |fault| Error::new(path, fault);
+        let io = |source| refused(Fault::Io(source));
         let file = File::open(path).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
         let mut header = [0; HEADER];
         match read_exact_at(&file, &mut header, 0) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(Error::NotADatabase { path: path.to_owned() });
+                return Err(refused(Fault::NotADatabase));
             }
             read => read.map_err(io)?,
         }
         if !header.starts_with(MAGIC) {
-            return Err(Error::NotADatabase { path: path.to_owned() });
+            return Err(refused(Fault::NotADatabase));
         }
         let page_size = match u16::from_be_bytes([header[16], header[17]]) {
             1 => 65_536,
@@ -61,10 +61,10 @@ impl Database {
         };
         let usable = page_size.saturating_sub(usize::from(header[20]));
         if !page_size.is_power_of_two() || page_size < 512 || usable < LEAST_USABLE {
-            return Err(unsupported(Unsupported::PageSize));
+            return Err(refused(Fault::Unsupported(Unsupported::PageSize)));
         }
         if u32::from_be_bytes([header[56], header[57], header[58], header[59]]) != UTF8 {
-            return Err(unsupported(Unsupported::Encoding));
+            return Err(refused(Fault::Unsupported(Unsupported::Encoding)));
         }
         let count = u32::try_from(length / page_size as u64).unwrap_or(u32::MAX);
         Ok(Database { file: Arc::new(file), path: path.into(), page_size, usable, count })
@@ -94,11 +94,7 @@ impl Database {
     /// The error of this file that a fault is.
     #[cold]
     pub(crate) fn error(&self, fault: Fault) -> Error {
-        let path = self.path.to_path_buf();
-        match fault {
-            Fault::Io(source) => Error::Io { path, source },
-            Fault::Damage { page, damage } => Error::Damaged { path, page, damage },
-        }
+        Error::new(&*self.path, fault)
     }
 }
 

@@ -1,42 +1,28 @@
 //! Why a table could not be read.
 
 use std::io;
-use std::path::PathBuf;
 
-use flopgap_files::{Hint, Text};
+use flopgap_files::{Hint, InFile, Text};
 
 /// Why a database could not be opened or a table could not be read.
+pub type Error = InFile<Fault>;
+
+/// What is wrong with a database.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum Fault {
     /// The system could not open or read the file.
-    #[error("{}: cannot be read", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The underlying I/O error.
-        #[source]
-        source: io::Error,
-    },
+    #[error("cannot be read")]
+    Io(#[from] io::Error),
     /// The file does not begin with the header of an `SQLite` database.
-    #[error("{}: not an SQLite database", path.display())]
-    NotADatabase {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("not an SQLite database")]
+    NotADatabase,
     /// A database that only `SQLite` itself can read.
-    #[error("{}: {unsupported}", path.display())]
-    Unsupported {
-        /// The file.
-        path: PathBuf,
-        /// What this crate does not read.
-        unsupported: Unsupported,
-    },
+    #[error(transparent)]
+    Unsupported(Unsupported),
     /// A page does not follow the file format.
-    #[error("{}: page {page} {damage}", path.display())]
+    #[error("page {page} {damage}")]
     Damaged {
-        /// The file.
-        path: PathBuf,
         /// The number of the page, counted from 1.
         page: u32,
         /// What is wrong with it.
@@ -44,12 +30,12 @@ pub enum Error {
     },
 }
 
-impl Hint for Error {
+impl Hint for Fault {
     fn hint(&self) -> Option<Text<'_>> {
         match self {
-            Error::NotADatabase { .. } | Error::Io { .. } => None,
-            Error::Unsupported { .. } => Some("read the file with SQLite".into()),
-            Error::Damaged { .. } => Some("copy or create the file again".into()),
+            Fault::NotADatabase | Fault::Io(_) => None,
+            Fault::Unsupported(_) => Some("read the file with SQLite".into()),
+            Fault::Damaged { .. } => Some("copy or create the file again".into()),
         }
     }
 }
@@ -117,22 +103,9 @@ pub enum Damage {
     ReservedType,
 }
 
-/// An [`Error`] before the file is known.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    Io(io::Error),
-    Damage { page: u32, damage: Damage },
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Fault {
-        Fault::Io(error)
-    }
-}
-
 impl Damage {
     /// This damage, found on a page.
     pub(crate) fn on<T>(self, page: u32) -> Result<T, Fault> {
-        Err(Fault::Damage { page, damage: self })
+        Err(Fault::Damaged { page, damage: self })
     }
 }

@@ -41,7 +41,7 @@ impl Database {
     /// A cache serves one database.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when a page on the way does not follow the file format.
+    /// [`Fault::Damaged`] when a page on the way does not follow the file format.
     pub fn find<T>(
         &self,
         cache: &mut PageCache,

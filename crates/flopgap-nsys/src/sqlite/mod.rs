@@ -13,7 +13,7 @@ mod visited;
 mod walk;
 
 pub use database::Database;
-pub use error::{Damage, Error, Unsupported};
+pub use error::{Damage, Error, Fault, Unsupported};
 pub use find::PageCache;
 pub use record::{Record, Slot, Value};
 pub use rows::Rows;

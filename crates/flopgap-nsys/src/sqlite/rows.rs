@@ -37,7 +37,7 @@ impl Database {
     /// they do.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when the file has no such page.
+    /// [`Fault::Damaged`] when the file has no such page.
     pub fn rows(&self, root: u32, columns: &[Slot]) -> Result<Rows, Error> {
         self.check(root, SCHEMA).map_err(|fault| self.error(fault))?;
         Ok(Rows::of(self, root, columns))
@@ -68,7 +68,7 @@ impl Rows {
     /// The next row; `None` after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when a page does not follow the file format. Rows may follow an error,
+    /// [`Fault::Damaged`] when a page does not follow the file format. Rows may follow an error,
     /// but nothing is known of them.
     #[inline]
     pub fn next_row(&mut self) -> Result<Option<Record<'_>>, Error> {

@@ -32,12 +32,12 @@ impl Database {
     /// The tables of the database, in the order in which it names them.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when a page that names them does not follow the file format.
+    /// [`Fault::Damaged`] when a page that names them does not follow the file format.
     pub fn tables(&self) -> Result<Vec<Table>, Error> {
         // Type, name, root page and statement; the table's own name stands between.
         let columns = [0, 1, 3, 4].map(|place| Slot::Stored { place, real: false });
         if self.count < SCHEMA {
-            return Err(self.error(Fault::Damage { page: SCHEMA, damage: Damage::OutsideFile }));
+            return Err(self.error(Fault::Damaged { page: SCHEMA, damage: Damage::OutsideFile }));
         }
         let mut rows = Rows::of(self, SCHEMA, &columns);
         let mut tables = Vec::new();

@@ -36,7 +36,7 @@ mod tests {
         for page in [1, 63, 64, 130] {
             assert!(visited.mark(page, 1).is_ok());
             let again = visited.mark(page, 9);
-            assert!(matches!(again, Err(Fault::Damage { page: 9, damage: Damage::PageTwice })));
+            assert!(matches!(again, Err(Fault::Damaged { page: 9, damage: Damage::PageTwice })));
         }
         assert!(visited.mark(1000, 1).is_err(), "beyond the file");
     }
