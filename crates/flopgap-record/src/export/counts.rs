@@ -257,9 +257,10 @@ impl Alike<'_> {
             return Ok(Some(row));
         }
         let counted = &self.counts.counted;
-        let values = (0..).zip(&key.1).map(|(group, alike)| counted.get(&(group, (*alike)?))).collect();
+        let values = (0..).zip(&key.1).map(|(group, alike)| counted.get(&(group, (*alike)?)));
+        let values: Vec<Option<&Values>> = values.collect();
         let known = self.counts.works.iter().find(|(_, number)| **number == work).map(|(work, _)| work);
-        let is_known = self.write_row(known, values)?;
+        let is_known = self.write_row(known, &values)?;
         self.known.insert(key, (self.last, is_known));
         Ok(Some((self.last, is_known)))
     }
@@ -269,7 +270,8 @@ impl Alike<'_> {
         if steps.is_empty() {
             return Ok(());
         }
-        self.write_row(None, steps.iter().map(|values| Some(values).filter(|it| it.times > 0)).collect())?;
+        let values = steps.iter().map(|values| Some(values).filter(|it| it.times > 0));
+        self.write_row(None, &values.collect::<Vec<_>>())?;
         let name = self.strings.id(self.database, range)?;
         let row = params![self.last, process, name];
         self.database.execute("INSERT INTO FLOPGAP_STEP VALUES (?1, ?2, ?3)", row)?;
@@ -280,11 +282,11 @@ impl Alike<'_> {
     fn write_row(
         &mut self,
         work: Option<&Work<'static>>,
-        by_group: Vec<Option<&Values>>,
+        by_group: &[Option<&Values>],
     ) -> rusqlite::Result<bool> {
         self.last += 1;
         let Alike { counts, database, ref mut strings, capability, last: row, .. } = *self;
-        let values = counts.values(&by_group);
+        let values = counts.values(by_group);
         let (name, graph, sizes) = match work {
             Some(Work::Kernel { name, grid, block, shared }) => (
                 Some(demangle_nvidia(name).map_or(Cow::Borrowed(&**name), |it| it.full)),

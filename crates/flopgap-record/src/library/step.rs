@@ -13,6 +13,7 @@ use super::cupti::Cupti;
 use super::format::event;
 use super::life::Recorder;
 use super::profiler::Counter;
+use super::range::Wanted;
 use super::write;
 
 /// Steps of this process.
@@ -117,8 +118,9 @@ impl Steps {
             return self.fail(recorder, cupti, plan, &mut state, &reason);
         }
         // What a counter does to begin is in its first row.
-        let is_whole = !state.rows.is_empty() && !(state.has_graphs && plan.is_of_shader_cores(state.group));
-        state.rows.push(is_whole);
+        let is_first = state.rows.is_empty();
+        let lacks_graphs = state.has_graphs && plan.is_of_shader_cores(state.group);
+        state.rows.push(!is_first && !lacks_graphs);
         let stops = self.stops.load(Ordering::Acquire);
         if stops || state.rows.len() > usize::from(TIMES) {
             self.close(recorder, cupti, plan, &mut state);
@@ -134,7 +136,7 @@ impl Steps {
         let group = u32::try_from(state.group).unwrap_or(0);
         state.group += 1;
         let Some(counter) = state.counter.take() else { return };
-        let name = recorder.wanted.as_ref().map(|wanted| wanted.pattern()).unwrap_or_default();
+        let name = recorder.wanted.as_ref().map(Wanted::pattern).unwrap_or_default();
         let read = counter.finish(cupti, &plan.functions, rows.len(), |row, values| {
             if !rows[row] {
                 return;
