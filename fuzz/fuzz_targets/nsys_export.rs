@@ -39,8 +39,8 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = trace.rule(rule, &mut table);
             print(&table);
         }
-        let _ = trace.kernel_times(None, flopgap_nsys::Attribution::default());
-        let _ = trace.kernel_times(Some("step"), flopgap_nsys::Attribution::default());
+        let _ = trace.launched(flopgap_nsys::Attribution::default());
+        let _ = trace.operation_times(Some(&[0]), flopgap_nsys::Attribution::default());
         let _ = perfetto(&trace, &mut io::sink());
         for warning in trace.warnings() {
             std::hint::black_box(warning.to_string());
