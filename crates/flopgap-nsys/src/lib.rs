@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 mod annotations;
-mod attribution;
 mod error;
 pub mod export;
 mod filter;
+mod gpu_activity;
 mod gpu_work;
 mod hierarchy;
 mod in_time;

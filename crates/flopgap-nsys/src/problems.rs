@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::{Error, Severity, Trace};
 use flopgap_files::present;
+
+use crate::{Error, Severity, Trace};
 
 /// Beginnings of messages about data that no command here reads: the states of host threads.
 /// Recordings without sampling of the CPU, which are the rule, all have this one.

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use flopgap_files::present;
+
 use super::RuleOptions;
 use crate::gpu_work::recorded;
 use crate::report::{Columns, Sink, Value};
 use crate::tables::gpu::{Busy, Kind, busy};
 use crate::{ContextId, DeviceId, Error, ProcessId, ProfilerOverhead, ThreadId, Trace, round};
-use flopgap_files::present;
 
 static GAPS: Columns = Columns::new("Row#,Duration (ns),Start (ns),PID,Device ID,Context ID");
 static UTILIZATION: Columns =
