@@ -2,8 +2,8 @@
 //! libraries that the environment names, initializes them, and calls them.
 //!
 //!   `fake_program launch N` · `threads N` · `forever` · `fork` · `at-once N` · `wait N` ·
-//!   `wait-pattern N` · `wait-step N` · `wait-step-graph N` · `wait-step-elsewhere N` · `around` ·
-//!   `graphs N` · `graphs-later N`
+//!   `wait-pattern N` · `wait-step N` · `wait-step-graph N` · `wait-step-capture N` ·
+//!   `wait-step-elsewhere N` · `around` · `graphs N` · `graphs-later N`
 
 #![allow(clippy::print_stdout, reason = "the tests wait for its answer")]
 
@@ -23,9 +23,11 @@ unsafe extern "C" {
 
 type Launch = unsafe extern "C" fn(*const c_char, u32);
 type LaunchGraph = extern "C" fn(u32, u32);
+type Capture = extern "C" fn();
 
 static LAUNCH: OnceLock<Launch> = OnceLock::new();
 static LAUNCH_GRAPH: OnceLock<LaunchGraph> = OnceLock::new();
+static CAPTURE: OnceLock<Capture> = OnceLock::new();
 /// NVTX's table: push and pop, at their numbers in module `CORE`.
 static mut PUSH: Option<unsafe extern "C" fn(*const c_char) -> c_int> = None;
 static mut POP: Option<unsafe extern "C" fn() -> c_int> = None;
@@ -50,6 +52,10 @@ fn main() {
     if let Some(launch) = symbol("FLOPGAP_RECORD_CUPTI", c"fake_launch_graph") {
         // SAFETY: the function has this type.
         let _ = LAUNCH_GRAPH.set(unsafe { mem::transmute::<*mut c_void, LaunchGraph>(launch) });
+    }
+    if let Some(capture) = symbol("FLOPGAP_RECORD_CUPTI", c"fake_capture") {
+        // SAFETY: the function has this type.
+        let _ = CAPTURE.set(unsafe { mem::transmute::<*mut c_void, Capture>(capture) });
     }
     if let Some(initialize) = symbol("NVTX_INJECTION64_PATH", c"InitializeInjectionNvtx2") {
         type Initialize = extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
@@ -77,20 +83,28 @@ fn main() {
             thread::sleep(Duration::from_millis(1500));
             _exit(3)
         },
-        mode @ ("wait" | "wait-pattern" | "wait-step" | "wait-step-graph" | "wait-step-elsewhere") => {
+        mode @ ("wait"
+        | "wait-pattern"
+        | "wait-step"
+        | "wait-step-graph"
+        | "wait-step-elsewhere"
+        | "wait-step-capture") => {
             // Works when a line comes, so that a test can switch recording on before.
-            let mut line = String::new();
+            let (mut line, mut steps) = (String::new(), 0);
             while io::stdin().read_line(&mut line).unwrap() > 0 {
                 match mode {
                     "wait" => work(count),
                     "wait-pattern" => pattern(count),
                     "wait-step-elsewhere" => {
                         thread::scope(|scope| {
-                            scope.spawn(|| step(0, true));
+                            scope.spawn(|| step(0, true, false));
                             scope.spawn(|| (0..count).for_each(|_| bar()));
                         });
                     }
-                    mode => step(count, mode == "wait-step-graph"),
+                    mode => {
+                        steps += 1;
+                        step(count, mode == "wait-step-graph", mode == "wait-step-capture" && steps % 5 == 4);
+                    }
                 }
                 println!("worked");
             }
@@ -136,8 +150,8 @@ fn range(at: u32) {
     }
 }
 
-/// Kernels, and perhaps a graph, in one range.
-fn step(count: u32, has_graph: bool) {
+/// Kernels, and perhaps a graph or a capture, in one range.
+fn step(count: u32, has_graph: bool, captures: bool) {
     // SAFETY: as in `range`.
     unsafe { PUSH.map(|push| push(c"step".as_ptr())) };
     for _ in 0..count {
@@ -146,6 +160,9 @@ fn step(count: u32, has_graph: bool) {
     }
     if has_graph {
         graph(1);
+    }
+    if let Some(capture) = CAPTURE.get().filter(|_| captures) {
+        capture();
     }
     // SAFETY: as in `range`.
     unsafe { POP.map(|pop| pop()) };

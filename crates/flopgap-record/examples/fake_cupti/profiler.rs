@@ -19,6 +19,8 @@ struct Executed {
 struct Profiler {
     callback: Option<Callback>,
     follows: bool,
+    /// A counter is at work.
+    is_enabled: bool,
     is_open: bool,
     ranges: Vec<(Executed, CString)>,
     /// The kernel before.
@@ -29,6 +31,7 @@ struct Profiler {
 static PROFILER: Mutex<Profiler> = Mutex::new(Profiler {
     callback: None,
     follows: false,
+    is_enabled: false,
     is_open: false,
     ranges: Vec::new(),
     last: String::new(),
@@ -42,6 +45,8 @@ fn profiler() -> std::sync::MutexGuard<'static, Profiler> {
 const DRIVER: u32 = 1;
 const LAUNCH_KERNEL: u32 = 307;
 const LAUNCH_GRAPH: u32 = 514;
+const BEGIN_CAPTURE: u32 = 495;
+const END_CAPTURE: u32 = 497;
 const INSUFFICIENT_PRIVILEGES: u32 = 35;
 /// Ranges are found in another order than they were counted in, or not at all.
 const INVALID: u32 = 1;
@@ -91,6 +96,16 @@ pub(super) fn launched(name: &CStr, grid: [u32; 3], block: [u32; 3], launch: imp
 /// And before and after a graph is.
 pub(super) fn launched_graph(launch: impl FnOnce()) {
     called(LAUNCH_GRAPH, ptr::null(), ptr::null(), launch);
+}
+
+/// And before and after both ends of a capture. A counter that is at work then ends the program.
+pub(super) fn captured() {
+    called(BEGIN_CAPTURE, ptr::null(), ptr::null(), || {
+        if profiler().is_enabled {
+            std::process::abort();
+        }
+    });
+    called(END_CAPTURE, ptr::null(), ptr::null(), || ());
 }
 
 fn called(number: u32, parameters: *const c_void, symbol: *const c_char, launch: impl FnOnce()) {
@@ -158,7 +173,6 @@ nothing!(
     cuptiProfilerHostDeinitialize,
     cuptiProfilerHostConfigAddMetrics,
     cuptiProfilerHostGetConfigImage,
-    cuptiRangeProfilerDisable,
     cuptiRangeProfilerCounterDataImageInitialize,
     cuptiRangeProfilerStart,
     cuptiRangeProfilerStop,
@@ -194,8 +208,15 @@ pub unsafe extern "C" fn cuptiRangeProfilerEnable(members: *mut u64) -> u32 {
     if fault("privileges") {
         return INSUFFICIENT_PRIVILEGES;
     }
+    profiler().is_enabled = true;
     // SAFETY: the struct has this word.
     unsafe { *members.add(3) = 1 };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuptiRangeProfilerDisable(_members: *mut u64) -> u32 {
+    profiler().is_enabled = false;
     0
 }
 

@@ -229,9 +229,8 @@ impl Counting {
 
     /// And ends.
     pub(super) fn step_ends(&self, recorder: &Recorder, cupti: &Cupti) {
-        let captures = self.state().captures > 0;
         if let Some(steps) = &self.steps {
-            steps.ends(recorder, cupti, &self.plan, captures);
+            steps.ends(recorder, cupti, &self.plan);
         }
     }
 
@@ -251,7 +250,7 @@ impl Counting {
             if self.launches_ended() {
                 // SAFETY: not null; CUPTI gives each call a word of its own.
                 unsafe { *call.word = IN_STEPS };
-                return self.called_in_steps(function, call);
+                return self.called_in_steps(recorder, cupti, function, call);
             }
             if !self.turn.take() {
                 return;
@@ -285,9 +284,14 @@ impl Counting {
     }
 
     /// Something is about to be launched or captured, while whole steps are counted.
-    fn called_in_steps(&self, function: Function, call: &Call) {
+    fn called_in_steps(&self, recorder: &Recorder, cupti: &Cupti, function: Function, call: &Call) {
         match function {
-            Function::BeginCapture => return self.state().captures += 1,
+            Function::BeginCapture => {
+                if let Some(steps) = &self.steps {
+                    steps.captures(recorder, cupti, &self.plan);
+                }
+                return self.state().captures += 1;
+            }
             Function::EndCapture => return,
             Function::Graph => self.steps.iter().for_each(Steps::launches_graph),
             Function::Kernel | Function::KernelEx | Function::Cooperative => {}

@@ -82,14 +82,8 @@ impl Steps {
             return;
         }
         if !can_be_counted {
-            state.missed += 1;
-            if state.missed == MISSED {
-                let reason = "steps begin on threads that launch nothing, or while graphs are captured";
-                self.fail(recorder, cupti, plan, &mut state, reason);
-            }
-            return;
+            return self.miss(recorder, cupti, plan, &mut state);
         }
-        state.missed = 0;
         if state.counter.is_none() {
             match plan.begin(cupti, state.group, context) {
                 Ok(counter) => state.counter = Some(counter),
@@ -103,17 +97,36 @@ impl Steps {
         }
     }
 
-    /// It ends, perhaps while launches are captured: then nothing of it is known.
-    pub(super) fn ends(&self, recorder: &Recorder, cupti: &Cupti, plan: &Plan, captures: bool) {
+    /// A graph is about to be captured: while it is, counters may neither begin nor end, nor change
+    /// what is launched. The step is not counted, and the next one begins with its group again.
+    pub(super) fn captures(&self, recorder: &Recorder, cupti: &Cupti, plan: &Plan) {
+        let mut state = self.state();
+        let Some(mut counter) = state.counter.take() else { return };
+        if mem::take(&mut state.is_open) {
+            // What was counted is dropped, and so is an error.
+            let _ = counter.pop(cupti, &plan.functions);
+        }
+        counter.end(cupti, &plan.functions);
+        state.rows.clear();
+        self.miss(recorder, cupti, plan, &mut state);
+    }
+
+    /// A step is not counted.
+    fn miss(&self, recorder: &Recorder, cupti: &Cupti, plan: &Plan, state: &mut State) {
+        state.missed += 1;
+        if state.missed == MISSED {
+            let reason = "steps begin on threads that launch nothing, or capture graphs";
+            self.fail(recorder, cupti, plan, state, reason);
+        }
+    }
+
+    /// It ends.
+    pub(super) fn ends(&self, recorder: &Recorder, cupti: &Cupti, plan: &Plan) {
         let mut state = self.state();
         if !mem::take(&mut state.is_open) {
             return;
         }
         let Some(counter) = &state.counter else { return };
-        if captures {
-            let reason = "a step ends while a CUDA graph is captured";
-            return self.fail(recorder, cupti, plan, &mut state, reason);
-        }
         if let Err(reason) = counter.pop(cupti, &plan.functions) {
             return self.fail(recorder, cupti, plan, &mut state, &reason);
         }
@@ -121,6 +134,7 @@ impl Steps {
         let is_first = state.rows.is_empty();
         let lacks_graphs = state.has_graphs && plan.is_of_shader_cores(state.group);
         state.rows.push(!is_first && !lacks_graphs);
+        state.missed = 0;
         let stops = self.stops.load(Ordering::Acquire);
         if stops || state.rows.len() > usize::from(TIMES) {
             self.close(recorder, cupti, plan, &mut state);

@@ -159,6 +159,17 @@ fn of_steps_with_graphs_not_all_operations_are_known() {
     assert!(step.len() == 1 && step[0].starts_with("  ") && step[0].ends_with(" 2 step"), "{step:?}");
 }
 
+/// Every fifth step captures a graph: with a counter at work that ends the program of the fake. Its
+/// group begins again with the next step.
+#[test]
+fn steps_that_capture_graphs_are_not_counted() {
+    let mut options = options(Counted::Steps);
+    options.range = Some("step".to_owned());
+    let (_, rows) = recorded_as("wait-step-capture", options, 3, &[]);
+    let each = (2 * 100 + 4096) + 2 * 10;
+    assert_eq!(steps(&rows), [format!("{0} {0} {1} 2 step", 100 * each, 100 * (512 + 32))]);
+}
+
 /// Each step begins on a thread of its own, which has launched nothing before: it is recorded.
 #[test]
 fn steps_of_threads_that_launch_nothing_are_given_up() {
