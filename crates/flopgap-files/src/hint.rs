@@ -51,7 +51,7 @@ impl<T: Hint> Hint for Box<T> {
 /// What was found; nothing where the input or the machine does not hold it.
 ///
 /// # Errors
-/// Every other.
+/// All other errors.
 pub fn present<T, E: Hint>(found: Result<T, E>) -> Result<Option<T>, E> {
     match found {
         Err(error) if error.is_absence() => Ok(None),

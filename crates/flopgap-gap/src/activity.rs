@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flopgap_timings::join_intervals;
 use flopgap_trace::{ActivitySample, GpuId, Recording};
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +77,8 @@ impl Activity {
             }
         }
         for sums in gpus.values_mut() {
-            sums.measured = union(std::mem::take(&mut sums.measured));
+            // Several threads and processes measure steps of one GPU.
+            join_intervals(&mut sums.measured);
         }
         for sample in &samples {
             if let Some(sums) = gpus.get_mut(&sample.gpu) {
@@ -124,19 +126,6 @@ impl Sum {
     }
 }
 
-/// What some intervals cover, by time: several threads and processes measure steps of one GPU.
-fn union(mut intervals: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    intervals.sort_unstable();
-    let mut union: Vec<(i64, i64)> = Vec::new();
-    for (start, end) in intervals {
-        match union.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => union.push((start, end)),
-        }
-    }
-    union
-}
-
 fn length(intervals: &[(i64, i64)]) -> i64 {
     intervals.iter().map(|(start, end)| end - start).sum()
 }
@@ -147,6 +136,10 @@ mod tests {
 
     #[test]
     fn intervals_that_overlap_or_touch_count_once() {
+        let union = |mut intervals: Vec<(i64, i64)>| {
+            join_intervals(&mut intervals);
+            intervals
+        };
         assert_eq!(
             union(vec![(5, 9), (0, 2), (2, 3), (6, 7), (8, 12), (20, 21)]),
             [(0, 3), (5, 12), (20, 21)]

@@ -9,7 +9,13 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Intervals(FxHashMap<ThreadId, Vec<(i64, i64)>>);
 
 /// Orders intervals and joins those that touch, so that no instant counts twice.
-pub(crate) fn join(intervals: &mut Vec<(i64, i64)>) {
+///
+/// ```
+/// let mut intervals = vec![(5, 9), (0, 2), (2, 3), (6, 7)];
+/// flopgap_timings::join_intervals(&mut intervals);
+/// assert_eq!(intervals, [(0, 3), (5, 9)]);
+/// ```
+pub fn join(intervals: &mut Vec<(i64, i64)>) {
     intervals.sort_unstable();
     intervals.dedup_by(|next, kept| {
         let touches = next.0 <= kept.1;

@@ -30,6 +30,7 @@ mod waits;
 pub use error::Error;
 pub use flopgap_trace::Unlaunched;
 pub use fold::fold_range;
+pub use intervals::join as join_intervals;
 pub use kind::PassKind;
 pub use pattern::{InvalidPattern, RangePattern};
 pub use period::{Outlier, Period};

@@ -9,7 +9,7 @@ use flopgap_report::table::{Cell, Column, Table};
 
 use crate::error::Error;
 use crate::sentences::caveats::caveats;
-use crate::sentences::floor::{activity, executed, floor, launches, whole_steps};
+use crate::sentences::floor::work;
 use crate::sentences::gap::{advice, before_advice, near, steps, verdict};
 use crate::sentences::{percent, shown, time};
 use crate::tables::ms;
@@ -43,8 +43,7 @@ pub(crate) fn is_whole(found: &Gap) -> bool {
 pub(crate) fn blocks(found: &Gap, falls: bool, marks_in: &[String]) -> Result<Vec<Block>, Error> {
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     let mut blocks = vec![Block::Text(verdict.join(" ")), Block::Text(steps(found))];
-    let said = [floor(found), executed(found), whole_steps(found), activity(found), launches(found)];
-    blocks.extend(said.into_iter().flatten().map(Block::Text));
+    blocks.extend(work(found).map(Block::Text));
     if falls {
         blocks.extend(waterfall(found, "", None, marks_in)?.map(Block::Waterfall));
     }

@@ -12,7 +12,7 @@ use flopgap_report::numbers;
 use flopgap_report::text::printable;
 
 use crate::sentences::caveats::caveats;
-use crate::sentences::floor::{activity, executed, floor, launches, whole_steps};
+use crate::sentences::floor::work;
 use crate::sentences::gap::{ADVICES, before_advice, evidence, near, steps, verdict, what};
 use crate::sentences::{shown, time};
 
@@ -163,19 +163,8 @@ fn with_causes(name: &str, traces: &[PathBuf], found: &Gap, causes: usize) -> Sc
     screen.line(Ink::Plain, "");
     let verdict: Vec<String> = [Some(verdict(found)), near(found)].into_iter().flatten().collect();
     screen.wrapped(Ink::Strong, &verdict.join(" "), "", "");
-    let said = [
-        Some(steps(found)),
-        floor(found),
-        executed(found),
-        whole_steps(found),
-        activity(found),
-        launches(found),
-    ]
-    .into_iter()
-    .flatten()
-    .collect::<Vec<_>>()
-    .join(" ");
-    screen.wrapped(Ink::Plain, &said, "", "");
+    let said: Vec<String> = std::iter::once(steps(found)).chain(work(found)).collect();
+    screen.wrapped(Ink::Plain, &said.join(" "), "", "");
     screen.line(Ink::Plain, "");
     for part in [Part::Busy, Part::Exposed, Part::Idle] {
         let mut own: Vec<&Share> = found.parts.iter().filter(|share| share.part == part).collect();

@@ -94,8 +94,14 @@ fn peaks_of(peaks: &Peaks, floor: &Floor) -> String {
     said.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
+/// What a step needs, executes and launches, as far as that is known.
+pub(crate) fn work(found: &Gap) -> impl Iterator<Item = String> {
+    let said = [floor(found), executed(found), whole_steps(found), activity(found), launches(found)];
+    said.into_iter().flatten()
+}
+
 /// What kernels executed, by counters, and how fast; nothing where nothing was counted.
-pub(crate) fn executed(found: &Gap) -> Option<String> {
+fn executed(found: &Gap) -> Option<String> {
     let executed = found.executed.as_ref()?;
     let steps = found.measured.max(1) as f64;
     let Sums { launches, counted, ns, counted_ns, bound_ns } = executed.all;
@@ -121,7 +127,7 @@ pub(crate) fn executed(found: &Gap) -> Option<String> {
 }
 
 /// How active the tensor cores and the memory were, where that was sampled instead of counting.
-pub(crate) fn activity(found: &Gap) -> Option<String> {
+fn activity(found: &Gap) -> Option<String> {
     let activity = found.activity.as_ref()?;
     let Active { measured_ns, sampled_ns, tensor, dram } = activity.all;
     let units = [
@@ -154,7 +160,7 @@ pub(crate) fn activity(found: &Gap) -> Option<String> {
 
 /// What a step executes by counters that counted it as a whole, and whether its kernels add up to
 /// it; nothing where none was counted so.
-pub(crate) fn whole_steps(found: &Gap) -> Option<String> {
+fn whole_steps(found: &Gap) -> Option<String> {
     let whole = found.whole_steps.as_ref()?;
     let steps = found.measured.max(1) as f64;
     let each = |sum: u64| numbers::si_with_unit(sum as f64 / steps, "FLOP");
@@ -222,7 +228,7 @@ fn beside(whole: &WholeSteps, executed: &Executed) -> Option<String> {
 }
 
 /// What as many launches take as a step has; nothing where that was not measured.
-pub(crate) fn launches(found: &Gap) -> Option<String> {
+fn launches(found: &Gap) -> Option<String> {
     let launches = found.launches.as_ref().filter(|launches| launches.count > 0)?;
     let steps = found.measured.max(1) as f64;
     let count = launches.count as f64 / steps;

@@ -5,7 +5,7 @@ use flopgap_kernels::NumberType;
 use flopgap_timings::PassKind;
 
 use super::caveats::caveats;
-use super::floor::{activity, executed, floor, launches, whole_steps};
+use super::floor::work;
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -16,11 +16,7 @@ pub fn gap(found: &Gap) -> Vec<String> {
     let mut said = vec![verdict(found)];
     said.extend(near(found));
     said.push(steps(found));
-    said.extend(floor(found));
-    said.extend(executed(found));
-    said.extend(activity(found));
-    said.extend(whole_steps(found));
-    said.extend(launches(found));
+    said.extend(work(found));
     said.extend(caveats(found));
     said.extend(found.advice.iter().take(ADVICES).map(|it| advice(it, &found.gpus)));
     said

@@ -357,7 +357,7 @@ impl<'d> Activities<'d> {
 
     /// The numbers of GPUs by UUID.
     pub(super) fn gpus(&self) -> FxHashMap<String, i64> {
-        self.targets.numbers()
+        self.targets.numbers_by_text()
     }
 
     /// Devices, contexts and streams.

@@ -46,13 +46,18 @@ impl Targets {
         self.devices.get(uuid).map(|(device, _)| device.capability)
     }
 
-    /// The numbers of devices in `TARGET_INFO_GPU` by UUID, as they are written there.
-    pub(super) fn numbers(&self) -> FxHashMap<String, i64> {
-        self.devices.keys().map(text).zip(0..).collect()
+    /// The numbers of devices in `TARGET_INFO_GPU`, by UUID.
+    fn numbers(&self) -> impl Iterator<Item = (&[u8; 16], i64)> {
+        self.devices.keys().zip(0..)
+    }
+
+    /// The same, by the UUID as it is written there.
+    pub(super) fn numbers_by_text(&self) -> FxHashMap<String, i64> {
+        self.numbers().map(|(uuid, number)| (text(uuid), number)).collect()
     }
 
     pub(super) fn write(&self, database: &Connection) -> rusqlite::Result<()> {
-        let numbers: BTreeMap<&[u8; 16], i64> = self.devices.keys().zip(0..).collect();
+        let numbers: BTreeMap<&[u8; 16], i64> = self.numbers().collect();
         let mut gpu = database.prepare(
             "INSERT INTO TARGET_INFO_GPU (vmId, id, name, isDiscrete, l2CacheSize, totalMemory, memoryBandwidth,
              clockRate, smCount, uuid, cuDevice, threadsPerWarp, computeMajor, computeMinor, smMajor, smMinor)

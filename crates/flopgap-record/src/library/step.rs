@@ -1,4 +1,4 @@
-//! Counting whole steps: ranges of the user, of which each is counted with one group of metrics.
+//! Counting whole steps: each range of the user is counted with one group of metrics.
 //!
 //! Nothing runs alone for it, on any thread: a count begins before a step, ends when its work has
 //! ended, and has what the whole process did meanwhile. It is what the kernels of a step add up to.

@@ -111,7 +111,7 @@ fn nothing_is_counted_where_nobody_asks() {
     assert!(rows.of::<String>("SELECT name FROM sqlite_master WHERE name = 'FLOPGAP_KERNEL'").is_empty());
 }
 
-/// The counts of steps: least, most, bytes, how often, and of which range.
+/// Counts of steps: least and most FLOPs, bytes, times, and the range.
 fn steps(rows: &Rows) -> Vec<String> {
     rows.of(
         "SELECT coalesce(leastFlops, '') || ' ' || coalesce(mostFlops, '') || ' ' || dramBytes || ' ' || times
