@@ -1,8 +1,8 @@
 //! A first look at the bytes of a model, before its messages are decoded.
 //!
-//! The decoder of `rten-onnx` takes lengths as the file states them and follows graphs within
-//! graphs as deep as they go. This walk over the fields checks both, and picks up what the decoder
-//! leaves out: the modules that nodes came from.
+//! The decoder of `rten-onnx` takes lengths and lists of numbers as the file states them and
+//! follows graphs within graphs as deep as they go. This walk over the fields checks all of them,
+//! and picks up what the decoder leaves out: the modules that nodes came from.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -183,6 +183,12 @@ impl<R: Read + Seek> Walk<R> {
                             let text = self.text(length)?;
                             if field == 1 { entry.0 = Some(text) } else { entry.1 = Some(text) }
                         }
+                        // The decoder never leaves a list that has a number of more than ten bytes.
+                        None if message == Message::Tensor && matches!(field, 5 | 7) => {
+                            while self.position < stop {
+                                self.varint(stop)?;
+                            }
+                        }
                         None => self.skip(length, end)?,
                     }
                 }
@@ -312,7 +318,9 @@ mod tests {
         assert!(!outline(&[0x08, 9]).unwrap().model);
         // A graph of 2^60 bytes; a number without an end; groups, which ONNX has none of.
         let long = [0x3A, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
-        for bytes in [&long[..], &[0x08, 0x80], &[0x0B], &[0x00, 0x00]] {
+        // A tensor whose list of numbers has one of twelve bytes.
+        let endless = [&[0x3A, 16, 0x2A, 14, 0x3A, 12][..], &[0xFF; 12]].concat();
+        for bytes in [&long[..], &endless, &[0x08, 0x80], &[0x0B], &[0x00, 0x00]] {
             assert!(matches!(outline(bytes), Err(Malformed::At(..))), "{bytes:?}");
         }
         let mut nested = Vec::new();
