@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(trace) = Trace::open(path) {
         for kind in ReportKind::ALL {
             let mut table = ReportTable::default();
-            let _ = trace.report(Report::of(*kind), &mut table);
+            let _ = trace.report(Report::new(*kind), &mut table);
             print(&table);
         }
         for names in ["base", "mangled"] {

@@ -40,7 +40,7 @@ impl Gpu {
     fn new(py: Python<'_>, index: usize) -> PyResult<Self> {
         py.detach(|| {
             let context = Context::new(index).map_err(CounterError::Gpu)?;
-            let chip = Chip::of(&context)?;
+            let chip = Chip::new(&context)?;
             Ok(Gpu { context, chip })
         })
         .map_err(|error: CounterError| counter_error(&error))

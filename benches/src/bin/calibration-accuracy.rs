@@ -300,7 +300,7 @@ fn others(table: &Table<'_>, rows: &[&Row]) -> Result<()> {
         let kernels = judged.iter().filter_map(|row| row.with_kernels).map(|row| (row.time, row.interval));
         for (of, found) in [("sizes", sizes.collect::<Vec<_>>()), ("kernels", kernels.collect())] {
             let Some(errors) = Errors::of(found.iter().map(|(time, _)| time.tuple())) else { continue };
-            let covered = Coverage::of(found.iter().map(|(time, (low, high))| (time.measured, *low, *high)));
+            let covered = Coverage::new(found.iter().map(|(time, (low, high))| (time.measured, *low, *high)));
             let mut widths: Vec<f64> = found.iter().map(|(_, (low, high))| (high / low).ln() / 2.0).collect();
             widths.sort_by(f64::total_cmp);
             println!(

@@ -204,7 +204,7 @@ impl How {
 
 /// What the GPU counts in one pass each.
 fn counters(counted: Counted) -> Result<Counters, CounterError> {
-    let chip = Chip::of(&Context::new(0)?)?;
+    let chip = Chip::new(&Context::new(0)?)?;
     let (once, often): (Vec<Group>, Vec<Group>) =
         chip.groups()?.into_iter().partition(|group| group.passes == 1);
     // Where a part of a type takes several passes, the other parts are not counted: no sum.

@@ -70,7 +70,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 const LAYERS: u64 = 8;
 
 fn counted(engine: &Engine) -> Result<(), Box<dyn Error>> {
-    let metrics = Chip::of(engine.context())?.preset(Preset::Flops);
+    let metrics = Chip::new(engine.context())?.preset(Preset::Flops);
     let mut session = CounterSession::new(engine.context(), &metrics)?;
     // As many as hyper-profile expects.
     let expected = usize::try_from(8 * LAYERS + 1)?;

@@ -121,7 +121,7 @@ impl Work {
     /// The products are `2 in out` FLOP for each layer and sample, forward, and twice that backward
     /// (gradients by the inputs and by the weights). What an implementation computes again, or
     /// keeps in memory in between, is not counted: it is its own choice.
-    pub(crate) fn of(network: &Network, precision: Precision, pass: Pass, batch: usize) -> Self {
+    pub(crate) fn new(network: &Network, precision: Precision, pass: Pass, batch: usize) -> Self {
         let element = precision.bytes() as f64;
         let (batch, parameters) = (batch as f64, network.parameters() as f64);
         let products: usize = network.widths().windows(2).map(|pair| 2 * pair[0] * pair[1]).sum();
@@ -152,7 +152,7 @@ mod tests {
     fn floors_are_those_worked_out_by_hand() {
         let peaks = Peaks { fp32: 60e12, half: 790e12, memory: 4.3e12, origin: String::new() };
         let floor = |size: Size, precision, pass| {
-            Work::of(&size.network(), precision, pass, 1 << 20).floor(&peaks, precision)
+            Work::new(&size.network(), precision, pass, 1 << 20).floor(&peaks, precision)
         };
         // 160 bytes a sample at 4.3 TB/s; 655,360 FLOP a sample at 790 and at 60 TFLOP/s.
         assert!((floor(Size::Small, Precision::F16, Pass::Forward) - 39.02).abs() < 0.01);

@@ -44,7 +44,7 @@ impl Models {
                 keys.extend(bench.implementations().into_iter().map(|by| (network, precision, by)));
             }
         }
-        let target = Target::of(context.device());
+        let target = Target::new(context.device());
         let sources_of = |&(network, precision, implementation): &Key| {
             let network: &Network = &networks[network].1;
             sources(network, precision, bench.options(implementation), target).map_or(0, |all| all.len())

@@ -92,7 +92,7 @@ fn add_peers(results: &mut Results, networks: &[(String, Network)], peers: Vec<P
         };
         let ours = results.measurements[..own].iter().find(|m| m.subject.same_work(&subject));
         let Some(clock) = ours.map(|m| timing.unwrap_or_else(|| m.timing.clone())) else { continue };
-        let work = Work::of(network, precision, pass, subject.batch);
+        let work = Work::new(network, precision, pass, subject.batch);
         let floor = results.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
         let measurement = Measurement::of_median(&subject, &clock, median_us, &work, floor);
         results.measurements.push(measurement);
@@ -265,7 +265,7 @@ impl Tally {
     ) -> Result<(), Failure> {
         match measured {
             Ok((error, times)) => {
-                let work = Work::of(network, precision, pass, subject.batch);
+                let work = Work::new(network, precision, pass, subject.batch);
                 let floor = self.peaks.as_ref().map(|peaks| work.floor(peaks, precision));
                 for (clock, samples) in times {
                     let (clock, microseconds) = (clock.name(), samples.median() / 1e3);
@@ -320,7 +320,7 @@ fn on_gpu(
     tally.device.clone_from(&context.device().name);
     let console = tally.console;
     console.detail(format_args!("GPU {index}: {}", tally.device));
-    let mut target = Target::of(context.device());
+    let mut target = Target::new(context.device());
     if let Some(plan) = bench.arch_plan {
         // Before anything is compiled: a plan that this GPU cannot run.
         target = target.planned_for(plan.capability)?;

@@ -31,7 +31,7 @@ pub(crate) fn target(device: Device) -> Target {
 /// When there is no such GPU.
 pub(crate) fn caches(device: Device) -> Result<Caches, Failure> {
     match device {
-        Device::Cpu => Ok(Caches::of(&cpu::origin())),
+        Device::Cpu => Ok(Caches::new(&cpu::origin())),
         Device::Cuda(index) => {
             let device = flopgap_gpu::Device::get(index)?;
             let known = |bytes: u64| (bytes > 0).then_some(bytes);

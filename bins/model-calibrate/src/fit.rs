@@ -107,7 +107,7 @@ fn overview(all: &[JudgedSeries<'_>]) -> Result<Table, ReportError> {
             Cell::optional(errors, |errors| Cell::percent(errors.mape, 1)),
             Cell::optional(errors, |errors| Cell::percent(errors.median, 1)),
             Cell::optional(errors, |errors| Cell::percent(errors.p90, 1)),
-            Cell::optional(Coverage::of(intervals).share(), |share| Cell::percent(share, 1)),
+            Cell::optional(Coverage::new(intervals).share(), |share| Cell::percent(share, 1)),
         ];
         for index in 0..Baseline::ALL.len() {
             let pair = |row: &Judged| Some((row.time.measured, row.baselines?[index]));

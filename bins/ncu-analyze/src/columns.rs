@@ -167,7 +167,7 @@ mod tests {
             (gemm, counts(0, 1_048_576, 134_217_728), Some(1_234_567)),
             ("sigmoid_forward", counts(2_048, 0, 7_168), Some(1_234_567)),
         ];
-        let profile = Profile::of(launches, &Classifier::new()).unwrap();
+        let profile = Profile::new(launches, &Classifier::new()).unwrap();
         let rows = profile.kernels.iter().map(|kernel| Group {
             labels: vec![
                 Some(kernel.info.short.clone()),

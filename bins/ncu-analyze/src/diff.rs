@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         Ok::<_, Failure>(selected)
     };
     let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);
-    let gpus = [Gpus::of(&a.profile), Gpus::of(&b.profile)];
+    let gpus = [Gpus::new(&a.profile), Gpus::new(&b.profile)];
     let several = gpus.iter().any(Gpus::several);
     warn_of_gpus(&a.profile, &b.profile);
     let side = |selected: Selected, gpus: &Gpus| {

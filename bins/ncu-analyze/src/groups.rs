@@ -73,7 +73,7 @@ impl Groups {
 /// # Errors
 /// When a sum leaves `u64`.
 pub(crate) fn groups(profile: &Profile, by: By) -> Result<Groups, FlopError> {
-    let gpus = Gpus::of(profile);
+    let gpus = Gpus::new(profile);
     let grouped = |key: &dyn Fn(&KernelProfile) -> Option<String>| {
         let rows = profile.group(|kernel| (key(kernel), gpus.label(kernel.gpu)))?.into_iter();
         let row = |((label, gpu), totals): ((_, Option<String>), _)| {
@@ -96,7 +96,7 @@ pub(crate) fn groups(profile: &Profile, by: By) -> Result<Groups, FlopError> {
 pub(crate) struct Gpus(Vec<Gpu>);
 
 impl Gpus {
-    pub(crate) fn of(profile: &Profile) -> Gpus {
+    pub(crate) fn new(profile: &Profile) -> Gpus {
         Gpus(profile.gpus().into_iter().collect())
     }
 

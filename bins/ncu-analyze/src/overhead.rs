@@ -82,9 +82,9 @@ fn analyze(network: SquareMlp, arguments: &Arguments) -> Result<Analysis, PhaseE
     match (&arguments.setup, &arguments.forward) {
         (Some(setup), Some(forward)) => {
             let setup = Recording::or_empty(load(setup), setup)?;
-            Analysis::of(network, &Phases::by_sequence(&setup, &load(forward)?, &whole)?, strictness)
+            Analysis::new(network, &Phases::by_sequence(&setup, &load(forward)?, &whole)?, strictness)
         }
-        _ => Analysis::of(network, &Phases::by_ranges(&whole)?, strictness),
+        _ => Analysis::new(network, &Phases::by_ranges(&whole)?, strictness),
     }
 }
 

@@ -421,7 +421,7 @@ impl Selection {
             let executed = executed.filter_map(|(quantity, &value)| Some((instruction(*quantity)?, value)));
             (launch.kernel, executed, launch.get(Quantity::DurationNs))
         });
-        Ok(Profile::of(launches, classifier)?)
+        Ok(Profile::new(launches, classifier)?)
     }
 
     /// The kernels of all networks of a run that were chosen; what is damaged or incomplete is

@@ -45,13 +45,13 @@ pub(crate) struct Arguments {
 
 /// The reports that are written when none are named.
 const REPORTS: [Report; 7] = [
-    Report::of(ReportKind::CudaGpuKernSum),
-    Report::of(ReportKind::CudaGpuMemTimeSum),
-    Report::of(ReportKind::CudaGpuMemSizeSum),
-    Report::of(ReportKind::CudaApiSum),
-    Report::of(ReportKind::NvtxSum),
-    Report::of(ReportKind::NvtxGpuProjSum),
-    Report::of(ReportKind::NvtxKernSum),
+    Report::new(ReportKind::CudaGpuKernSum),
+    Report::new(ReportKind::CudaGpuMemTimeSum),
+    Report::new(ReportKind::CudaGpuMemSizeSum),
+    Report::new(ReportKind::CudaApiSum),
+    Report::new(ReportKind::NvtxSum),
+    Report::new(ReportKind::NvtxGpuProjSum),
+    Report::new(ReportKind::NvtxKernSum),
 ];
 
 /// What became of a trace.
@@ -223,7 +223,7 @@ fn analyze(
     // each core.
     let opened = Opener::new(None, console).open(path)?;
     let options = arguments.look.options(Vec::new());
-    let mut answers = TracePage::of(&opened, &options, &[]).map_err(|error| failure(&error))?;
+    let mut answers = TracePage::new(&opened, &options, &[]).map_err(|error| failure(&error))?;
     warn_all(&opened);
     name.clone_into(&mut answers.name);
     let base = arguments.output.join(trace);

@@ -72,7 +72,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// The coverage of `(measured, low, high)`.
-    pub fn of(intervals: impl IntoIterator<Item = (f64, f64, f64)>) -> Coverage {
+    pub fn new(intervals: impl IntoIterator<Item = (f64, f64, f64)>) -> Coverage {
         let mut coverage = Coverage::default();
         for (measured, low, high) in intervals {
             coverage.count += 1;
@@ -98,7 +98,7 @@ pub fn coverage(judged: &[Judged]) -> Vec<(String, Coverage)> {
     let mut regimes = BTreeMap::<String, Coverage>::new();
     for row in judged {
         let (Some(regime), Some((low, high))) = (&row.regime, row.interval) else { continue };
-        let one = Coverage::of([(row.time.measured, low, high)]);
+        let one = Coverage::new([(row.time.measured, low, high)]);
         let sum = regimes.entry(regime.clone()).or_default();
         sum.count += one.count;
         sum.covered += one.covered;
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn intervals_hold_their_ends() {
-        let coverage = Coverage::of([(1.0, 1.0, 2.0), (2.0, 1.0, 2.0), (3.0, 1.0, 2.0), (1.5, 1.0, 2.0)]);
+        let coverage = Coverage::new([(1.0, 1.0, 2.0), (2.0, 1.0, 2.0), (3.0, 1.0, 2.0), (1.5, 1.0, 2.0)]);
         assert_eq!(coverage, Coverage { count: 4, covered: 3 });
         assert_eq!(coverage.share(), Some(0.75));
         assert_eq!(coverage.standard_error(0.9), Some(0.15));

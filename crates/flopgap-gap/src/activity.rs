@@ -88,15 +88,15 @@ impl Activity {
         let all = gpus.values().fold((0, [Sum::default(); 2]), |(measured, [tensor, dram]), own| {
             (measured + length(&own.measured), [tensor.with(own.tensor), dram.with(own.dram)])
         });
-        let all = Active::of(all.0, all.1);
-        let active = |own: &Sums| Active::of(length(&own.measured), [own.tensor, own.dram]);
+        let all = Active::new(all.0, all.1);
+        let active = |own: &Sums| Active::new(length(&own.measured), [own.tensor, own.dram]);
         let gpus = gpus.iter().map(|(gpu, own)| ActiveGpu { gpu: *gpu, active: active(own) }).collect();
         Ok((all.sampled_ns > 0).then_some(Activity { all, gpus }))
     }
 }
 
 impl Active {
-    fn of(measured_ns: i64, [tensor, dram]: [Sum; 2]) -> Active {
+    fn new(measured_ns: i64, [tensor, dram]: [Sum; 2]) -> Active {
         let sampled_ns = tensor.ns.max(dram.ns);
         Active { measured_ns, sampled_ns, tensor: tensor.mean(), dram: dram.mean() }
     }
@@ -166,7 +166,7 @@ mod tests {
         ] {
             sums.add(&sample);
         }
-        let active = Active::of(length(&sums.measured), [sums.tensor, sums.dram]);
+        let active = Active::new(length(&sums.measured), [sums.tensor, sums.dram]);
         let tensor = Some((15.0 * 1.0 + 5.0 * 0.4) / 20.0);
         assert_eq!(active, Active { measured_ns: 40, sampled_ns: 20, tensor, dram: None });
     }

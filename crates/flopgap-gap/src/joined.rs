@@ -64,7 +64,7 @@ impl CorrectedClock {
 
 impl Joined {
     /// What the collectives of all places say.
-    pub(crate) fn of(joined: flopgap_trace::Joined, arrivals: &[Arrival], places: &[Place]) -> Joined {
+    pub(crate) fn new(joined: flopgap_trace::Joined, arrivals: &[Arrival], places: &[Place]) -> Joined {
         let all: BTreeSet<Place> = places.iter().copied().collect();
         let mut collectives = 0;
         // For each place, by how much its clock may be ahead of that of the first, and behind it.
@@ -115,7 +115,7 @@ mod tests {
 
     fn joined(arrivals: &[Arrival], processes: i64) -> Joined {
         let of = flopgap_trace::Joined { recordings: 2, at_same_time: true, one_machine: true };
-        Joined::of(of, arrivals, &(1..=processes).map(place).collect::<Vec<_>>())
+        Joined::new(of, arrivals, &(1..=processes).map(place).collect::<Vec<_>>())
     }
 
     /// Against the definition: a clock that is put right by anything beyond the bound would have a

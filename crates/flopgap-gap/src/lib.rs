@@ -180,7 +180,7 @@ pub struct Launches {
 }
 
 impl Launches {
-    fn of((count, each_ns): (u64, f64)) -> Launches {
+    fn new((count, each_ns): (u64, f64)) -> Launches {
         Launches { count, each_ns, ns: count as f64 * each_ns }
     }
 }
@@ -271,8 +271,8 @@ pub fn gap(trace: &dyn Recording, options: &Options) -> Result<Gap, Error> {
     let places: Vec<Place> = timeline.lanes.iter().map(place).collect();
     let ran: Vec<_> = timeline.lanes.iter().map(|lane| (lane.process, lane.device)).collect();
     let clocks = CorrectedClock::of(trace, &gpus, &ran);
-    let joined = trace.joined().map(|joined| Joined::of(joined, late, &places));
-    let launches = measured.patterns.launches.zip(launch_ns).map(Launches::of);
+    let joined = trace.joined().map(|joined| Joined::new(joined, late, &places));
+    let launches = measured.patterns.launches.zip(launch_ns).map(Launches::new);
     let facts = Facts { gpus: &gpu_names, captures, measured: &measured };
     let (limits, advice) = (facts.limits(), facts.advice());
     let Measured { total, folded, floors, frequencies, .. } = measured;

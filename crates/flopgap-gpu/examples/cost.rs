@@ -59,7 +59,7 @@ fn run() -> Result<(), Failure> {
     let stream = gpu.stream()?;
     let mut x = stream.zeros(32)?;
     let begin = Instant::now();
-    let chip = Chip::of(&gpu)?;
+    let chip = Chip::new(&gpu)?;
     println!("ask the chip: {:.1?}", begin.elapsed());
     let sets = [
         ("flops", &[Preset::Flops][..]),

@@ -118,7 +118,7 @@ fn run(plain: bool) -> Result<bool, Box<dyn Error>> {
         gpu.synchronize()?;
         return Ok(true);
     }
-    let chip = Chip::of(&gpu)?;
+    let chip = Chip::new(&gpu)?;
     let mut session = CounterSession::on_chip(&gpu, &chip, &chip.preset(Preset::Flops))?;
     println!("{}, {}, {} pass(es)", gpu.device().name, chip.name(), session.passes());
     let rows = session.per_launch(100, &mut |regions| Ok(launches.launch(regions)?))?;

@@ -37,7 +37,7 @@ pub fn compare_names(a: &str, b: &str) -> Sameness {
         return Sameness::Same;
     }
     let (a, b) = (normalize(a), normalize(b));
-    let [a, b] = [Name::of(&a), Name::of(&b)];
+    let [a, b] = [Name::new(&a), Name::new(&b)];
     let is_part = |part: &[&str], whole: &[&str]| {
         let mut rest = whole.iter();
         part.iter().all(|one| rest.any(|other| other == one))
@@ -63,7 +63,7 @@ struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    fn of(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         let base = base_of(text);
         let at = text.match_indices(base).map(|(at, _)| at).find(|&at| is_function(text, at, base.len()));
         let Some(at) = at else { return Name { spaces: Vec::new(), base, arguments: None } };

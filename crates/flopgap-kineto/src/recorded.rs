@@ -156,7 +156,7 @@ impl Recorded {
         if event.label.bytes.is_empty() {
             if let Some(times) = self.times(event) {
                 let name = self.name(event.name);
-                self.plain.push(Plain::of(event, name, times));
+                self.plain.push(Plain::new(event, name, times));
             }
             return;
         }

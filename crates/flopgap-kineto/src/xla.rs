@@ -33,7 +33,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    pub(crate) fn of(event: &Event<'_>, name: Arc<str>, (start, duration): (i64, u64)) -> Plain {
+    pub(crate) fn new(event: &Event<'_>, name: Arc<str>, (start, duration): (i64, u64)) -> Plain {
         let (mut correlation, mut step, mut bytes) = (None, None, None);
         // Arguments that cannot be read are absent.
         let _ = event.each_argument(|key, cursor| {

@@ -43,7 +43,7 @@ const NONE: u32 = u32::MAX;
 impl Hierarchy {
     /// The tree of `spans`; ends are inclusive.
     #[cfg(test)]
-    pub(crate) fn of(spans: &[Span]) -> Hierarchy {
+    pub(crate) fn new(spans: &[Span]) -> Hierarchy {
         let mut tree = Hierarchy::flat(spans.len());
         let interval = |at: usize| Interval { start: spans[at].start, end: spans[at].end };
         let order = sweep_order(spans);
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn equal_spans_nest_in_the_order_of_recording() {
         let spans = [span(1, 0, 10), span(2, 0, 10), span(3, 2, 5)];
-        let tree = Hierarchy::of(&spans);
+        let tree = Hierarchy::new(&spans);
         assert_eq!([0, 1, 2].map(|at| tree.parent(at)), [None, Some(0), Some(1)]);
         assert_eq!(tree.path(&spans, 2), ":1:2:3");
     }
@@ -187,7 +187,7 @@ mod tests {
     fn overlap_is_not_containment_and_threads_are_apart() {
         let mut spans = [span(1, 0, 10), span(2, 5, 15), span(3, 6, 9), span(4, 7, 8)];
         spans[3].thread = ThreadId(2);
-        let tree = Hierarchy::of(&spans);
+        let tree = Hierarchy::new(&spans);
         assert_eq!([0, 1, 2, 3].map(|at| tree.parent(at)), [None, None, Some(1), None]);
     }
 
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_hundred_thousand_ranges_within_each_other() {
         let spans: Vec<Span> = (0..100_000).map(|at| span(at, at, 200_000)).collect();
-        let tree = Hierarchy::of(&spans);
+        let tree = Hierarchy::new(&spans);
         assert_eq!((tree.level(99_999), tree.parent(99_999)), (99_999, Some(99_998)));
     }
 
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_hundred_thousand_ranges_that_cross_each_other() {
         let spans: Vec<Span> = (0..100_000).map(|at| span(at, at, 200_000 + 2 * at)).collect();
-        let tree = Hierarchy::of(&spans);
+        let tree = Hierarchy::new(&spans);
         assert!((0..spans.len()).all(|at| tree.parent(at).is_none()));
     }
 
@@ -217,7 +217,7 @@ mod tests {
             let spans: Vec<Span> = (0..).zip(&raw).map(|(id, (start, length, thread))| Span {
                 id, start: *start, end: start + length, thread: ThreadId(*thread),
             }).collect();
-            let tree = Hierarchy::of(&spans);
+            let tree = Hierarchy::new(&spans);
             for (at, inner) in spans.iter().enumerate() {
                 let tightest = spans.iter().filter(|outer| {
                     outer.thread == inner.thread && outer.start <= inner.start && outer.end >= inner.end

@@ -298,7 +298,7 @@ impl Job {
                 calls.add(part.thread(thread), interval, correlation, is_second);
             })
         })?;
-        let nesting = Nesting::of(calls, &Owners::of(&ranges), attribution.by);
+        let nesting = Nesting::new(calls, &Owners::of(&ranges), attribution.by);
         let mut launched = Launched::collect(ranges, nesting);
         let (kinds, _) = self.each_work(attribution.whole_graphs, |work, kind| launched.add(&work, kind))?;
         let launched = Arc::new(launched.finish(kinds));

@@ -28,7 +28,7 @@ pub(crate) fn nesting(trace: &Trace, owners: &Owners, by: AttributeBy) -> Result
     add_calls(trace, &mut |thread, interval, correlation, is_second| {
         calls.add(thread, interval, correlation, is_second);
     })?;
-    Ok(Nesting::of(calls, owners, by))
+    Ok(Nesting::new(calls, owners, by))
 }
 
 impl Trace {

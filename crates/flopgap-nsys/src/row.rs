@@ -17,7 +17,7 @@ pub(crate) struct Row<'a> {
 
 impl<'a> Row<'a> {
     #[inline]
-    pub(crate) fn of(record: Record<'a>) -> Row<'a> {
+    pub(crate) fn new(record: Record<'a>) -> Row<'a> {
         Row { record, mistyped: Cell::new(false), out_of_range: Cell::new(false) }
     }
 

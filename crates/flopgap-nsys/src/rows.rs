@@ -144,7 +144,7 @@ impl Scan {
     fn some(&mut self, mut decode: impl FnMut(&Row<'_>) -> Option<()>) -> Result<(), Error> {
         for _ in 0..AHEAD {
             match self.rows.next_row() {
-                Ok(Some(record)) => self.offer.row(&Row::of(record), &mut decode),
+                Ok(Some(record)) => self.offer.row(&Row::new(record), &mut decode),
                 Ok(None) => return self.end(),
                 Err(error) => {
                     self.done = true;

@@ -27,8 +27,8 @@ pub struct PassAnalysis {
 }
 
 impl PassAnalysis {
-    fn of(network: SquareMlp, pass: Pass, phase: &PhaseLaunches<'_>) -> Result<Self, PhaseError> {
-        let PhaseFlops { classes, kernels } = PhaseFlops::of(phase, pass)?;
+    fn new(network: SquareMlp, pass: Pass, phase: &PhaseLaunches<'_>) -> Result<Self, PhaseError> {
+        let PhaseFlops { classes, kernels } = PhaseFlops::new(phase, pass)?;
         let exactness = if phase.recording.is_rounded() { Exactness::Rounded } else { Exactness::Exact };
         Ok(PassAnalysis {
             decomposition: Decomposition::new(network, pass, classes)?,
@@ -129,7 +129,7 @@ impl Analysis {
     /// `network`: launches are missing, counts are below theory, or it is one of another number of
     /// layers. [`Strictness::Forced`] lists these in [`contradictions`](Analysis::contradictions)
     /// instead. [`PhaseError::Flops`] when a sum or a closed form does not fit its integer.
-    pub fn of(
+    pub fn new(
         network: SquareMlp,
         phases: &Phases<'_>,
         strictness: Strictness,
@@ -165,10 +165,10 @@ impl Strictness {
 }
 
 fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<Analysis, PhaseError> {
-    let mut forward = PassAnalysis::of(network, Pass::Forward, &phases.forward)?;
-    let mut backward = PassAnalysis::of(network, Pass::Backward, &phases.backward)?;
+    let mut forward = PassAnalysis::new(network, Pass::Forward, &phases.forward)?;
+    let mut backward = PassAnalysis::new(network, Pass::Backward, &phases.backward)?;
     let structures =
-        [Structure::of(Pass::Forward, &phases.forward), Structure::of(Pass::Backward, &phases.backward)];
+        [Structure::new(Pass::Forward, &phases.forward), Structure::new(Pass::Backward, &phases.backward)];
     for (part, structure) in [&mut forward, &mut backward].into_iter().zip(&structures) {
         part.column_tiles = column_tiles(network, structure);
     }
@@ -185,7 +185,7 @@ fn examine(network: SquareMlp, phases: &Phases<'_>) -> Result<Analysis, PhaseErr
         }
     }
     if !phases.outside.launches.is_empty() {
-        let flops = PhaseFlops::of(&phases.outside, Pass::Backward)?.classes.total()?;
+        let flops = PhaseFlops::new(&phases.outside, Pass::Backward)?.classes.total()?;
         warnings.push(Warning::Outside { launches: phases.outside.launches.len(), flops });
     }
     Ok(Analysis { config: network, forward, backward, warnings, contradictions })
@@ -204,7 +204,7 @@ fn contradictions(
     let mut found = forward.contradictions(network, &structures[0], &phases.forward)?;
     found.extend(backward.contradictions(network, &structures[1], &phases.backward)?);
     let impossible = found.iter().any(|one| matches!(one, Contradiction::Impossible { .. }));
-    let sizes = Sizes::of(network, (forward, &structures[0]), (backward, &structures[1]));
+    let sizes = Sizes::new(network, (forward, &structures[0]), (backward, &structures[1]));
     if let Some(other) = sizes.contradiction(impossible)? {
         found.insert(0, other);
     }

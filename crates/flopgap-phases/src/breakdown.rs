@@ -73,7 +73,7 @@ pub struct Step {
 /// push(Phase::Backward, "sigmoid_backward", 64);
 /// let network = SquareMlp::new(1, 8, 8)?;
 /// let phases = Phases::by_ranges(&recording)?;
-/// let breakdown = Analysis::of(network, &phases, Strictness::Strict)?.forward.breakdown()?;
+/// let breakdown = Analysis::new(network, &phases, Strictness::Strict)?.forward.breakdown()?;
 /// assert_eq!(breakdown.total, 4_608);
 /// let padding = &breakdown.steps[2];
 /// assert_eq!((padding.cause, padding.flops), (Cause::Padding, 4_096 - 2 * 8 * 8 * 8));

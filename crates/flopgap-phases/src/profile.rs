@@ -184,7 +184,7 @@ impl Profile {
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when a sum leaves `u64`.
-    pub fn of<'a, I>(
+    pub fn new<'a, I>(
         launches: impl IntoIterator<Item = (&'a str, I, Option<u64>)>,
         classifier: &Classifier,
     ) -> Result<Profile, FlopError>

@@ -38,7 +38,7 @@ pub(crate) struct Sizes<'a> {
 }
 
 impl<'a> Sizes<'a> {
-    pub(crate) fn of(
+    pub(crate) fn new(
         network: SquareMlp,
         forward: (&'a PassAnalysis, &'a Structure<'a>),
         backward: (&'a PassAnalysis, &'a Structure<'a>),

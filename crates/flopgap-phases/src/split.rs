@@ -72,7 +72,7 @@ impl PhaseFlops {
     ///
     /// # Errors
     /// [`FlopError::Overflow`] when a sum leaves `u64`.
-    pub fn of(phase: &PhaseLaunches<'_>, pass: Pass) -> Result<PhaseFlops, FlopError> {
+    pub fn new(phase: &PhaseLaunches<'_>, pass: Pass) -> Result<PhaseFlops, FlopError> {
         let mut classes = ClassFlops::default();
         let mut kernels: Vec<KernelTotal> = Vec::new();
         let mut slots = rustc_hash::FxHashMap::default();

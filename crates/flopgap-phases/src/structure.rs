@@ -40,7 +40,7 @@ pub(crate) struct Structure<'a> {
 }
 
 impl<'a> Structure<'a> {
-    pub(crate) fn of(pass: Pass, phase: &'a PhaseLaunches<'a>) -> Self {
+    pub(crate) fn new(pass: Pass, phase: &'a PhaseLaunches<'a>) -> Self {
         let kernel = |launch: &CountedLaunch| phase.recording.kernel(launch.kernel);
         // A compiler names a kernel after some of what it fused, so there every kernel that works
         // on elements may hold an activation.

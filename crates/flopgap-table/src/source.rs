@@ -70,7 +70,7 @@ impl Source {
         let (kind, compression) = examine(&path)?;
         let content = match kind {
             Some(Kind::Run) => Content::Run(Arc::new(Run::open(&path)?)),
-            Some(Kind::Nsys) => Content::Nsys(Arc::new(Nsys::of(Export::packed(&path, compression)?))),
+            Some(Kind::Nsys) => Content::Nsys(Arc::new(Nsys::new(Export::packed(&path, compression)?))),
             Some(Kind::Parquet) => stored(&path)?,
             Some(Kind::Calibration) if path.is_file() => calibration(&path)?,
             Some(Kind::Bench) => Content::Bench(Arc::new(Bench::open(&path, compression)?)),
@@ -257,7 +257,7 @@ impl Source {
 /// An export that is open already.
 impl From<Export> for Source {
     fn from(export: Export) -> Source {
-        Source::new(export.path().into(), Content::Nsys(Arc::new(Nsys::of(export))))
+        Source::new(export.path().into(), Content::Nsys(Arc::new(Nsys::new(export))))
     }
 }
 

@@ -229,7 +229,7 @@ impl Calls {
             };
             if is_all_to_all(&name) || is_all_to_all(collective) {
                 let group = group.as_ref().map(|group| group.name.to_string());
-                sums.all_to_alls.push(AllToAll::of(group, &calls, why));
+                sums.all_to_alls.push(AllToAll::new(group, &calls, why));
             }
             match why {
                 Some(why) => sums.leave(why, calls.values().flatten()),

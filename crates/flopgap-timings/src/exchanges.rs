@@ -70,7 +70,7 @@ impl Imbalance {
 
 impl AllToAll {
     /// Of the kernels of all places, which each made as many; or why not.
-    pub(crate) fn of(
+    pub(crate) fn new(
         group: Option<String>,
         calls: &BTreeMap<Place, Vec<Call>>,
         why: Option<Why>,
@@ -118,7 +118,7 @@ mod tests {
             (place(0), vec![call(0, 14, Some([30, 10])), call(20, 40, Some([10, 30]))]),
             (place(1), vec![call(10, 18, Some([10, 30])), call(20, 30, Some([30, 10]))]),
         ]);
-        let found = AllToAll::of(Some("ep".to_owned()), &calls, None);
+        let found = AllToAll::new(Some("ep".to_owned()), &calls, None);
         assert_eq!((found.ranks, found.collectives, found.why), (2, 2, None));
         let own = Imbalance { mean: 20.0, factor: 1.5, most: place(0) };
         assert_eq!([found.given, found.gotten], [Some(own), Some(own)]);
@@ -132,15 +132,15 @@ mod tests {
             (place(0), vec![call(0, 10, Some([4, 4]))]),
             (place(1), vec![call(2, 12, None)]),
         ]);
-        let found = AllToAll::of(None, &calls, None);
+        let found = AllToAll::new(None, &calls, None);
         assert_eq!((found.given, found.gotten), (None, None));
         assert_eq!(format!("{:.4}", found.transfer.unwrap().factor), "1.1111");
         // By their clocks, one is done before the other begins: sizes are still known.
         calls.insert(place(1), vec![call(50, 60, Some([12, 4]))]);
-        let found = AllToAll::of(None, &calls, None);
+        let found = AllToAll::new(None, &calls, None);
         assert_eq!((found.transfer, found.why), (None, Some(Why::NotTogether)));
         assert_eq!(format!("{:.4}", found.given.unwrap().factor), "1.5000");
-        let found = AllToAll::of(None, &calls, Some(Why::NotAllRanks));
+        let found = AllToAll::new(None, &calls, Some(Why::NotAllRanks));
         assert_eq!((found.given, found.why), (None, Some(Why::NotAllRanks)));
     }
 }

@@ -42,7 +42,7 @@ struct Busy {
 }
 
 impl Busy {
-    fn of(mut intervals: Vec<(i64, i64)>) -> Busy {
+    fn new(mut intervals: Vec<(i64, i64)>) -> Busy {
         join(&mut intervals);
         intervals.shrink_to_fit();
         let mut sum = 0_i64;
@@ -84,7 +84,7 @@ impl Occupancy {
             let work = operation.work;
             add(&mut all, work.process, work.device, work.start, work.end);
         })?;
-        Ok(Occupancy::of(Gpus::read(trace)?, all))
+        Ok(Occupancy::new(Gpus::read(trace)?, all))
     }
 
     /// From work that was read; a trace is read once more where that leaves graphs out.
@@ -98,16 +98,16 @@ impl Occupancy {
         }
         let mut all = BTreeMap::new();
         launched.each(|process, device, piece| add(&mut all, process, device, piece.start, piece.end));
-        Ok(Occupancy::of(Gpus::read(trace)?, all))
+        Ok(Occupancy::new(Gpus::read(trace)?, all))
     }
 
-    fn of(gpus: Gpus, all: OfProcesses) -> Occupancy {
+    fn new(gpus: Gpus, all: OfProcesses) -> Occupancy {
         let gpus = gpus.with_processes(all.keys().map(|(process, _)| *process));
         let mut by_gpu: BTreeMap<Place, Vec<(i64, i64)>> = BTreeMap::new();
         for ((process, device), intervals) in all {
             by_gpu.entry(gpus.gpu(process, device)).or_default().extend(intervals);
         }
-        let busy = by_gpu.into_iter().map(|(gpu, intervals)| (gpu, Busy::of(intervals))).collect();
+        let busy = by_gpu.into_iter().map(|(gpu, intervals)| (gpu, Busy::new(intervals))).collect();
         Occupancy { gpus, busy }
     }
 
@@ -180,7 +180,7 @@ mod tests {
                 i64::try_from((start..end).filter(is).count()).unwrap()
             };
             // Two processes, and it is not recorded whether they use one GPU.
-            let apart = Occupancy::of(Gpus::default(), all.clone());
+            let apart = Occupancy::new(Gpus::default(), all.clone());
             for of in [0, 1] {
                 let both = work.iter().any(|(.., by)| *by != of) && work.iter().any(|(.., by)| *by == of);
                 if both {
@@ -194,7 +194,7 @@ mod tests {
                 gpu: flopgap_trace::GpuId(3),
             };
             let known = Gpus { numbers: vec![number(0), number(1)], ..Gpus::default() };
-            let together = Occupancy::of(known, all);
+            let together = Occupancy::new(known, all);
             prop_assert_eq!(together.busy_ns(process(0), DeviceId(0), start, end), count(None));
             prop_assert_eq!(
                 together.idle_ns(process(1), DeviceId(0), start, end),

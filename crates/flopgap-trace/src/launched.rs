@@ -177,7 +177,7 @@ impl Launched {
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
     pub fn work_of(&self, ranges: &[usize]) -> Vec<Option<GpuWork>> {
-        let slots = Slots::of(self.nvtx.ranges.len(), ranges.iter().copied());
+        let slots = Slots::new(self.nvtx.ranges.len(), ranges.iter().copied());
         let mut work: Vec<Option<GpuWork>> = vec![None; slots.count];
         self.each_within(&slots, |_| true, |slot, share| share.add_to(&mut work[slot]));
         ranges.iter().map(|range| work[slots.of_range[*range] as usize]).collect()
@@ -201,7 +201,7 @@ impl Launched {
         ranges: &[usize],
         kind: impl Fn(u32) -> bool,
     ) -> Vec<(DeviceId, Vec<Option<GpuWork>>)> {
-        let slots = Slots::of(self.nvtx.ranges.len(), ranges.iter().copied());
+        let slots = Slots::new(self.nvtx.ranges.len(), ranges.iter().copied());
         let mut gpus: Vec<(DeviceId, Vec<Option<GpuWork>>)> = Vec::new();
         self.each_within(&slots, kind, |slot, share| {
             if gpus.last().is_none_or(|(device, _)| *device != share.device) {
@@ -223,7 +223,7 @@ impl Launched {
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
     pub fn sums_of(&self, groups: &[&[usize]]) -> Vec<WorkSum> {
-        let slots = Grouped::of(self.nvtx.ranges.len(), groups);
+        let slots = Grouped::new(self.nvtx.ranges.len(), groups);
         let mut sums = Sums::new(&slots);
         self.each_within(&slots.slots, |_| true, |slot, share| sums.add(slot, &share));
         sums.end()
@@ -235,7 +235,7 @@ impl Launched {
     /// # Panics
     /// When a range is not one of [`Launched::nvtx`].
     pub fn sums_by_gpu(&self, groups: &[&[usize]]) -> Vec<(DeviceId, Vec<WorkSum>)> {
-        let slots = Grouped::of(self.nvtx.ranges.len(), groups);
+        let slots = Grouped::new(self.nvtx.ranges.len(), groups);
         let mut gpus: Vec<(DeviceId, Vec<WorkSum>)> = Vec::new();
         let mut current: Option<(DeviceId, Sums<'_>)> = None;
         self.each_within(
@@ -353,8 +353,8 @@ struct Grouped {
 }
 
 impl Grouped {
-    fn of(ranges: usize, groups: &[&[usize]]) -> Grouped {
-        let slots = Slots::of(ranges, groups.iter().flat_map(|group| group.iter().copied()));
+    fn new(ranges: usize, groups: &[&[usize]]) -> Grouped {
+        let slots = Slots::new(ranges, groups.iter().flat_map(|group| group.iter().copied()));
         let mut group_of = vec![0; slots.count];
         for (at, group) in groups.iter().enumerate() {
             for range in *group {
@@ -410,7 +410,7 @@ struct Slots {
 }
 
 impl Slots {
-    fn of(ranges: usize, wanted: impl Iterator<Item = usize>) -> Slots {
+    fn new(ranges: usize, wanted: impl Iterator<Item = usize>) -> Slots {
         let mut slots = Slots { of_range: vec![NONE; ranges], count: 0 };
         for range in wanted {
             let slot = &mut slots.of_range[range];

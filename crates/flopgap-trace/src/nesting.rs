@@ -60,7 +60,7 @@ impl LaunchCalls {
 
 impl Nesting {
     /// Places every call of a trace.
-    pub fn of(calls: LaunchCalls, owners: &Owners, by: AttributeBy) -> Nesting {
+    pub fn new(calls: LaunchCalls, owners: &Owners, by: AttributeBy) -> Nesting {
         Nesting::place(calls.0.into_iter().collect(), owners, by)
     }
 

@@ -95,7 +95,7 @@ fn missing(error: &impl Hint) -> State {
 
 /// Whether CUPTI lets this process count; without a GPU, what the driver's setting says.
 fn permission(machine: &Machine, device: Option<&Device>) -> State {
-    let chip = device.and_then(|device| Context::new(device.index).ok()).map(|context| Chip::of(&context));
+    let chip = device.and_then(|device| Context::new(device.index).ok()).map(|context| Chip::new(&context));
     match chip {
         Some(Ok(chip)) => {
             State::Found(format!("CUPTI reads {} counters of {}", chip.counters().len(), chip.name()))

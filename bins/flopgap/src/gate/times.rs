@@ -44,7 +44,7 @@ impl Times {
     /// Of commands: what scatter may hide is undecided, and more runs decide it.
     pub(super) fn of_runs(judged: Vec<Judged>, fail_if_slower: Option<f64>) -> Times {
         let gate = fail_if_slower.map(|percent| {
-            let verdict = Verdict::of(judged.clone(), percent / 100.0);
+            let verdict = Verdict::new(judged.clone(), percent / 100.0);
             let blind = verdict.blind || !verdict.open.is_empty();
             (percent, Verdict { blind, ..verdict })
         });

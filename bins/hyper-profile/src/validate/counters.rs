@@ -160,7 +160,7 @@ fn of_ncu(path: &Path) -> String {
 }
 
 fn analysis(config: Config, phases: &Phases<'_>, strictness: Strictness) -> Result<Analysis, PhaseError> {
-    Analysis::of(config.network()?, phases, strictness)
+    Analysis::new(config.network()?, phases, strictness)
 }
 
 /// Converts an error of recorded counters.

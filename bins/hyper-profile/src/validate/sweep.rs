@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<(), Failure> {
-    let wanted = Wanted::of(arguments)?;
+    let wanted = Wanted::new(arguments)?;
     let Counted { configs: counted, requested, origin, sizes, refused } = match &arguments.run {
         Some(run) => recorded(run, &wanted, Strictness::forced_if(arguments.force), console)?,
         None => count(arguments, live, console)?,
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -
 struct Wanted([Option<BTreeSet<u64>>; 3]);
 
 impl Wanted {
-    fn of(arguments: &Arguments) -> Result<Wanted, Failure> {
+    fn new(arguments: &Arguments) -> Result<Wanted, Failure> {
         let axis = |name, written: &[Sizes]| -> Result<_, Failure> {
             if written.is_empty() {
                 return Ok(None);

@@ -48,7 +48,7 @@ impl Listed {
 }
 
 impl Contents {
-    fn of(calibration: &Calibration) -> Self {
+    fn new(calibration: &Calibration) -> Self {
         let listed = |(of, rows): (Series, Vec<&Row>)| {
             let mut ways: Vec<(Precision, Mode, usize)> = Vec::new();
             for row in &rows {
@@ -87,7 +87,7 @@ impl Known {
             return Ok(Known { source, cache, console, contents, rows: None });
         }
         let calibration = source.read(console)?;
-        let contents = Contents::of(&calibration);
+        let contents = Contents::new(&calibration);
         // Each reading of a truncated file warns.
         if !calibration.torn
             && source.has_rows

@@ -74,7 +74,7 @@ impl Model {
 
     /// Bytes of the parameters that training changes.
     pub(super) fn trained_bytes(&self, precision: Precision) -> Result<u64, Failure> {
-        let gradients = Gradients::of(&self.graph);
+        let gradients = Gradients::new(&self.graph);
         let elements: Result<Vec<u64>, _> = gradients.trained(&self.graph).map(Tensor::elements).collect();
         let elements = elements.map_err(|error| Failure::new(format!("{}: {error}", self.name)))?;
         let elements = elements.into_iter().fold(0, u64::saturating_add);

@@ -14,7 +14,12 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn of(model: &LanguageModel, machine: &Machine, pass: Pass, division: Division) -> Result<Self, Failure> {
+    fn new(
+        model: &LanguageModel,
+        machine: &Machine,
+        pass: Pass,
+        division: Division,
+    ) -> Result<Self, Failure> {
         let launches = model.launches(pass, division).map_err(|error| Failure::of(&error))?;
         let estimate = machine.pass(&launches).map_err(|missing| {
             let names: Vec<String> =
@@ -85,7 +90,8 @@ impl<'a> Answer<'a> {
     ) -> Result<Self, Failure> {
         let division = request.division();
         let [prompt, context] = request.tokens();
-        let of = |phase, batch, tokens| Run::of(model, machine, request.pass(phase, batch, tokens), division);
+        let of =
+            |phase, batch, tokens| Run::new(model, machine, request.pass(phase, batch, tokens), division);
         let prefill = prompt.map(|tokens| of(Phase::Prefill, request.batch, tokens)).transpose()?;
         let decode = context.map(|tokens| of(Phase::Decode, request.batch, tokens)).transpose()?;
         let longest = prompt.max(context).unwrap_or_default();

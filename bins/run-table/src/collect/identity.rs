@@ -78,7 +78,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(layout: &Layout) -> Known {
+    fn new(layout: &Layout) -> Known {
         let (mut by_content, mut by_path) = (HashMap::new(), HashMap::new());
         for (_, manifest) in layout.manifests() {
             by_content.insert(manifest.source.sha256, manifest.run.clone());
@@ -101,7 +101,7 @@ pub(super) struct Named {
 /// Names sources: those that the user names first, then contents that the data set has, which keep
 /// their names, then all others.
 pub(super) fn named(mut found: Vec<(Found, Option<Content>)>, layout: &Layout, replace: bool) -> Named {
-    let known = Known::of(layout);
+    let known = Known::new(layout);
     let is_new = |content: &Option<Content>| {
         content.as_ref().is_none_or(|content| !known.by_content.contains_key(&content.sha256))
     };

@@ -29,7 +29,7 @@ pub(super) struct Exact {
 }
 
 impl Exact {
-    pub(super) fn of(query: &Query) -> Exact {
+    pub(super) fn new(query: &Query) -> Exact {
         let is_product = |expr: &Expr| matches!(expr, Expr::BinaryOp { op: BinaryOperator::Multiply, .. });
         Exact { multiplies: query.visit(&mut Find(is_product)).is_break(), ..Exact::default() }
     }

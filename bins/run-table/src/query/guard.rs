@@ -55,8 +55,13 @@ pub(super) fn check(
         let verb = text.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
         return Err(changes(&format!("`{verb}` is not a question; only SELECT and WITH … SELECT are")));
     };
-    let mut scope =
-        Scope { known, columns: &columns, tables: BTreeSet::new(), own: Vec::new(), exact: Exact::of(query) };
+    let mut scope = Scope {
+        known,
+        columns: &columns,
+        tables: BTreeSet::new(),
+        own: Vec::new(),
+        exact: Exact::new(query),
+    };
     let sql = scope.query(query)?;
     let Scope { tables, exact, .. } = scope;
     Ok(Checked { sql, tables, summed: exact.summed, calculates: exact.calculates })

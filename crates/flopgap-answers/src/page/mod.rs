@@ -83,7 +83,7 @@ impl Default for PageOptions {
 /// holds what was requested.
 pub fn page(traces: &[Opened], options: &PageOptions) -> Result<Document, Error> {
     let measured = |at: usize| options.measured.get(at).map(Vec::as_slice).unwrap_or_default();
-    let pages = traces.iter().enumerate().map(|(at, trace)| TracePage::of(trace, options, measured(at)));
+    let pages = traces.iter().enumerate().map(|(at, trace)| TracePage::new(trace, options, measured(at)));
     let pages: Vec<TracePage> = pages.collect::<Result<_, Error>>()?;
     if pages.iter().all(TracePage::is_empty) {
         let paths = traces.iter().map(|trace| trace.path().to_owned()).collect();

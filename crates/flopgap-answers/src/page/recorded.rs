@@ -198,6 +198,6 @@ pub(crate) fn api_calls(table: &ReportTable) -> i128 {
 pub(crate) fn report(trace: &Export, kind: ReportKind) -> Result<Option<ReportTable>, Error> {
     let mut table = ReportTable::default();
     let options = ReportOptions { calls_once: true, ..ReportOptions::default() };
-    let reported = present(trace.report_with(Report::of(kind), options, &mut table))?;
+    let reported = present(trace.report_with(Report::new(kind), options, &mut table))?;
     Ok(reported.map(|()| table).filter(|table| !table.rows.is_empty()))
 }

@@ -22,7 +22,7 @@ use crate::open::Opened;
 /// use flopgap_answers::page::{PageOptions, TracePage};
 ///
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/nsys/small_forward.sqlite.zst");
-/// let page = TracePage::of(&open::open(path)?, &PageOptions::default(), &[])?;
+/// let page = TracePage::new(&open::open(path)?, &PageOptions::default(), &[])?;
 /// let (kernel, share) = page.overview.top.as_ref().expect("a kernel");
 /// assert_eq!((kernel.as_str(), (share * 1000.0).round()), ("sm80_xmma_gemm fp32 tn 128x128x8", 524.0));
 /// # Ok::<(), flopgap_answers::Error>(())
@@ -96,7 +96,7 @@ impl TracePage {
     ///
     /// # Errors
     /// When the trace cannot be read. What it does not hold is skipped.
-    pub fn of(trace: &Opened, options: &PageOptions, measured: &[i64]) -> Result<TracePage, Error> {
+    pub fn new(trace: &Opened, options: &PageOptions, measured: &[i64]) -> Result<TracePage, Error> {
         let mut page = TracePage {
             name: trace.title(),
             path: trace.path().to_owned(),

@@ -89,7 +89,7 @@ impl Caches {
     /// The caches that an origin lists: of a CPU `L1d`, `L2` and `L3` with the size of one and how
     /// many there are (`48K x 2`); of a GPU `shared_bytes_per_multiprocessor`, which is its first
     /// level, and `l2_bytes`.
-    pub fn of(origin: &Origin) -> Caches {
+    pub fn new(origin: &Origin) -> Caches {
         let property = |name: &str| origin.properties.get(name).and_then(|text| bytes(text));
         match origin.kind.as_str() {
             "cuda" => {
@@ -228,7 +228,7 @@ mod tests {
         let of = |kind: &str, properties: &[(&str, &str)]| {
             let properties = properties.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
             let properties = properties.collect();
-            Caches::of(&Origin { kind: kind.to_owned(), properties, ..Origin::default() })
+            Caches::new(&Origin { kind: kind.to_owned(), properties, ..Origin::default() })
         };
         let cpu = [("L1d", "48K x 2"), ("L2", "2M x 2"), ("L3", "107520K x 1")];
         assert_eq!(of("cpu", &cpu), XEON);

@@ -31,7 +31,7 @@ impl ScenarioRange {
     /// The scenarios of a machine whose origin reports its caches; none where it does not.
     /// Thresholds are of fp32 by the widest unit there is, where the machine was probed.
     pub fn of(origin: &Origin, ceilings: Option<&Ceilings>) -> Vec<ScenarioRange> {
-        let caches = Caches::of(origin);
+        let caches = Caches::new(origin);
         let range = |scenario: Scenario| {
             let (above, up_to) = caches.range(scenario).ok()?;
             let up_to = (scenario != Scenario::DramSpill).then_some(up_to);

@@ -37,7 +37,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn of(header: &StringRecord, path: &Path, role: Role) -> Result<Columns, SheetError> {
+    pub(super) fn new(header: &StringRecord, path: &Path, role: Role) -> Result<Columns, SheetError> {
         let mut by_name = BTreeMap::new();
         let mut identity = Vec::new();
         for (index, name) in header.iter().enumerate() {

@@ -32,7 +32,7 @@ pub fn parse(bytes: &[u8], path: &Path, role: Role, device: Option<&str>) -> Res
     let mut reader = ::csv::ReaderBuilder::new().trim(::csv::Trim::All).from_reader(bytes);
     let malformed = |error: ::csv::Error| of_csv(&error, path);
     let header = reader.headers().map_err(malformed)?.clone();
-    let columns = Columns::of(&header, path, role)?;
+    let columns = Columns::new(&header, path, role)?;
     let mut sheet = Sheet { identity: columns.identity_names(), records: Vec::new(), warnings: Vec::new() };
     let mut counts = Counts::default();
     for row in reader.records() {

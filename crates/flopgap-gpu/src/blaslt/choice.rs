@@ -47,7 +47,7 @@ pub struct Choice {
 
 impl Choice {
     /// Reads the configuration of what the heuristic returned.
-    pub(super) fn of(found: &sys::cublasLtMatmulHeuristicResult_t) -> Self {
+    pub(super) fn new(found: &sys::cublasLtMatmulHeuristicResult_t) -> Self {
         let tile_id: Option<u32> = attribute(&found.algo, Attribute::CUBLASLT_ALGO_CONFIG_TILE_ID);
         let cluster: Option<u16> = attribute(&found.algo, Attribute::CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID);
         Choice {

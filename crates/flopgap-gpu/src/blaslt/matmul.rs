@@ -131,7 +131,7 @@ impl Matmul {
             x,
             y,
             algorithm: found.algo,
-            choice: Choice::of(&found),
+            choice: Choice::new(&found),
             handle: handle.clone(),
         }))
     }

@@ -57,7 +57,7 @@ impl Chip {
     ///
     /// # Errors
     /// When CUPTI is missing, or [`CounterError::Privileges`].
-    pub fn of(context: &Context) -> Result<Self, CounterError> {
+    pub fn new(context: &Context) -> Result<Self, CounterError> {
         let cupti = Cupti::get()?;
         cupti.start()?;
 

@@ -24,7 +24,7 @@ use crate::error::During as _;
 /// use flopgap_gpu::counters::{Chip, CounterSession, Preset};
 ///
 /// let gpu = flopgap_gpu::Context::new(0)?;
-/// let metrics = Chip::of(&gpu)?.preset(Preset::Flops);
+/// let metrics = Chip::new(&gpu)?.preset(Preset::Flops);
 /// let mut session = CounterSession::new(&gpu, &metrics)?;
 /// let rows = session.per_launch(100, &mut |regions| {
 ///     regions.within("forward", |_| {
@@ -139,7 +139,7 @@ enum Check {
 }
 
 impl Check {
-    fn of(metrics: &[String], checks: Checks) -> Self {
+    fn new(metrics: &[String], checks: Checks) -> Self {
         match (Calibration::knows_any(metrics), checks) {
             (true, _) => Check::LastRow,
             (false, Checks::Always) => Check::Afterwards,
@@ -157,7 +157,7 @@ impl CounterSession {
     pub fn new<S: AsRef<str>>(context: &Context, metrics: &[S]) -> Result<Self, CounterError> {
         // Asked first: what the chip can count cannot be asked while something is counted.
         Claim::check_free()?;
-        Self::on_chip(context, &Chip::of(context)?, metrics)
+        Self::on_chip(context, &Chip::new(context)?, metrics)
     }
 
     /// [`CounterSession::new`] where the chip is known already.
@@ -192,7 +192,7 @@ impl CounterSession {
         calibration.run(cupti, context, &watch)?;
         let profiler = RangeProfiler::enable(cupti, context)?;
         let (metrics, passes) = (plan.metrics().to_vec(), plan.passes());
-        let check = Check::of(&metrics, options.checks);
+        let check = Check::new(&metrics, options.checks);
         let tally = Tally::new(profiler, plan, context.clone(), check == Check::LastRow);
         Ok(CounterSession {
             tally: Arc::new(Mutex::new(tally)),
@@ -601,7 +601,7 @@ mod tests {
     #[test]
     fn every_measurement_is_checked() {
         let of = |metrics: &[&str], checks| {
-            Check::of(&metrics.iter().map(|&metric| metric.to_owned()).collect::<Vec<_>>(), checks)
+            Check::new(&metrics.iter().map(|&metric| metric.to_owned()).collect::<Vec<_>>(), checks)
         };
         let ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum";
         let dfma = "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum";

@@ -71,11 +71,11 @@ impl Api {
         // It opens the compiler in the same way, for kernels that it writes itself; without it,
         // cuDNN has the others.
         let _ = probe(Library::Nvrtc);
-        let api = Api::of(probe(Library::Cudnn)?)?;
+        let api = Api::new(probe(Library::Cudnn)?)?;
         Ok(API.get_or_init(|| api))
     }
 
-    fn of(library: &Loaded) -> Result<Api, LibraryError> {
+    fn new(library: &Loaded) -> Result<Api, LibraryError> {
         // SAFETY: the types of the fields are the signatures of these functions; enumerations and
         // `int` have 4 bytes.
         unsafe {

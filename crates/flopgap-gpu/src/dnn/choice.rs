@@ -100,7 +100,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// Reads a configuration that a heuristic returned.
-    pub(super) fn of(configuration: &Descriptor) -> Result<Self, GpuError> {
+    pub(super) fn new(configuration: &Descriptor) -> Result<Self, GpuError> {
         let engines = configuration.descriptors(
             Name::CUDNN_ATTR_ENGINECFG_ENGINE,
             Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR,

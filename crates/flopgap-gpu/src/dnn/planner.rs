@@ -127,7 +127,7 @@ impl Planner {
         };
         let mut configurations = Vec::new();
         for (rank, configuration) in self.configurations(&graph, heuristic).into_iter().enumerate() {
-            let candidate = Candidate::of(&configuration)?;
+            let candidate = Candidate::new(&configuration)?;
             if candidate.is_allowed(convolution.arithmetic) {
                 configurations.push((rank, configuration, candidate));
             }
@@ -135,7 +135,7 @@ impl Planner {
         let slow: Result<Vec<i64>, GpuError> = self
             .configurations(&graph, Heuristic::Fallback)
             .iter()
-            .map(|configuration| Ok(Candidate::of(configuration)?.engine))
+            .map(|configuration| Ok(Candidate::new(configuration)?.engine))
             .collect();
         Ok(Ranked { heuristic, form, operations, graph, configurations, slow: slow? })
     }

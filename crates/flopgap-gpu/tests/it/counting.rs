@@ -13,7 +13,7 @@ fn session(context: &Context, presets: &[Preset]) -> Option<CounterSession> {
     if !crate::has_cupti() {
         return None;
     }
-    let chip = match Chip::of(context) {
+    let chip = match Chip::new(context) {
         Err(error @ CounterError::Privileges { .. }) => return flopgap_testing::none("privileges", error),
         chip => chip.unwrap(),
     };

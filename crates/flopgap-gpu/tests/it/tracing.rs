@@ -88,7 +88,7 @@ impl Bench {
         if !crate::has_cupti() {
             return None;
         }
-        let chip = match Chip::of(context) {
+        let chip = match Chip::new(context) {
             Err(error @ CounterError::Privileges { .. }) => {
                 return flopgap_testing::none("privileges", error);
             }

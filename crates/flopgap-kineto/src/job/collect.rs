@@ -234,7 +234,7 @@ impl Together {
             Some(_) => main_process(at, &ids, callers),
             None => main_process(at, &ids, others),
         };
-        let steps = Steps::of(&trace);
+        let steps = Steps::new(&trace);
         let odd_threads = self.push_threads(&trace, &ids, &steps);
         let external = self.push_ranges(&trace, &ids, clock);
         let asked: FxHashSet<CorrelationId> =

@@ -263,7 +263,7 @@ impl Job {
                 calls.add(call.thread, call.interval, correlation, call.name.is_none());
             }
         }
-        let mut launched = Launched::collect(self.ranges.clone(), Nesting::of(calls, &owners, by));
+        let mut launched = Launched::collect(self.ranges.clone(), Nesting::new(calls, &owners, by));
         let mut kinds = Kinds::default();
         for piece in &self.work {
             launched.add(&piece.work, kinds.place(piece.work.kind, piece.id()));

@@ -27,7 +27,7 @@ pub(super) struct Steps {
 
 impl Steps {
     /// The steps of the thread that has most of them.
-    pub(super) fn of(trace: &Trace) -> Steps {
+    pub(super) fn new(trace: &Trace) -> Steps {
         let mut threads: BTreeMap<u32, Vec<Interval>> = BTreeMap::new();
         for range in trace.annotations.iter().filter(|range| is_step(range)) {
             let end = range.start.saturating_add_unsigned(range.duration);

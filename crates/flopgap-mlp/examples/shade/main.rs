@@ -45,7 +45,7 @@ fn run() -> Result<(), Failure> {
         }
     };
 
-    let mlp = DeviceFunction::new::<f16>(&network, THREADS, Target::of(context.device()))?;
+    let mlp = DeviceFunction::new::<f16>(&network, THREADS, Target::new(context.device()))?;
     let binary = mlp.kernel("shade.cu", KERNEL).compile(&compiler)?;
     let shade = context.load(&binary)?.kernel_with_shared("shade", mlp.shared_bytes())?;
 

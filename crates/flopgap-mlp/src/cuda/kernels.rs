@@ -86,7 +86,7 @@ impl Forward for OneKernel {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(self.name, &self.kernel, (self.launch)(1).shared)?])
+        Ok(vec![KernelFacts::new(self.name, &self.kernel, (self.launch)(1).shared)?])
     }
 }
 
@@ -136,7 +136,7 @@ pub struct KernelFacts {
 
 impl KernelFacts {
     /// Asks the driver.
-    pub(super) fn of(name: &str, kernel: &Kernel, dynamic_shared: usize) -> Result<Self, GpuError> {
+    pub(super) fn new(name: &str, kernel: &Kernel, dynamic_shared: usize) -> Result<Self, GpuError> {
         let number = |value: i32| u32::try_from(value).unwrap_or_default();
         Ok(KernelFacts {
             name: name.to_owned(),

@@ -137,7 +137,7 @@ impl<T: Element> Model<T> {
         observe: &(dyn Fn(Compiled<'_>) + Sync),
     ) -> Result<Self, MlpError> {
         let compiler = Compiler::new()?;
-        let target = options.target(Target::of(context.device()))?;
+        let target = options.target(Target::new(context.device()))?;
         let of_kernels = network.for_kernels()?;
         let request = Request { network: &of_kernels, precision: T::PRECISION, options, target };
         let request = dispatch::resolve(request)?;

@@ -73,6 +73,6 @@ impl Reducer {
 
     /// The kernel, if there is one.
     pub(super) fn facts(&self) -> Result<Option<KernelFacts>, GpuError> {
-        self.sum.as_ref().map(|(sum, kernel)| KernelFacts::of(sum.name, kernel, 0)).transpose()
+        self.sum.as_ref().map(|(sum, kernel)| KernelFacts::new(sum.name, kernel, 0)).transpose()
     }
 }

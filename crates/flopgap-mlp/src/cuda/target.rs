@@ -22,7 +22,7 @@ pub struct Target {
 
 impl Target {
     /// A device that is here.
-    pub fn of(device: &Device) -> Self {
+    pub fn new(device: &Device) -> Self {
         Target {
             capability: device.compute_capability,
             language: device.compute_capability,

@@ -332,7 +332,7 @@ impl FlopCounter {
         Flops {
             by_precision,
             work,
-            instructions: Instructions::of(found.present & !found.conflicts, &self.values),
+            instructions: Instructions::new(found.present & !found.conflicts, &self.values),
             dram_bytes: total.or_else(|| read.zip(write).and_then(|(read, write)| read.plus(write))),
             dram_read_bytes: read,
             dram_write_bytes: write,

@@ -53,7 +53,7 @@ pub struct Instructions([Option<Count>; INSTRUCTIONS.len()]);
 
 impl Instructions {
     /// Those among `values` whose bits are in `present`.
-    pub(super) fn of(present: u128, values: &[Count]) -> Instructions {
+    pub(super) fn new(present: u128, values: &[Count]) -> Instructions {
         let mut instructions = Instructions::default();
         for (index, (slot, &count)) in instructions.0.iter_mut().zip(values).enumerate() {
             *slot = (present >> index & 1 == 1).then_some(count);

@@ -35,7 +35,7 @@ pub(super) fn ranges(
     }
     for opened in state.all(3) {
         let opened = opened?;
-        let domain = Domain::of(opened, &domains, strings)?;
+        let domain = Domain::new(opened, &domains, strings)?;
         for range in opened.all(3) {
             let range = range?;
             let name = range_name(range.message(2)?, range.message(3)?, domain.info, strings)?;
@@ -58,7 +58,7 @@ fn push_pop(
     let mut pushed = Vec::new();
     for stack in thread.all(2) {
         let stack = stack?;
-        let domain = Domain::of(stack, domains, strings)?;
+        let domain = Domain::new(stack, domains, strings)?;
         for range in stack.all(3) {
             let range = range?;
             let name = range_name(range.message(1)?, range.message(2)?, domain.info, strings)?;
@@ -116,7 +116,7 @@ struct Domain<'a> {
 }
 
 impl<'a> Domain<'a> {
-    fn of(
+    fn new(
         opened: Message<'_>,
         domains: &[(u64, Message<'a>)],
         strings: &mut Strings,

@@ -146,19 +146,19 @@ impl Report {
     /// What `nsys stats` makes when no report is named, as far as this crate has it, in nsys's
     /// order.
     pub const DEFAULT: [Report; 9] = [
-        Report::of(ReportKind::NvtxSum),
-        Report::of(ReportKind::OsrtSum),
-        Report::of(ReportKind::CudaApiSum),
-        Report::of(ReportKind::CudaGpuKernSum),
-        Report::of(ReportKind::CudaGpuMemTimeSum),
-        Report::of(ReportKind::CudaGpuMemSizeSum),
-        Report::of(ReportKind::UmSum),
-        Report::of(ReportKind::UmTotalSum),
-        Report::of(ReportKind::UmCpuPageFaultsSum),
+        Report::new(ReportKind::NvtxSum),
+        Report::new(ReportKind::OsrtSum),
+        Report::new(ReportKind::CudaApiSum),
+        Report::new(ReportKind::CudaGpuKernSum),
+        Report::new(ReportKind::CudaGpuMemTimeSum),
+        Report::new(ReportKind::CudaGpuMemSizeSum),
+        Report::new(ReportKind::UmSum),
+        Report::new(ReportKind::UmTotalSum),
+        Report::new(ReportKind::UmCpuPageFaultsSum),
     ];
 
     /// A report with demangled kernel names.
-    pub const fn of(kind: ReportKind) -> Report {
+    pub const fn new(kind: ReportKind) -> Report {
         Report { kind, names: KernelName::Demangled, in_range: false, rows: Report::limit(kind) }
     }
 
@@ -213,7 +213,7 @@ impl FromStr for Report {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let kind = *ReportKind::ALL.iter().find(|kind| kind.name() == name).ok_or_else(unknown)?;
-        let mut report = Report::of(kind);
+        let mut report = Report::new(kind);
         for argument in parts {
             match argument.split_once('=') {
                 None if argument == "nvtx-name" && kind.names_ranges() => report.in_range = true,

@@ -54,7 +54,7 @@ pub(super) fn kernels(
         trace.named_kernels(names, options.attribution.whole_graphs, Backward::AsNsys, |work, name| {
             kernels.add(nesting.node(work.process, work.correlation), name, work.duration());
         })?;
-    let paths = Paths::of(&nesting, |range| (range_names[range], styles[range]));
+    let paths = Paths::new(&nesting, |range| (range_names[range], styles[range]));
     let repeated = repeated_ranges(&nesting, styles.len());
     drop((range_names, styles));
     let table = Table::of(&nesting, &repeated, &paths, kernels);
@@ -138,7 +138,7 @@ impl Paths {
     /// The path of launches that were not recorded.
     const UNKNOWN: u32 = 0;
 
-    fn of(nesting: &Nesting, name_of: impl Fn(usize) -> (Name, RangeStyle)) -> Paths {
+    fn new(nesting: &Nesting, name_of: impl Fn(usize) -> (Name, RangeStyle)) -> Paths {
         let unknown = Path { parent: NONE, range: None, thread: NONE };
         let mut paths =
             Paths { of_node: Vec::with_capacity(nesting.len()), all: vec![unknown], threads: Vec::new() };

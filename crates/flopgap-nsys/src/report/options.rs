@@ -45,9 +45,9 @@ impl ReportOptions {
     ///
     /// let attribution = Attribution { by: AttributeBy::Process, whole_graphs: true };
     /// let options = ReportOptions { attribution, fold_names: true, calls_once: true };
-    /// assert_eq!(options.title(Report::of(ReportKind::NvtxKernSum)), "nvtx_kern_sum+process+graphs+folded");
-    /// assert_eq!(options.title(Report::of(ReportKind::NvtxSum)), "nvtx_sum+folded");
-    /// assert_eq!(options.title(Report::of(ReportKind::CudaApiSum)), "cuda_api_sum+once");
+    /// assert_eq!(options.title(Report::new(ReportKind::NvtxKernSum)), "nvtx_kern_sum+process+graphs+folded");
+    /// assert_eq!(options.title(Report::new(ReportKind::NvtxSum)), "nvtx_sum+folded");
+    /// assert_eq!(options.title(Report::new(ReportKind::CudaApiSum)), "cuda_api_sum+once");
     /// ```
     pub fn title(self, report: Report) -> String {
         let mut title = report.to_string();

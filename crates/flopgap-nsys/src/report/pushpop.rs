@@ -302,7 +302,7 @@ mod tests {
             let spans: Vec<Span> = (0..).zip(&raw).map(|(id, (start, length, thread))| Span {
                 id, start: *start, end: start + length, thread: ThreadId(*thread),
             }).collect();
-            let whole = Hierarchy::of(&spans);
+            let whole = Hierarchy::new(&spans);
             let counts = whole.sum_over_children(|_| 1);
             let times = whole.sum_over_children(|child| spans[child].end - spans[child].start);
             let mut expected: Vec<usize> = (0..spans.len()).collect();

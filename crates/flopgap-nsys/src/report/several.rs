@@ -21,7 +21,7 @@ impl Trace {
     /// # let path = folder.path().join("small_forward.sqlite");
     /// # std::fs::write(&path, database)?;
     /// let trace = Trace::open(&path)?;
-    /// let reports = [ReportKind::NvtxSum, ReportKind::CudaGpuKernSum, ReportKind::UmCpuPageFaultsSum].map(Report::of);
+    /// let reports = [ReportKind::NvtxSum, ReportKind::CudaGpuKernSum, ReportKind::UmCpuPageFaultsSum].map(Report::new);
     /// let reports = reports.map(|report| (report, CsvSink::new(Vec::new(), Units::default())));
     /// let made = trace.reports(reports, ReportOptions::default());
     /// let lines = made.into_iter().map(|(csv, ended)| {

@@ -72,7 +72,7 @@ impl Database {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal => {
-                    let mut layout = Layout::of(vec![column]);
+                    let mut layout = Layout::new(vec![column]);
                     if layout.fits(cell.local, cell.size, number)? {
                         return Ok(Some(take(Record::new(rowid, cell.local, &layout).value(0))));
                     }

@@ -142,7 +142,7 @@ struct Known {
 const KEPT: usize = 16;
 
 impl Layout {
-    pub(crate) fn of(slots: Vec<Slot>) -> Layout {
+    pub(crate) fn new(slots: Vec<Slot>) -> Layout {
         let places = slots.iter().filter_map(|slot| match slot {
             Slot::Stored { place, .. } => Some(place + 1),
             Slot::Absent | Slot::Rowid => None,

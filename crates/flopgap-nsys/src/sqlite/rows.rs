@@ -40,7 +40,7 @@ impl Database {
     /// [`Fault::Damaged`] when the file has no such page.
     pub fn rows(&self, root: u32, columns: &[Slot]) -> Result<Rows, Error> {
         self.check(root, SCHEMA).map_err(|fault| self.error(fault))?;
-        Ok(Rows::of(self, root, columns))
+        Ok(Rows::new(self, root, columns))
     }
 }
 
@@ -52,11 +52,11 @@ impl fmt::Debug for Rows {
 
 impl Rows {
     /// The rows below a page that is in the file.
-    pub(crate) fn of(database: &Database, root: u32, columns: &[Slot]) -> Rows {
+    pub(crate) fn new(database: &Database, root: u32, columns: &[Slot]) -> Rows {
         let place = Place {
             walk: Walk::new(database.clone(), root),
             visited: Visited::new(database.count),
-            layout: Layout::of(columns.to_vec()),
+            layout: Layout::new(columns.to_vec()),
             leaf: None,
             next: 0,
             before: None,

@@ -39,7 +39,7 @@ impl Database {
         if self.count < SCHEMA {
             return Err(self.error(Fault::Damaged { page: SCHEMA, damage: Damage::OutsideFile }));
         }
-        let mut rows = Rows::of(self, SCHEMA, &columns);
+        let mut rows = Rows::new(self, SCHEMA, &columns);
         let mut tables = Vec::new();
         while let Some(row) = rows.next_row()? {
             let (Value::Text(b"table"), Value::Text(name)) = (row.value(0), row.value(1)) else { continue };

@@ -24,7 +24,7 @@ fn equal(name: &str, alteration: &str) {
     drop(database);
     let trace = unpacked.open();
     let folder = format!("altered/{name}");
-    let kinds = ReportKind::ALL.iter().map(|&kind| Report::of(kind).to_string());
+    let kinds = ReportKind::ALL.iter().map(|&kind| Report::new(kind).to_string());
     let rules = Rule::ALL.iter().map(|rule| format!("rule_{rule}"));
     let ours: BTreeSet<String> = kinds.chain(rules).collect();
     let theirs = goldens(&folder);

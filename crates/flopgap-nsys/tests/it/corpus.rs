@@ -55,7 +55,7 @@ fn every_file_is_read_by_every_report() {
         let mut made = 0;
         for &kind in ReportKind::ALL {
             made += usize::from(
-                rows(&path, kind.name(), |table| trace.report(Report::of(kind), table)).is_some(),
+                rows(&path, kind.name(), |table| trace.report(Report::new(kind), table)).is_some(),
             );
         }
         for rule in Rule::ALL {
@@ -69,7 +69,7 @@ fn every_file_is_read_by_every_report() {
             Err(error) => assert!(error.is_absence(), "{error}"),
         }
         let mut sums = ReportTable::default();
-        if trace.report(Report::of(ReportKind::CudaGpuKernSum), &mut sums).is_ok() {
+        if trace.report(Report::new(ReportKind::CudaGpuKernSum), &mut sums).is_ok() {
             let instances = sums.rows.iter().map(|row| Units::default().print(sums.columns[2].unit, &row[2]));
             assert_eq!(instances.map(|text| text.parse::<u64>().unwrap()).sum::<u64>(), kernels);
         }

@@ -154,7 +154,7 @@ fn an_absent_table_or_column_is_reported() {
     let unpacked = Unpacked::new("nvtx_only");
     let trace = unpacked.open();
     let mut table = ReportTable::default();
-    let error = trace.report(Report::of(ReportKind::CudaGpuKernSum), &mut table).unwrap_err();
+    let error = trace.report(Report::new(ReportKind::CudaGpuKernSum), &mut table).unwrap_err();
     assert!(error.is_absence());
     assert!(error.to_string().ends_with(
         "nvtx_only.sqlite: does not contain CUDA kernel data (no table CUPTI_ACTIVITY_KIND_KERNEL)"
@@ -168,7 +168,7 @@ fn an_absent_table_or_column_is_reported() {
     let unpacked = Unpacked::new("streams_domains");
     unpacked.change("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN gridX");
     let trace = unpacked.open();
-    let error = trace.report(Report::of(ReportKind::CudaGpuTrace), &mut table).unwrap_err();
+    let error = trace.report(Report::new(ReportKind::CudaGpuTrace), &mut table).unwrap_err();
     assert!(
         error
             .to_string()
@@ -372,7 +372,7 @@ fn tables_that_nsys_does_not_write_are_refused() {
     ] {
         let (_folder, path) = made(&format!("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL({create}"));
         let trace = Trace::open(&path).unwrap();
-        let report = Report::of(ReportKind::CudaGpuKernSum);
+        let report = Report::new(ReportKind::CudaGpuKernSum);
         let error = trace.report(report, &mut ReportTable::default()).unwrap_err();
         let expected = "the table CUPTI_ACTIVITY_KIND_KERNEL is not stored as nsys stores it";
         assert!(error.to_string().ends_with(expected), "{create}: {error}");
@@ -442,7 +442,7 @@ fn damaged_pages_do_not_panic() {
         let Ok(trace) = Trace::open(unpacked.path()) else { continue };
         for kind in ReportKind::ALL {
             let mut table = ReportTable::default();
-            let _ = trace.report(Report::of(*kind), &mut table);
+            let _ = trace.report(Report::new(*kind), &mut table);
         }
     }
 }
@@ -466,10 +466,10 @@ fn reports_made_together_are_those_made_alone() {
         let trace = unpacked.open();
         let alone = ReportKind::ALL.iter().map(|kind| {
             let mut table = ReportTable::default();
-            let ended = trace.report(Report::of(*kind), &mut table);
+            let ended = trace.report(Report::new(*kind), &mut table);
             (table, ended.map_err(|error| error.to_string()))
         });
-        let asked = ReportKind::ALL.iter().map(|kind| (Report::of(*kind), ReportTable::default()));
+        let asked = ReportKind::ALL.iter().map(|kind| (Report::new(*kind), ReportTable::default()));
         let together = unpacked.open().reports(asked, ReportOptions::default());
         let together: Vec<_> = together
             .into_iter()

@@ -243,7 +243,7 @@ fn analyze_config(
     }
     if let Some(path) = stages.get(&Stage::Whole) {
         let recording = Recording::load(path, classifier)?;
-        let analysis = Analysis::of(network, &Phases::by_ranges(&recording)?, strictness)?;
+        let analysis = Analysis::new(network, &Phases::by_ranges(&recording)?, strictness)?;
         return Ok(Analyzed { analysis, warnings: recording.warnings, launches: Launches::default() });
     }
     let needed = [Stage::Setup, Stage::Forward, Stage::ForwardBackward];
@@ -255,7 +255,7 @@ fn analyze_config(
     let forward = Recording::load(&stages[&Stage::Forward], classifier)?;
     let forward_backward = Recording::load(&stages[&Stage::ForwardBackward], classifier)?;
     let phases = Phases::by_sequence(&setup, &forward, &forward_backward)?;
-    let analysis = Analysis::of(network, &phases, strictness)?;
+    let analysis = Analysis::new(network, &phases, strictness)?;
     let warnings = [setup, forward, forward_backward].into_iter().flat_map(|recording| recording.warnings);
     Ok(Analyzed { analysis, warnings: warnings.collect(), launches: Launches::default() })
 }
@@ -427,7 +427,7 @@ mod tests {
             let phases = Phases::by_ranges(&recording).unwrap();
             let contradictions = |d, m| {
                 let network = Config { n, d, m }.network().unwrap();
-                Analysis::of(network, &phases, Strictness::Forced).unwrap().contradictions
+                Analysis::new(network, &phases, Strictness::Forced).unwrap().contradictions
             };
             assert_eq!(contradictions(d, m), [], "{config}");
             let others = [(d, m + 1), (d - 1, m), (d, m / 2), (d / 2, m), (d / 2, 2 * m), (d - 7, m + 3)];

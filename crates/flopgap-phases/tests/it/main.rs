@@ -22,5 +22,5 @@ fn analyze(sizes: (u64, u64, u64), [setup, forward, both]: [PathBuf; 3]) -> Resu
     let forward = Recording::load(&forward, &classifier)?;
     let both = Recording::load(&both, &classifier)?;
     let network = SquareMlp::new(sizes.0, sizes.1, sizes.2)?;
-    Analysis::of(network, &Phases::by_sequence(&setup, &forward, &both)?, Strictness::Strict)
+    Analysis::new(network, &Phases::by_sequence(&setup, &forward, &both)?, Strictness::Strict)
 }

@@ -96,7 +96,7 @@ fn ranges_and_sequences_agree() {
     for name in ["ncu/phases_nvtx_details.csv.zst", "ncu/phases_nvtx.ncu-rep.zst"] {
         let recording = Recording::load(&fixture(name), &classifier).unwrap();
         let by_ranges =
-            Analysis::of(by_sequence.config, &Phases::by_ranges(&recording).unwrap(), Strictness::Strict)
+            Analysis::new(by_sequence.config, &Phases::by_ranges(&recording).unwrap(), Strictness::Strict)
                 .unwrap();
         assert_eq!(by_ranges.forward.decomposition, by_sequence.forward.decomposition, "{name}");
         assert_eq!(by_ranges.backward.decomposition, by_sequence.backward.decomposition, "{name}");
@@ -128,7 +128,7 @@ fn ranges_before_the_kernels_names_change_nothing() {
         let path = std::path::Path::new("renamed.csv");
         let reader = flopgap_ncu::Reader::from_reader(std::io::Cursor::new(text.into_bytes()), path).unwrap();
         let recording = Recording::read(reader, path, &classifier).unwrap();
-        Analysis::of(network, &Phases::by_ranges(&recording).unwrap(), Strictness::Strict).unwrap()
+        Analysis::new(network, &Phases::by_ranges(&recording).unwrap(), Strictness::Strict).unwrap()
     };
     assert_eq!(analysis_of(renamed), analysis_of(text));
 }

@@ -74,7 +74,7 @@ fn every_recorded_network_is_known_by_its_sizes() {
                 let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
                 let analysis = |width, columns| {
                     let network = SquareMlp::new(n, width, columns).unwrap();
-                    Analysis::of(network, &phases, Strictness::Forced).unwrap()
+                    Analysis::new(network, &phases, Strictness::Forced).unwrap()
                 };
                 let own = analysis(d, m);
                 assert_eq!((own.contradictions, own.warnings), (vec![], vec![]), "n{n} d{d} m{m}");
@@ -122,7 +122,7 @@ fn grids_contradict_sizes() {
     let [setup, forward, whole] = [&setup, &forward, &whole].map(renamed);
     let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
     let of = |columns| {
-        Analysis::of(SquareMlp::new(2, 512, columns).unwrap(), &phases, Strictness::Forced).unwrap()
+        Analysis::new(SquareMlp::new(2, 512, columns).unwrap(), &phases, Strictness::Forced).unwrap()
     };
     assert_eq!(of(64).contradictions, []);
     let found = of(32).contradictions;

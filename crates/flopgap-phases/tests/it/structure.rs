@@ -98,7 +98,7 @@ fn every_launch_of_a_layer_is_missed() {
         let forward = load("forward.csv", &whole[..end]);
         let whole = load("whole.csv", &whole);
         let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
-        match Analysis::of(network, &phases, Strictness::Strict) {
+        match Analysis::new(network, &phases, Strictness::Strict) {
             Ok(_) => accepted.push(launch),
             Err(PhaseError::Contradicted { .. }) => missed += 1,
             Err(error) => panic!("{launch}: {error}"),
@@ -201,7 +201,7 @@ fn forced_results_carry_the_reason() {
     let (forward, whole) = (load("forward"), load("forward_backward"));
     let phases = Phases::by_sequence(&setup, &forward, &whole).unwrap();
     let network = SquareMlp::new(17, 1024, 128).unwrap();
-    let analysis = Analysis::of(network, &phases, Strictness::Forced).unwrap();
+    let analysis = Analysis::new(network, &phases, Strictness::Forced).unwrap();
     assert!(analysis.forward.decomposition.factors.epsilon < -0.4);
     let json = serde_json::to_value(&analysis).unwrap();
     assert!(json["contradictions"][0].as_str().unwrap().contains("not of 17"), "{json}");
@@ -218,7 +218,7 @@ fn small(forward: &[(&str, u64)], backward: &[(&str, u64)]) -> Result<Analysis, 
         }
     }
     let phases = Phases::by_ranges(&recording).unwrap();
-    Analysis::of(SquareMlp::new(2, 8, 8).unwrap(), &phases, Strictness::Strict)
+    Analysis::new(SquareMlp::new(2, 8, 8).unwrap(), &phases, Strictness::Strict)
 }
 
 const GEMM: (&str, u64) = ("ampere_sgemm_32x32_nn", 1024);

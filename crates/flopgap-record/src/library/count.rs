@@ -149,7 +149,7 @@ impl Counting {
     /// What the directory asks for, if it does.
     pub(super) fn asked(recorder: &Recorder, cupti: &Cupti) -> Option<Counting> {
         let file = fs::read_to_string(recorder.directory.join(COUNTERS)).ok()?;
-        let functions = Functions::of(cupti.library);
+        let functions = Functions::new(cupti.library);
         let functions = functions.inspect_err(|reason| not_counted(recorder, reason)).ok()?;
         let mut lines = file.lines();
         let (chip, what) = lines.next()?.split_once(' ')?;

@@ -53,7 +53,7 @@ const RANGES_OF_THE_USER: u64 = 2;
 const REPLAY_OF_THE_USER: u64 = 3;
 
 impl Functions {
-    pub(super) fn of(library: Loaded) -> Result<Functions, String> {
+    pub(super) fn new(library: Loaded) -> Result<Functions, String> {
         let call = |name: &CStr| {
             // SAFETY: these functions take a pointer to a struct and return a code.
             let call = unsafe { wanted::<Call>(library, name) };

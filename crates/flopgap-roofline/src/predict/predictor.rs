@@ -70,8 +70,8 @@ impl Predictor {
                 nanoseconds: row.nanoseconds,
             })
             .collect();
-        let machine = Machine::of(ceilings, settings.units, &samples);
-        let constants = Fitted::of(&machine, &samples);
+        let machine = Machine::new(ceilings, settings.units, &samples);
+        let constants = Fitted::new(&machine, &samples);
         let (mut ranges, mut kinds) = (Ranges::default(), Kinds::default());
         for row in observations {
             for step in row.steps.iter().filter(|step| !Shape::vanishes(step)) {
@@ -79,7 +79,7 @@ impl Predictor {
                 kinds.include(step, row.precision, row.mode);
             }
         }
-        let measured = MeasuredRuns::of(observations);
+        let measured = MeasuredRuns::new(observations);
         let of = (&machine, &constants);
         let reported = observations.iter().filter(|row| row.algorithms.len() == row.steps.len()).count();
         let (by_size, by_kernel) = rayon::join(
@@ -186,7 +186,7 @@ impl Predictor {
             by_step.iter_mut().zip(&least.by_step).for_each(|(step, least)| step.raise(least));
         }
         let times: Vec<f64> = by_step.iter().map(|step| step.nanoseconds).collect();
-        let whole = Whole::of(&points, &times, model.work(&self.machine, &points));
+        let whole = Whole::new(&points, &times, model.work(&self.machine, &points));
         let has = |basis: Basis| by_step.iter().any(|step| step.basis == basis);
         let (extrapolated, from_floor) = (has(Basis::Extrapolated), has(Basis::Floor));
         let known = self.measured.run(steps, precision, mode);

@@ -66,7 +66,7 @@ pub struct Gradients {
 
 impl Gradients {
     /// Those of a graph that [`read_training`](flopgap_graph::read_training) read.
-    pub fn of(graph: &Graph) -> Self {
+    pub fn new(graph: &Graph) -> Self {
         let mut requires: Vec<bool> = graph.tensors.iter().map(|tensor| tensor.trained).collect();
         for layer in graph.layers.iter().filter(|layer| !WITHOUT.contains(&operator(layer))) {
             if differentiable(layer).iter().any(|&input| requires[input]) {

@@ -25,7 +25,7 @@ impl FastPaths {
         Self { of: BTreeMap::new(), skipped: BTreeSet::new() }
     }
 
-    pub(super) fn of(graph: &Graph) -> Self {
+    pub(super) fn new(graph: &Graph) -> Self {
         let mut found = Self::none();
         let of_class = |class: &'static str| {
             graph.classes.iter().filter(move |(_, own)| own.ends_with(class)).map(|(path, _)| path)

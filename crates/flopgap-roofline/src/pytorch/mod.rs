@@ -492,7 +492,7 @@ impl PyTorch {
         let host_ns = match way {
             Way::Eager | Way::Graph => {
                 let graph = &way.runs(graph);
-                let paths = FastPaths::of(graph);
+                let paths = FastPaths::new(graph);
                 sum.forward(graph, computed, &paths);
                 self.host(graph, &paths)
             }
@@ -558,7 +558,7 @@ fn calls_of(layer: &Layer) -> String {
 /// What a host runs: operators that compute, and modules. In `inference` that is not compiled,
 /// `nn.MultiheadAttention` and `nn.TransformerEncoderLayer` are one of each.
 pub fn launches(graph: &Graph, inference: bool) -> [f64; 2] {
-    let paths = if inference { FastPaths::of(graph) } else { FastPaths::none() };
+    let paths = if inference { FastPaths::new(graph) } else { FastPaths::none() };
     paths.launches(graph)
 }
 

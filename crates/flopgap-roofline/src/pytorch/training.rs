@@ -13,7 +13,7 @@ impl PyTorch {
     /// one with `fused=True`.
     pub fn training_step(&self, graph: &Graph, computed: Computed, way: Way) -> Option<Estimate> {
         let graph = &way.runs(graph);
-        let gradients = Gradients::of(graph);
+        let gradients = Gradients::new(graph);
         let mut sum = Sum::new(self);
         let paths = FastPaths::none();
         sum.forward(graph, computed, &paths);

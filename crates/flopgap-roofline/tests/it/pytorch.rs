@@ -572,7 +572,7 @@ fn trained(name: &str) -> Graph {
 #[test]
 fn gradients_pass_what_is_changed_in_place() {
     let graph = trained("static_cache.pt2");
-    let gradients = Gradients::of(&graph);
+    let gradients = Gradients::new(&graph);
     let names: Vec<&str> = gradients.trained(&graph).map(|tensor| tensor.name.as_str()).collect();
     for layer in ["q_proj", "k_proj", "v_proj", "o_proj"] {
         assert!(names.iter().any(|name| name.contains(layer)), "{layer}: {names:?}");
@@ -580,7 +580,7 @@ fn gradients_pass_what_is_changed_in_place() {
 }
 
 fn backward(graph: &Graph) -> Vec<Call> {
-    let gradients = Gradients::of(graph);
+    let gradients = Gradients::new(graph);
     (0..graph.layers.len()).flat_map(|layer| gradients.calls(graph, layer, DEFAULT)).collect()
 }
 
@@ -597,7 +597,7 @@ fn gradients_flow_to_the_parameters_and_meet_at_residuals() {
     assert_eq!(sums.len(), 8);
     assert!(sums.iter().all(|call| call.sizes[0] == 2 * call.sizes[1]));
     assert_eq!(sums[0].sizes[1] % (64 * 56 * 56 * 4), 0);
-    let gradients = Gradients::of(&graph);
+    let gradients = Gradients::new(&graph);
     assert_eq!(gradients.trained(&graph).count(), 62);
     assert_eq!(gradients.trained(&graph).map(|tensor| tensor.elements().unwrap()).sum::<u64>(), 11_689_512);
     // Two products and twice the operands of the first fully connected layer that has both.
@@ -624,7 +624,7 @@ fn a_training_step_is_its_parts() {
             let sum = parts.forward + parts.backward + parts.optimizer;
             assert!((sum / kernels - 1.0).abs() < 1e-9, "{}: {parts:?}", graph.name);
             let [operators, modules] = launches(&graph, false);
-            let [layers, tensors] = Gradients::of(&graph).launches(&graph);
+            let [layers, tensors] = Gradients::new(&graph).launches(&graph);
             let launched: f64 = eager.calls.iter().map(|call| call.kernels).sum();
             let host = costs.operator * operators
                 + costs.module * modules
@@ -645,7 +645,7 @@ fn a_training_step_is_its_parts() {
 fn the_optimizer_is_no_faster_than_the_memory() {
     let pytorch = training("h100").unwrap();
     let graph = trained("vit_b_16.pt2");
-    let bytes: u64 = Gradients::of(&graph).trained(&graph).map(|tensor| tensor.bytes().unwrap()).sum();
+    let bytes: u64 = Gradients::new(&graph).trained(&graph).map(|tensor| tensor.bytes().unwrap()).sum();
     let least = 7.0 * bytes as f64 / pytorch.about.peaks.bytes_per_second * 1e9;
     let parts = pytorch.training_step(&graph, DEFAULT, Way::Graph).unwrap().parts.unwrap();
     assert!(least < parts.optimizer && parts.optimizer < 3.0 * least, "{parts:?}, {least}");

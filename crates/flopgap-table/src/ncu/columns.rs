@@ -82,7 +82,7 @@ pub(super) const OWN: [&str; 34] = [
 
 impl Metrics {
     /// The metrics of all launches.
-    pub(super) fn of(views: &mut Views) -> Result<Metrics, Error> {
+    pub(super) fn new(views: &mut Views) -> Result<Metrics, Error> {
         let mut metrics = Metrics::default();
         let mut seen: FxHashSet<(u32, Option<u64>, u64)> = FxHashSet::default();
         let mut known = Known::default();

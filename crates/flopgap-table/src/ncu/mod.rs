@@ -46,7 +46,7 @@ impl Ncu {
             return Ok(metrics.clone());
         }
         let mut views = Views::open(path, false, self.warnings.clone())?;
-        let metrics = Metrics::of(&mut views)?;
+        let metrics = Metrics::new(&mut views)?;
         Ok(self.metrics.get_or_init(|| Arc::new(metrics)).clone())
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn all() -> impl Iterator<Item = Named> {
 }
 
 impl Nsys {
-    pub(crate) fn of(export: Export) -> Nsys {
+    pub(crate) fn new(export: Export) -> Nsys {
         Nsys { export, classifier: Arc::new(Classifier::new()) }
     }
 

@@ -52,7 +52,7 @@ fn read(path: &Path) -> usize {
     if let Some(Trace::Nsys(trace)) = source.trace() {
         for kind in ReportKind::ALL {
             let mut table = ReportTable::default();
-            let _ = trace.report(Report::of(*kind), &mut table);
+            let _ = trace.report(Report::new(*kind), &mut table);
             rows += table.rows.len();
         }
     }

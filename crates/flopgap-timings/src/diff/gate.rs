@@ -126,7 +126,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Of some times, with `fraction` as for [`Diff::gate`].
-    pub fn of(judged: Vec<Judged>, fraction: f64) -> Verdict {
+    pub fn new(judged: Vec<Judged>, fraction: f64) -> Verdict {
         let slower: Vec<Judged> =
             judged.iter().filter(|judged| judged.is_slower(fraction)).cloned().collect();
         let sees = |judged: &Judged| judged.shift.is_some_and(|shift| shift.seen_from <= BLIND);
@@ -144,7 +144,7 @@ impl Diff {
     /// show.
     pub fn gate(&self, fraction: f64, by: By) -> Verdict {
         let judged = self.judged.iter().filter(|judged| by.judges(judged.by)).cloned();
-        Verdict::of(judged.collect(), fraction)
+        Verdict::new(judged.collect(), fraction)
     }
 }
 
@@ -157,8 +157,8 @@ impl Diff {
 ///
 /// let before = [1_000, 1_010, 990, 1_005, 995, 1_002];
 /// let after = before.map(|ns| ns + 100);
-/// assert_eq!(Verdict::of(vec![runs(&before, &after).unwrap()], 0.05).slower.len(), 1);
-/// assert!(Verdict::of(vec![runs(&before, &before).unwrap()], 0.05).slower.is_empty());
+/// assert_eq!(Verdict::new(vec![runs(&before, &after).unwrap()], 0.05).slower.len(), 1);
+/// assert!(Verdict::new(vec![runs(&before, &before).unwrap()], 0.05).slower.is_empty());
 /// ```
 pub fn runs(before: &[i64], after: &[i64]) -> Option<Judged> {
     let sample = |durations: &[i64]| {

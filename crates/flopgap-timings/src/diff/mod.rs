@@ -351,7 +351,7 @@ fn place_diff(place: [Option<Place>; 2], parts: [&Part; 2], kernels: &[KernelCha
         copied_bytes: bytes(&|part| part.copied_bytes),
         sets: count(&|part| part.sets.map_or(0, |times| times.count)),
         set_bytes: bytes(&|part| part.set_bytes),
-        like_for_like: LikeForLike::of(kernels),
+        like_for_like: LikeForLike::new(kernels),
         work: work::differences(parts, kernels),
     }
 }

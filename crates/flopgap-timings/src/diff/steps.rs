@@ -42,7 +42,7 @@ impl Measured {
         self.series.get(&measure).map_or(0, Vec::len)
     }
 
-    fn of(instances: &[usize], nvtx: &NvtxRanges, launched: &Launched, gpus: &Gpus, pool: bool) -> Measured {
+    fn new(instances: &[usize], nvtx: &NvtxRanges, launched: &Launched, gpus: &Gpus, pool: bool) -> Measured {
         let process = |at: usize| nvtx.ranges[at].thread.process();
         let mut apart: BTreeMap<Option<ProcessId>, Vec<usize>> = BTreeMap::new();
         for &at in instances {
@@ -102,7 +102,7 @@ impl Steps {
         gpus: &Gpus,
     ) -> Steps {
         let nvtx = launched.nvtx();
-        let of = |instances: &[usize]| Measured::of(instances, nvtx, launched, gpus, scope.pool);
+        let of = |instances: &[usize]| Measured::new(instances, nvtx, launched, gpus, scope.pool);
         let mut passes = BTreeMap::new();
         if scope.ranges == crate::scope::Ranges::Steps {
             let groups = Named::new(nvtx).passes(&scope.warm_up).into_iter();

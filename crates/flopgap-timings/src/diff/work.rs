@@ -21,7 +21,7 @@ pub struct LikeForLike {
 }
 
 impl LikeForLike {
-    pub(super) fn of(kernels: &[KernelChange]) -> LikeForLike {
+    pub(super) fn new(kernels: &[KernelChange]) -> LikeForLike {
         let mut sums = LikeForLike::default();
         for kernel in kernels {
             let (Some(before), Some(after)) = (kernel.time.before, kernel.time.after) else { continue };

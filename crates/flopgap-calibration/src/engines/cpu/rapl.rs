@@ -39,10 +39,10 @@ impl Rapl {
     /// [`EngineError::Missing`] where there are none, as in most virtual machines, or they cannot
     /// be read.
     pub fn open() -> Result<Self, EngineError> {
-        Self::of(Path::new(POWERCAP))
+        Self::new(Path::new(POWERCAP))
     }
 
-    fn of(powercap: &Path) -> Result<Self, EngineError> {
+    fn new(powercap: &Path) -> Result<Self, EngineError> {
         let missing = |reason: String, hint| EngineError::Missing { what: "RAPL", reason, hint };
         let nothing = "use a machine with an energy counter, or measure without energy";
         let entries = fs::read_dir(powercap)
@@ -127,7 +127,7 @@ mod tests {
         zone(folder.path(), "intel-rapl:0:0", "core", "300");
         let second = zone(folder.path(), "intel-rapl:1", "package-1", "999000");
         zone(folder.path(), "intel-rapl-mmio:0", "package-0", "500");
-        let mut rapl = Rapl::of(folder.path()).unwrap();
+        let mut rapl = Rapl::new(folder.path()).unwrap();
         assert_eq!(rapl.zones.len(), 2);
         assert_eq!(rapl.joules(), Some((0.0, EnergySource::Rapl)));
         fs::write(first, "2500").unwrap();
@@ -144,7 +144,7 @@ mod tests {
     fn a_counter_that_vanishes_is_absent_and_not_zero() {
         let folder = tempfile::tempdir().unwrap();
         let counter = zone(folder.path(), "intel-rapl:0", "package-0", "500");
-        let mut rapl = Rapl::of(folder.path()).unwrap();
+        let mut rapl = Rapl::new(folder.path()).unwrap();
         fs::remove_file(counter).unwrap();
         assert_eq!(rapl.joules(), None);
     }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_said() {
         let folder = tempfile::tempdir().unwrap();
-        let message = |path: &Path| Rapl::of(path).unwrap_err().to_string();
+        let message = |path: &Path| Rapl::new(path).unwrap_err().to_string();
         let none = message(&folder.path().join("none"));
         assert!(none.starts_with("RAPL is not available: ") && none.contains("none"), "{none}");
         zone(folder.path(), "dtpm", "platform", "1");

@@ -80,7 +80,7 @@ fn count(
     (steps, precision): (usize, Precision),
     run: &mut Run<'_>,
 ) -> Result<u64, CounterError> {
-    let chip = Chip::of(context)?;
+    let chip = Chip::new(context)?;
     let mut session = CounterSession::on_chip(context, &chip, &metrics(&chip, precision))?;
     let launches = session.per_launch((steps + 1) * MOST_KERNELS, &mut |_| Ok(run()?))?;
     let factors: Vec<u64> = session.metrics().iter().map(|metric| operations(metric)).collect();

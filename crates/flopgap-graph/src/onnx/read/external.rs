@@ -38,7 +38,7 @@ impl External {
     ///
     /// # Errors
     /// [`GraphError::Damaged`] where a file ends before its tensors do.
-    pub(super) fn of(path: &Path, graph: &GraphProto) -> Result<Self, GraphError> {
+    pub(super) fn new(path: &Path, graph: &GraphProto) -> Result<Self, GraphError> {
         let mut missing: Option<(usize, String, String)> = None;
         for tensor in &graph.initializer {
             let Some((beside, location, offset, length)) = place(path, tensor) else { continue };

@@ -7,7 +7,7 @@ pub(super) struct Random(u64);
 
 impl Random {
     /// The numbers of one tensor of a model: those of another tensor are others.
-    pub(super) fn of(seed: u64, tensor: usize) -> Self {
+    pub(super) fn new(seed: u64, tensor: usize) -> Self {
         let mut random = Random(seed ^ (tensor as u64).wrapping_mul(0xD1B5_4A32_D192_ED03));
         random.next();
         random
@@ -67,7 +67,7 @@ impl Role {
 
     /// The values of a tensor in this role.
     pub(super) fn values(self, tensor: &Tensor, index: usize, seed: u64) -> Vec<f32> {
-        let mut random = Random::of(seed, index);
+        let mut random = Random::new(seed, index);
         let (low, high) = self.bounds();
         let count = tensor.shape.iter().product::<u64>();
         (0..count).map(|_| random.between(low, high)).collect()

@@ -346,6 +346,6 @@ impl Backward for CoopvecBackward {
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let all = [&self.transpose, &self.deltas[0], &self.deltas[1], &self.gradients, &self.add];
         let used = if self.atomic { &all[..4] } else { &all[..] };
-        used.iter().map(|pass| KernelFacts::of(pass.name, &pass.kernel, pass.launch.shared)).collect()
+        used.iter().map(|pass| KernelFacts::new(pass.name, &pass.kernel, pass.launch.shared)).collect()
     }
 }

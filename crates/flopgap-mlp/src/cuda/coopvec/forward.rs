@@ -294,6 +294,6 @@ impl Forward for CoopvecForward {
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let sliced = self.sliced.iter().flat_map(|(_, passes)| passes);
         let all = self.tiled.iter().chain(sliced);
-        all.map(|pass| KernelFacts::of(&pass.name, &pass.kernel, pass.launch.shared)).collect()
+        all.map(|pass| KernelFacts::new(&pass.name, &pass.kernel, pass.launch.shared)).collect()
     }
 }

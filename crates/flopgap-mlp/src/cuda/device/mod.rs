@@ -39,7 +39,7 @@ const WARP: usize = 32;
 /// }"#;
 ///
 /// let (context, network) = (Context::new(0)?, Network::new(&[2, 64, 3])?);
-/// let mlp = DeviceFunction::new::<f16>(&network, 128, Target::of(context.device()))?;
+/// let mlp = DeviceFunction::new::<f16>(&network, 128, Target::new(context.device()))?;
 /// let binary = mlp.kernel("shade.cu", KERNEL).compile(&Compiler::new()?)?;
 /// let shade = context.load(&binary)?.kernel_with_shared("shade", mlp.shared_bytes())?;
 ///

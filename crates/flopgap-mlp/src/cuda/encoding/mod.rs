@@ -85,7 +85,7 @@ impl<T: Element> Encoder<T> {
     /// # Errors
     /// When NVRTC is missing; when there is not enough memory.
     pub fn new(context: &Context, encoding: &Encoding) -> Result<Self, MlpError> {
-        let source = source(encoding, T::PRECISION, Target::of(context.device()));
+        let source = source(encoding, T::PRECISION, Target::new(context.device()));
         let program = source.load(&Binaries::default(), context)?;
         let [forward, backward] = match encoding {
             Encoding::Frequency(_) => {

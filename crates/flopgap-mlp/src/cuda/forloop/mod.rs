@@ -157,7 +157,7 @@ pub(super) fn of_batch<T>(few_and_many: &[T], batch: u32) -> &T {
 }
 
 fn facts_of(name: &str, kernels: &[(Plan, Kernel)]) -> Result<Vec<KernelFacts>, GpuError> {
-    kernels.iter().map(|(plan, kernel)| KernelFacts::of(name, kernel, plan.shared)).collect()
+    kernels.iter().map(|(plan, kernel)| KernelFacts::new(name, kernel, plan.shared)).collect()
 }
 
 #[derive(Debug)]

@@ -279,9 +279,9 @@ impl Gradients<Kernel> {
 
     pub(super) fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let Some((kernel, sum)) = &self.kernels else { return Ok(Vec::new()) };
-        let mut facts = vec![KernelFacts::of(NAME, kernel, self.shared)?];
+        let mut facts = vec![KernelFacts::new(NAME, kernel, self.shared)?];
         if !self.atomic {
-            facts.push(KernelFacts::of(SUM, sum, 0)?);
+            facts.push(KernelFacts::new(SUM, sum, 0)?);
         }
         Ok(facts)
     }

@@ -65,7 +65,7 @@ impl Forward for NaiveForward {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(FORWARD, &self.kernel, 0)?])
+        Ok(vec![KernelFacts::new(FORWARD, &self.kernel, 0)?])
     }
 }
 
@@ -98,6 +98,6 @@ impl Backward for NaiveBackward {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(BACKWARD, &self.kernel, 0)?])
+        Ok(vec![KernelFacts::new(BACKWARD, &self.kernel, 0)?])
     }
 }

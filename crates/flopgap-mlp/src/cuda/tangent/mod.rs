@@ -156,7 +156,7 @@ impl<T: Element> Tangents<T> {
         let rows = samples(batch.saturating_mul(2))
             .map_err(|_| MlpError::Batch { found: batch, most: i32::MAX as usize / 2 })?;
         let padded = network.for_kernels()?;
-        let target = model.options().target(Target::of(context.device()))?;
+        let target = model.options().target(Target::new(context.device()))?;
         let request = request(&padded, T::PRECISION, target);
         let binaries =
             Binaries::compile(&Compiler::new()?, sources(network, T::PRECISION, target)?, &|_| ())?;

@@ -61,7 +61,7 @@ impl<T: Element> ArrayAdamW<T> {
         let too_large = GpuError::TooLarge { what: "parameters of an optimizer", value: length };
         let count = u32::try_from(length).map_err(|_| too_large)?;
         let context = stream.context();
-        let source = adamw_source(T::PRECISION, Target::of(context.device()));
+        let source = adamw_source(T::PRECISION, Target::new(context.device()));
         let program = source.load(&Binaries::default(), context)?;
         let one = 1.0_f64.to_bits();
         let state = [one, one, 0, 0, settings.learning_rate.to_bits(), 0];

@@ -44,7 +44,7 @@ impl<T: Element> MeanSquaredError<T> {
             return Err(MlpError::Length { what: "outputs that count", expected: outputs, found: columns });
         }
         let context = stream.context();
-        let request = request(network, T::PRECISION, Target::of(context.device()));
+        let request = request(network, T::PRECISION, Target::new(context.device()));
         let program = loss_source(&request, columns).load(&Binaries::default(), context)?;
         let error = MeanSquaredError {
             kernel: program.kernel("mean_squared_error_reduce", 0)?,

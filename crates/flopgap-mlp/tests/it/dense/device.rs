@@ -98,7 +98,7 @@ fn what_cannot_be_called_is_refused() {
 }
 
 fn answers<T: Element>(context: &Context, network: &Network) {
-    let mlp = DeviceFunction::new::<T>(network, 96, Target::of(context.device())).unwrap();
+    let mlp = DeviceFunction::new::<T>(network, 96, Target::new(context.device())).unwrap();
     let binary = mlp.kernel("ask.cu", ASK).compile(&Compiler::new().unwrap()).unwrap();
     let kernel = context.load(&binary).unwrap().kernel_with_shared("ask", mlp.shared_bytes()).unwrap();
     let stream = context.stream().unwrap();

@@ -79,7 +79,7 @@ fn a_network_of_another_width_is_refused() {
 fn answers<T: Element>(context: &Context, encoding: &Encoding, network: &Network) {
     const BATCH: u32 = 1_001;
     let batch = BATCH as usize;
-    let target = Target::of(context.device());
+    let target = Target::new(context.device());
     let mlp = DeviceFunction::encoded::<T>(network, encoding, THREADS, target).unwrap();
     let binary = mlp.kernel("field.cu", FIELD).compile(&Compiler::new().unwrap()).unwrap();
     let kernel = context.load(&binary).unwrap().kernel_with_shared("field", mlp.shared_bytes()).unwrap();

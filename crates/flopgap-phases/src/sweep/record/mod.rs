@@ -211,7 +211,7 @@ impl Record {
     ) -> Result<Analysis, RecordError> {
         let network = self.config.network().map_err(crate::PhaseError::from)?;
         let recording = self.recording(path, classifier)?;
-        Ok(Analysis::of(network, &Phases::by_ranges(&recording)?, strictness)?)
+        Ok(Analysis::new(network, &Phases::by_ranges(&recording)?, strictness)?)
     }
 }
 

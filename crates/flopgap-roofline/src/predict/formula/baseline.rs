@@ -52,7 +52,7 @@ pub(crate) struct Fitted {
 }
 
 impl Fitted {
-    pub(crate) fn of(machine: &Machine, samples: &[Sample<'_>]) -> Self {
+    pub(crate) fn new(machine: &Machine, samples: &[Sample<'_>]) -> Self {
         let points: Vec<(Point, &Sample<'_>)> =
             samples.iter().map(|sample| (Point::of(machine, sample), sample)).collect();
         let all: Vec<Point> = points.iter().map(|(point, _)| *point).collect();

@@ -358,7 +358,7 @@ mod tests {
     }
 
     fn work(algorithm: &Algorithm) -> ConvolutionWork {
-        let (machine, shape) = (Machine::of(None, Some(100), &[]), shape());
+        let (machine, shape) = (Machine::new(None, Some(100), &[]), shape());
         let roof = machine.roof(&shape, Precision::Fp16);
         ConvolutionWork::of(&machine, (&shape, &roof), (Precision::Fp16, true), algorithm).unwrap()
     }
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn channels_are_loaded_in_vectors_once_they_are_padded() {
         let odd = Shape { k: 9.0 * 967.0, ..shape() };
-        let machine = Machine::of(None, Some(100), &[]);
+        let machine = Machine::new(None, Some(100), &[]);
         let roof = machine.roof(&odd, Precision::Fp16);
         let of = |kernels: &[&str]| {
             let algorithm = algorithm(kernels, Some([256, 64]));

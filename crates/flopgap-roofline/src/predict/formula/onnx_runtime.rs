@@ -196,8 +196,8 @@ mod tests {
 
     /// How far the rules are from what ONNX Runtime 1.30 held.
     fn error(workload: &Workload, precision: Precision, measured: f64) -> f64 {
-        let machine = Machine::of(None, None, &[]);
-        let constants = Fitted::of(&machine, &[]);
+        let machine = Machine::new(None, None, &[]);
+        let constants = Fitted::new(&machine, &[]);
         let steps = workload.steps().unwrap();
         let points: Vec<Point<'_>> = steps
             .iter()

@@ -202,7 +202,7 @@ impl Product {
         (terms[Term::Read], terms[Term::Written]) = moved(machine, point.roof.bytes, written);
         let parts = match algorithm.tile {
             Some(tile) if !matches!(class, Class::Long | Class::Small | Class::Vector) => {
-                let cut = Cut::of(machine, point, (algorithm, launch), (class, &work.named), tile);
+                let cut = Cut::new(machine, point, (algorithm, launch), (class, &work.named), tile);
                 tiled(machine, point, (class, &work.named), &cut, &mut terms);
                 cut.parts
             }
@@ -250,7 +250,7 @@ fn attribute(algorithm: &Algorithm, name: &str) -> f64 {
 }
 
 impl Cut {
-    fn of(
+    fn new(
         machine: &Machine,
         point: &Point<'_>,
         (algorithm, launch): (&Algorithm, Option<&KernelLaunch>),

@@ -52,7 +52,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(crate) fn of(machine: &Machine, point: &Point<'_>) -> Self {
+    pub(crate) fn new(machine: &Machine, point: &Point<'_>) -> Self {
         let (family, precision) = (point.shape.family, class(point.precision));
         let group = (family, precision, point.mode);
         // A kernel is the same however it is launched; what a launch adds is a term.
@@ -67,7 +67,7 @@ impl Terms {
     pub(crate) fn of_model(machine: &Machine, points: &[Point<'_>]) -> Option<Self> {
         let most = points.iter().max_by(|left, right| left.base.total_cmp(&right.base))?;
         let mut sum =
-            Self { kernel: None, convolution: None, base: 0.0, launch: 0.0, ..Self::of(machine, most) };
+            Self { kernel: None, convolution: None, base: 0.0, launch: 0.0, ..Self::new(machine, most) };
         sum.of_step.fill(0.0);
         for point in points {
             sum.base += point.base;

@@ -93,8 +93,8 @@ mod tests {
 
     /// Features of layers of one width.
     fn of(mode: Mode, width: u64, batch: u64) -> Vec<f64> {
-        let machine = Machine::of(None, None, &[]);
-        let constants = Fitted::of(&machine, &[]);
+        let machine = Machine::new(None, None, &[]);
+        let constants = Fitted::new(&machine, &[]);
         let hidden = vec![width; 2];
         let mlp = MlpSpec { input: width, hidden, output: width, batch, activation: Activation::Relu };
         let steps = Workload::Mlp(mlp).steps().unwrap();

@@ -64,7 +64,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    pub(crate) fn of(points: &[Point<'_>]) -> Self {
+    pub(crate) fn new(points: &[Point<'_>]) -> Self {
         let reported = || points.iter().filter_map(|point| point.algorithm);
         let frequent = most_frequent(reported().map(|algorithm| &*algorithm.id), KERNELS);
         let names = reported().flat_map(|algorithm| algorithm.attributes.keys().map(String::as_str));

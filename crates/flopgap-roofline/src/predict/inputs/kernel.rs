@@ -45,7 +45,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn of(
+    pub(crate) fn new(
         machine: &Machine,
         (shape, roof): (&Shape, &Roof),
         (precision, launch): (Precision, f64),

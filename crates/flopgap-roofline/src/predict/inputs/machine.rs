@@ -49,7 +49,7 @@ pub(crate) struct Sample<'a> {
 
 impl Machine {
     /// The machine of these ceilings; missing values are replaced by the fastest samples.
-    pub(crate) fn of(ceilings: Option<&Ceilings>, units: Option<u32>, samples: &[Sample<'_>]) -> Self {
+    pub(crate) fn new(ceilings: Option<&Ceilings>, units: Option<u32>, samples: &[Sample<'_>]) -> Self {
         let mut machine = ceilings.map_or_else(Self::unknown, Self::measured);
         if let (None, Some(units)) = (ceilings, units) {
             machine.units = f64::from(units);

@@ -32,7 +32,7 @@ pub(crate) struct MeasuredRuns {
 
 impl MeasuredRuns {
     /// Of several measurements of one run, their geometric mean.
-    pub(crate) fn of(observations: &[Observation]) -> Self {
+    pub(crate) fn new(observations: &[Observation]) -> Self {
         let mut rows_by_key: FxHashMap<Key, Vec<&Observation>> = FxHashMap::default();
         for row in observations {
             if let Some(key) = key(&row.steps, row.precision, row.mode) {

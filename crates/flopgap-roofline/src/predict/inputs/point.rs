@@ -43,7 +43,7 @@ impl<'a> Point<'a> {
             _ => launch_ns + roof.nanoseconds() / efficiency,
         };
         let work = algorithm
-            .map(|algorithm| Kernel::of(machine, (&shape, &roof), (precision, launch_ns), algorithm));
+            .map(|algorithm| Kernel::new(machine, (&shape, &roof), (precision, launch_ns), algorithm));
         Self { step, precision, mode, algorithm, shape, roof, launch: launch_ns, base, work }
     }
 

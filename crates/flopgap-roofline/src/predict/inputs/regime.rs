@@ -27,7 +27,7 @@ impl Regime {
     }
 
     /// The regime of a step with this launch cost and roofline.
-    pub(crate) fn of(launch: f64, roof: &Roof) -> Self {
+    pub(crate) fn new(launch: f64, roof: &Roof) -> Self {
         if launch >= roof.nanoseconds() {
             Self::Launch
         } else if roof.compute >= roof.memory {

@@ -24,7 +24,7 @@ pub(crate) struct Whole {
 impl Whole {
     /// Of the steps of a model, the nanoseconds predicted for each, and those of the work alone,
     /// without launches.
-    pub(crate) fn of(points: &[Point<'_>], nanoseconds: &[f64], work: f64) -> Self {
+    pub(crate) fn new(points: &[Point<'_>], nanoseconds: &[f64], work: f64) -> Self {
         let over = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).sum::<f64>();
         let bytes = |point: &Point<'_>, elements: f64| elements * point.precision.element().bytes() as f64;
         let most = |of: &dyn Fn(&Point<'_>) -> f64| points.iter().map(of).fold(0.0, f64::max);

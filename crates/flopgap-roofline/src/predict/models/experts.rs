@@ -66,7 +66,7 @@ impl Experts {
         growth: Growth,
         with_kernels: bool,
     ) -> Result<Self, FitError> {
-        let kernels = with_kernels.then(|| Kernels::of(points));
+        let kernels = with_kernels.then(|| Kernels::new(points));
         let prepared: Vec<Prepared> =
             points.iter().map(|point| prepare(machine, kernels.as_ref(), point)).collect();
         let terms: Vec<Terms> = prepared.iter().map(|row| row.terms.clone()).collect();
@@ -205,7 +205,7 @@ fn prepare(machine: &Machine, kernels: Option<&Kernels>, point: &Point<'_>) -> P
         }
         None => tiles(machine, point),
     };
-    Prepared { terms: Terms::of(machine, point), product: Product::of(machine, point), sizes, more }
+    Prepared { terms: Terms::new(machine, point), product: Product::of(machine, point), sizes, more }
 }
 
 /// The features of the trees alongside the structure.

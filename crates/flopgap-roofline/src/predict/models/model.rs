@@ -71,7 +71,7 @@ impl Model {
             let groups: Vec<u64> = single.iter().map(|(row, _)| group(&row.steps)).collect();
             let how = (settings.seed, settings.level);
             model.steps = Some(Steps::fit(machine, &points, &times, &groups, how, with_kernels)?);
-            let terms: Vec<Terms> = points.iter().map(|point| Terms::of(machine, point)).collect();
+            let terms: Vec<Terms> = points.iter().map(|point| Terms::new(machine, point)).collect();
             let all: Vec<usize> = (0..terms.len()).collect();
             model.structure = Some(Structure::fit(&terms, &times, &all));
         } else if several.len() >= LEAST {
@@ -86,7 +86,7 @@ impl Model {
         let mut correction_rows = Vec::with_capacity(several.len());
         let times = model.times(machine, measured, &several)?;
         for ((row, points), times) in several.iter().zip(times) {
-            let whole = Whole::of(points, &times, model.work(machine, points));
+            let whole = Whole::new(points, &times, model.work(machine, points));
             correction_rows.push(CorrectionRow {
                 target: (row.nanoseconds / whole.sum).ln(),
                 features: of_model(machine, points, &whole),
@@ -170,7 +170,7 @@ impl Model {
             .zip(terms.iter().zip(&kinds))
             .map(|((row, points, bytes), (terms, kind))| {
                 let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
-                let whole = Whole::of(points, &bases, self.work(machine, points));
+                let whole = Whole::new(points, &bases, self.work(machine, points));
                 CorrectionRow {
                     target: (bytes / memory.bytes(terms, *kind)).ln(),
                     features: whole.features().to_vec(),
@@ -206,7 +206,7 @@ impl Model {
             return steps.predict(machine, points);
         }
         let predicted = points.iter().map(|point| {
-            let of = |structure: &Structure| structure.predict(&Terms::of(machine, point));
+            let of = |structure: &Structure| structure.predict(&Terms::new(machine, point));
             Predicted { ln: self.structure.as_ref().map_or(point.base, of).ln(), width: UNKNOWN }
         });
         Ok(predicted.collect())
@@ -216,7 +216,7 @@ impl Model {
     pub(crate) fn work(&self, machine: &Machine, points: &[Point<'_>]) -> f64 {
         let empty = Structure::default();
         let structure = self.structure.as_ref().unwrap_or(&empty);
-        points.iter().map(|point| structure.work(&Terms::of(machine, point))).sum()
+        points.iter().map(|point| structure.work(&Terms::new(machine, point))).sum()
     }
 
     /// ln of the time of a model over the sum of its steps; `None` where no model was measured.
@@ -243,7 +243,7 @@ impl Model {
         let Some(memory) = &self.memory else { return Ok(None) };
         let bytes = memory.bytes(&memory::terms(points), memory::kind(points));
         let bases: Vec<f64> = points.iter().map(|point| point.base).collect();
-        let whole = Whole::of(points, &bases, self.work(machine, points));
+        let whole = Whole::new(points, &bases, self.work(machine, points));
         let predicted = self
             .memory_correction
             .as_ref()

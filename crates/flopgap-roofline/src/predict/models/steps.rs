@@ -81,5 +81,5 @@ impl Steps {
 
 /// The regime of a step.
 pub(crate) fn regime(point: &Point<'_>) -> Regime {
-    Regime::of(point.launch, &point.roof)
+    Regime::new(point.launch, &point.roof)
 }

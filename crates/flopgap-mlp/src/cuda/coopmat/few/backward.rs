@@ -162,7 +162,7 @@ impl Backward for ByLayer {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(KERNEL, &self.kernel, self.shared)?])
+        Ok(vec![KernelFacts::new(KERNEL, &self.kernel, self.shared)?])
     }
 }
 

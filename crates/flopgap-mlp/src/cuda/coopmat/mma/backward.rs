@@ -101,7 +101,7 @@ impl Chain {
     }
 
     pub(in super::super) fn facts(&self) -> Result<KernelFacts, GpuError> {
-        KernelFacts::of(CHAIN, &self.kernel, self.plan.tiling.shared)
+        KernelFacts::new(CHAIN, &self.kernel, self.plan.tiling.shared)
     }
 }
 
@@ -307,7 +307,7 @@ impl Backward for ChainAndGradients {
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let mut facts = vec![
             self.chain.facts()?,
-            KernelFacts::of(GRADIENTS, &self.gradients_kernel, self.gradients.shared)?,
+            KernelFacts::new(GRADIENTS, &self.gradients_kernel, self.gradients.shared)?,
         ];
         facts.extend(self.reducer.facts()?);
         Ok(facts)

@@ -146,7 +146,7 @@ impl Backward for Fused {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        let mut facts = vec![KernelFacts::of(KERNEL, &self.kernel, self.tiling.shared)?];
+        let mut facts = vec![KernelFacts::new(KERNEL, &self.kernel, self.tiling.shared)?];
         facts.extend(self.reducer.facts()?);
         Ok(facts)
     }

@@ -98,7 +98,7 @@ impl Backward for SimtBackward {
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let mut facts = match &self.deltas {
             Deltas::ByTerms(chain) => chain.facts()?,
-            Deltas::AsTheyLie { kernel, plan, .. } => vec![KernelFacts::of(NAME, kernel, plan.shared)?],
+            Deltas::AsTheyLie { kernel, plan, .. } => vec![KernelFacts::new(NAME, kernel, plan.shared)?],
         };
         facts.extend(self.gradients.facts()?);
         Ok(facts)

@@ -200,7 +200,7 @@ impl Backward for ChainAndGradients {
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let mut facts = vec![match &self.chain {
-            Chain::Resident { kernel, shared, .. } => KernelFacts::of(CHAIN, kernel, *shared)?,
+            Chain::Resident { kernel, shared, .. } => KernelFacts::new(CHAIN, kernel, *shared)?,
             Chain::Streamed(chain) => chain.facts()?,
             Chain::Wide(chain) => chain.facts()?,
         }];

@@ -222,7 +222,7 @@ impl Forward for Resident {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(RESIDENT, &self.kernel, self.shared)?])
+        Ok(vec![KernelFacts::new(RESIDENT, &self.kernel, self.shared)?])
     }
 }
 
@@ -257,7 +257,7 @@ impl Forward for Stream {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        Ok(vec![KernelFacts::of(STREAM, &self.kernel, self.shared)?])
+        Ok(vec![KernelFacts::new(STREAM, &self.kernel, self.shared)?])
     }
 }
 

@@ -162,8 +162,8 @@ impl Backward for Fused {
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         let mut facts = vec![
-            KernelFacts::of(KERNEL, &self.kernel, self.shape.shared)?,
-            KernelFacts::of(KERNEL_DX, &self.kernel_dx, self.shape.shared)?,
+            KernelFacts::new(KERNEL, &self.kernel, self.shape.shared)?,
+            KernelFacts::new(KERNEL_DX, &self.kernel_dx, self.shape.shared)?,
         ];
         facts.extend(self.reducer.facts()?);
         Ok(facts)

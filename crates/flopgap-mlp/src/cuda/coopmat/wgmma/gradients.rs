@@ -241,7 +241,7 @@ impl Gradients {
     }
 
     pub(super) fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        let mut facts = vec![KernelFacts::of(GRADIENTS, &self.products, self.plan.shared())?];
+        let mut facts = vec![KernelFacts::new(GRADIENTS, &self.products, self.plan.shared())?];
         facts.extend(self.reducer.facts()?);
         Ok(facts)
     }

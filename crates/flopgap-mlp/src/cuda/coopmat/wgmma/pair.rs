@@ -133,7 +133,7 @@ impl Backward for Pair {
     }
 
     fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
-        let mut facts = vec![KernelFacts::of(KERNEL, &self.kernel, SHARED)?];
+        let mut facts = vec![KernelFacts::new(KERNEL, &self.kernel, SHARED)?];
         facts.extend(self.reducer.facts()?);
         Ok(facts)
     }

@@ -118,7 +118,7 @@ impl ChainStream {
     }
 
     pub(super) fn facts(&self) -> Result<KernelFacts, GpuError> {
-        KernelFacts::of(NAME, &self.kernel, self.shared)
+        KernelFacts::new(NAME, &self.kernel, self.shared)
     }
 }
 

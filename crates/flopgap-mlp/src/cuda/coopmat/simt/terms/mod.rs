@@ -161,8 +161,8 @@ impl ByTerms {
 
     pub(super) fn facts(&self) -> Result<Vec<KernelFacts>, GpuError> {
         Ok(vec![
-            KernelFacts::of(TRANSPOSE, &self.transpose, 0)?,
-            KernelFacts::of(self.name, &self.kernel, self.plan.shared)?,
+            KernelFacts::new(TRANSPOSE, &self.transpose, 0)?,
+            KernelFacts::new(self.name, &self.kernel, self.plan.shared)?,
         ])
     }
 }

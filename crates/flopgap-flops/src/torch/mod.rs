@@ -109,7 +109,7 @@ pub struct OperatorWork {
 
 impl OperatorWork {
     /// Nothing is needed.
-    const fn of(kind: OperatorKind) -> OperatorWork {
+    const fn new(kind: OperatorKind) -> OperatorWork {
         OperatorWork { kind, flops: 0, repeated_flops: 0, bytes: 0, elements: 0, element: None, result: None }
     }
 }
@@ -313,7 +313,7 @@ impl<'a> Called<'a> {
         let flops = product(&[2, results, left.sizes[rank - 1]])?;
         let size = |size: u64| u32::try_from(size).ok();
         let result = size(left.sizes[rank - 2]).zip(size(columns)).map(<[u32; 2]>::from);
-        let mut work = OperatorWork { flops, result, ..OperatorWork::of(OperatorKind::Product) };
+        let mut work = OperatorWork { flops, result, ..OperatorWork::new(OperatorKind::Product) };
         if let Some(stored) = left.stored.filter(|_| right.stored.is_some()) {
             work.bytes = sum(&[left.bytes()?, right.bytes()?, results.checked_mul(stored.bytes)?])?;
             work.element = stored.element;
@@ -353,7 +353,7 @@ impl<'a> Called<'a> {
         let written = results.checked_mul(input.stored?.bytes)?;
         let bytes = sum(&[input.bytes()?, weight.bytes()?, written])?;
         let element = input.stored?.element;
-        Some(OperatorWork { flops, bytes, element, ..OperatorWork::of(OperatorKind::Convolution) })
+        Some(OperatorWork { flops, bytes, element, ..OperatorWork::new(OperatorKind::Convolution) })
     }
 
     fn convolution_backward(self) -> Option<OperatorWork> {
@@ -373,7 +373,7 @@ impl<'a> Called<'a> {
             _ => sum(&[gradient.bytes()?, input.bytes()?, weight.bytes()?])?,
         };
         let element = gradient.stored?.element;
-        Some(OperatorWork { flops, bytes, element, ..OperatorWork::of(OperatorKind::Convolution) })
+        Some(OperatorWork { flops, bytes, element, ..OperatorWork::new(OperatorKind::Convolution) })
     }
 
     /// Queries, keys and values from a place on.
@@ -403,7 +403,7 @@ impl<'a> Called<'a> {
         let inputs = sum(&[query.bytes()?, keys.bytes()?, values.bytes()?])?;
         // As many results as queries, and as wide as values.
         let results = product(&[heads, queries, value_width, query.stored?.bytes])?;
-        let work = OperatorWork { element, ..OperatorWork::of(OperatorKind::Attention) };
+        let work = OperatorWork { element, ..OperatorWork::new(OperatorKind::Attention) };
         Some(if backward {
             // Four products of the pairs; that of queries and keys is done again.
             let bytes = sum(&[inputs.checked_mul(2)?, results.checked_mul(2)?])?;
@@ -439,7 +439,7 @@ impl<'a> Called<'a> {
             }
         };
         let bytes = sum(&[read, written])?;
-        Some(OperatorWork { bytes, ..OperatorWork::of(OperatorKind::Memory) })
+        Some(OperatorWork { bytes, ..OperatorWork::new(OperatorKind::Memory) })
     }
 
     fn lists(self, reads: Reads, writes: &[usize]) -> Option<OperatorWork> {
@@ -453,7 +453,7 @@ impl<'a> Called<'a> {
         });
         let written = writes.iter().map(|at| list(*at).unwrap_or_default());
         let elements = sum(&read.chain(written).collect::<Vec<u64>>())?;
-        Some(OperatorWork { elements, ..OperatorWork::of(OperatorKind::Memory) })
+        Some(OperatorWork { elements, ..OperatorWork::new(OperatorKind::Memory) })
     }
 }
 

@@ -91,7 +91,7 @@ struct Derived {
 }
 
 impl Derived {
-    fn of(nvtx: &NvtxRanges) -> Derived {
+    fn new(nvtx: &NvtxRanges) -> Derived {
         let mut found = Derived { kinds: Vec::new(), marked: Vec::new() };
         if nvtx.ranges.iter().all(|range| range.style != RangeStyle::Derived) {
             return found;
@@ -141,7 +141,7 @@ impl Called<'_> {
 impl<'a> Named<'a> {
     pub(crate) fn new(nvtx: &'a NvtxRanges) -> Named<'a> {
         let mut by_name: FxHashMap<(Name, bool), Vec<usize>> = FxHashMap::default();
-        let derived = Derived::of(nvtx);
+        let derived = Derived::new(nvtx);
         for (at, range) in nvtx.ranges.iter().enumerate() {
             if derived.leaves_out(range) {
                 continue;

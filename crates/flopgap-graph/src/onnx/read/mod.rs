@@ -69,7 +69,7 @@ pub(crate) fn read(path: &Path, file: &File, shapes: &Shapes) -> Result<Graph, G
     let Some(proto) = &model.graph else {
         return Err(unknown("it has no graph".to_owned()));
     };
-    let external = External::of(path, proto)?;
+    let external = External::new(path, proto)?;
     let mut walk = Walk::new(path, opset, shapes, &extras, external);
     walk.graph(proto, &outline.modules)?;
     Ok(walk.into_graph())

@@ -103,7 +103,7 @@ struct Amounts {
 }
 
 impl Amounts {
-    const fn of(target: Target, size: Size) -> Amounts {
+    const fn new(target: Target, size: Size) -> Amounts {
         match (target, size) {
             (Target::Cuda, Size::Full) => Amounts {
                 on_grid: 480,
@@ -173,7 +173,7 @@ pub fn plan(
     let range = request.scenario.map(|scenario| request.caches.range(scenario)).transpose()?;
     let mut planner =
         Planner { request, range, accept, seen: HashSet::new(), plan: Plan::default(), left: usize::MAX };
-    let amounts = Amounts::of(request.target, request.size);
+    let amounts = Amounts::new(request.target, request.size);
     for &family in request.families() {
         if request.size == Size::Quick {
             planner.left = QUICK;
