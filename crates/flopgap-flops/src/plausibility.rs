@@ -326,6 +326,14 @@ mod tests {
         let theory = 2 * 512 * 512;
         assert_eq!(check((1, 512, 1), theory * 320).likely_causes()[0], LikelyCause::TilePadding);
         assert!(!check((1, 512, 1), theory * 321).likely_causes().contains(&LikelyCause::TilePadding));
+        for (counted, is_beyond) in [(0, false), (theory, false), (theory * 320, false), (theory * 321, true)]
+        {
+            assert_eq!(check((1, 512, 1), counted).is_beyond_padding(), is_beyond, "{counted}");
+        }
+        for counted in [theory * 8 + 1, theory * 320] {
+            let text = check((1, 512, 1), counted).to_string();
+            assert!(text.contains(" counted, more than 8 times the 524288 that "), "{text}");
+        }
         assert!(!check((1, 512, 128), theory * 128 * 9).likely_causes().contains(&LikelyCause::TilePadding));
     }
 
@@ -345,14 +353,19 @@ mod tests {
 
     #[test]
     fn one_column_needs_no_additions_for_the_gradient_of_the_weights() {
-        let model = SquareMlp::new(1, 64, 1).unwrap();
-        let of = |gemm| {
-            let counted = ClassFlops { gemm, ..ClassFlops::default() };
-            Plausibility::of_gemm(model, Pass::Backward, &counted, Exactness::Exact).unwrap()
-        };
-        assert_eq!(model.theory(Pass::Backward).unwrap().gemm, 2 * 64 * 64);
-        assert!(of(64 * 64).is_plausible());
-        assert!(of(64 * 64 - 1).is_impossible());
+        // Of three layers, two have a gradient of their input, with 127 operations an element.
+        for (layers, theory, least) in
+            [(1, 2 * 64 * 64, 64 * 64), (3, (3 + 2) * 2 * 64 * 64, 3 * 64 * 64 + 2 * 64 * 127)]
+        {
+            let model = SquareMlp::new(layers, 64, 1).unwrap();
+            let of = |gemm| {
+                let counted = ClassFlops { gemm, ..ClassFlops::default() };
+                Plausibility::of_gemm(model, Pass::Backward, &counted, Exactness::Exact).unwrap()
+            };
+            assert_eq!(model.theory(Pass::Backward).unwrap().gemm, theory);
+            assert!(of(least).is_plausible());
+            assert!(of(least - 1).is_impossible());
+        }
     }
 
     #[test]

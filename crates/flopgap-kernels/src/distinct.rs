@@ -118,6 +118,12 @@ mod tests {
     }
 
     #[test]
+    fn a_short_difference_ends_with_the_brackets_around_it() {
+        let kernels = [("f<g<int>>(a)", "f"), ("f<h[0], (1)>(a)", "f")];
+        assert_eq!(distinct_names(&kernels), ["f (g<int>…)", "f (h[0], (1)…)"]);
+    }
+
+    #[test]
     fn what_differs_too_late_is_numbered() {
         let long = "x".repeat(3 * SHOWN);
         let (a, b) = (format!("f<{long}a>()"), format!("f<{long}b>()"));

@@ -327,9 +327,13 @@ mod tests {
 
     #[test]
     fn arguments_and_parameters() {
-        let path = Path::parse("at::f<4, at::g<float>>(int, T2)");
-        assert_eq!(path.parts, ["at", "f"]);
-        assert_eq!(path.args, Some("4, at::g<float>"));
-        assert_eq!(path.params, Some("int, T2"));
+        for (name, parts, args, params) in [
+            ("at::f<4, at::g<float>>(int, T2)", &["at", "f"][..], Some("4, at::g<float>"), Some("int, T2")),
+            ("f<a->b, 2>(int)", &["f"], Some("a->b, 2"), Some("int")),
+            ("copy_blocked[v1,cw51](Array<double, 1>)", &["copy_blocked"], None, Some("Array<double, 1>")),
+        ] {
+            let path = Path::parse(name);
+            assert_eq!((&path.parts[..], path.args, path.params), (parts, args, params), "{name}");
+        }
     }
 }

@@ -436,3 +436,48 @@ fn in_time(lanes: &[Lane]) -> impl Iterator<Item = Piece> + '_ {
     let apart = if mixed { &[][..] } else { lanes };
     merged.into_iter().chain(apart.iter().flat_map(|lane| lane.pieces.iter().copied()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AttributeBy, CorrelationId, Interval, LaunchCalls, Name, Owners};
+    use crate::{Range, RangeId, RangeStyle, ThreadId};
+
+    /// Exports may say of some work whose it is and of some not.
+    #[test]
+    fn work_without_a_process_overlaps_that_of_the_only_one() {
+        let thread = ThreadId(0x100_0001);
+        let range = Range {
+            id: RangeId(1),
+            start: 0,
+            end: Some(100),
+            thread,
+            name: Name::at(0),
+            style: RangeStyle::PushPop,
+            crosses_threads: false,
+        };
+        let nvtx = Arc::new(Ranges { ranges: vec![range], ..Ranges::default() });
+        let (mut calls, mut kinds) = (LaunchCalls::default(), Kinds::default());
+        for correlation in 1..=2 {
+            let at = 10 * correlation;
+            calls.add(thread, Interval { start: at, end: at + 1 }, CorrelationId(correlation), false);
+        }
+        let nesting = Nesting::new(calls, &Owners::of(&nvtx), AttributeBy::Thread);
+        let mut collecting = Launched::collect(nvtx, nesting);
+        let known = Some(thread.process());
+        for (process, correlation, start, end) in
+            [(known, 9, 0, 7), (known, 1, 100, 110), (None, 2, 105, 125), (known, 1, 120, 140)]
+        {
+            let (device, correlation) = (DeviceId(0), Some(CorrelationId(correlation)));
+            let work = Work { kind: WorkKind::Kernel, start, end, device, process, correlation };
+            collecting.add(&work, kinds.place(WorkKind::Kernel, None));
+        }
+        let (busy, total) = (40, 10 + 20 + 20);
+        let all = GpuWork { start: 100, end: 140, busy, extent: 40, total, kernels: 3, operations: 2 };
+        let launched = collecting.finish(kinds);
+        assert_eq!(launched.work_of(&[0]), [Some(all)]);
+        // The call of the first was not recorded.
+        let unlaunched = Unlaunched { kernels: 1, kernel_ns: 7, operations: 1, total_ns: 7 };
+        assert_eq!(launched.unlaunched(), unlaunched);
+    }
+}

@@ -152,5 +152,7 @@ mod tests {
         let plain = name(None, "forward");
         assert!(plain.is("forward") && plain.is(":forward") && !plain.is("model:forward"));
         assert_eq!([of_model.to_string(), plain.to_string()], ["model:a:b", ":forward"]);
+        let nameless = name(Some(""), "forward");
+        assert_eq!([of_model.shown(), plain.shown(), nameless.shown()], ["model:a:b", "forward", "forward"]);
     }
 }

@@ -213,10 +213,17 @@ mod tests {
             mut values in proptest::collection::vec(
                 proptest::prop_oneof![0_i64..100, -50_i64..1 << 34, proptest::prelude::any::<i64>()], 1..60)
         ) {
-            let mut collected = Values::default();
-            for value in &values {
-                collected.add(*value);
-            }
+            let of = |values: &[i64]| {
+                let mut collected = Values::default();
+                for value in values {
+                    collected.add(*value);
+                }
+                collected
+            };
+            let (one, other) = values.split_at(values.len() / 3);
+            let mut collected = of(one);
+            collected.extend(of(other));
+            proptest::prop_assert_eq!(collected.len(), values.len() as u64);
             let summary = collected.summary().unwrap();
             proptest::prop_assert_eq!(Some(summary), Summary::of(&mut values.clone()));
             values.sort_unstable();

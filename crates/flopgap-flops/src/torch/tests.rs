@@ -3,9 +3,13 @@
 use super::*;
 
 #[expect(clippy::unnecessary_wraps, reason = "as operators are called with it")]
-fn bf16(sizes: &[u64]) -> Option<Operand> {
-    let stored = Stored::by_name("c10::BFloat16");
+fn stored(name: &str, sizes: &[u64]) -> Option<Operand> {
+    let stored = Stored::by_name(name);
     Some(Operand { sizes: sizes.to_vec(), stored, ..Operand::default() })
+}
+
+fn bf16(sizes: &[u64]) -> Option<Operand> {
+    stored("c10::BFloat16", sizes)
 }
 
 fn texts(all: &[&str]) -> Vec<String> {
@@ -28,10 +32,28 @@ fn flops_are_those_of_the_definitions() {
     settings.push("[True, True, False]".to_owned());
     let operands = [bf16(&[4, 8, 8, 8]), input, weight];
     let backward = work("aten::convolution_backward", &operands, &settings).unwrap();
-    assert_eq!(backward.flops, 2 * forward.flops);
+    assert_eq!((backward.flops, backward.element), (2 * forward.flops, Some(ElementType::Bf16)));
+    assert_eq!(backward.bytes, 2 * (4 * 8 * 8 * 8 + 4 * 6 * 15 * 15 + 8 * 3 * 9));
     settings[10] = "[False, True, False]".to_owned();
     let first = work("aten::convolution_backward", &operands, &settings).unwrap();
     assert_eq!(first.flops, forward.flops);
+}
+
+/// Sequences, and the same filters transposed, which count for each input instead.
+#[test]
+fn convolutions_have_at_least_one_dimension() {
+    // 4 · 8 · 8 results of the first; those of a transposed one depend on more and are not counted.
+    for (input, weight, transposed, expected) in [
+        (&[4, 6, 15][..], &[8, 3, 3][..], "False", Some((2 * 256 * 3 * 3, 2 * (360 + 72 + 256)))),
+        (&[4, 6, 15], &[6, 8, 3], "True", Some((2 * 360 * 8 * 3, 2 * (360 + 144)))),
+        (&[4, 6], &[8, 6], "False", None),
+        (&[4, 6, 15], &[8, 3, 3, 3], "False", None),
+    ] {
+        let settings = texts(&["", "", "", "[2]", "[1]", "[1]", transposed, "[0]", "2"]);
+        let found = work("aten::convolution", &[bf16(input), bf16(weight)], &settings);
+        assert!(found.is_none_or(|found| found.element == Some(ElementType::Bf16)));
+        assert_eq!(found.map(|found| (found.flops, found.bytes)), expected, "{input:?} {weight:?}");
+    }
 }
 
 #[test]
@@ -51,12 +73,20 @@ fn attention_counts_the_pairs_that_it_needs() {
     let name = "aten::_scaled_dot_product_cudnn_attention_backward";
     let backward = work(name, &operands, &settings).unwrap();
     assert_eq!((backward.flops, backward.repeated_flops), (2 * half.flops, half.flops / 2));
+    assert_eq!((backward.bytes, backward.element), (2 * half.bytes, Some(ElementType::Bf16)));
     for name in ["flash", "efficient"] {
         let mut settings = vec![String::new(); 13];
         settings[11] = "True".to_owned();
         let name = format!("aten::_scaled_dot_product_{name}_attention_backward");
         assert_eq!(work(&name, &operands, &settings), Some(backward), "{name}");
     }
+    // Of 7 queries, the last two see all 5 keys too; values are half as wide as keys.
+    let [query, keys, values] = [[2, 8, 7, 64], [2, 8, 5, 64], [2, 8, 5, 32]].map(|sizes| bf16(&sizes));
+    let more = work("aten::scaled_dot_product_attention", &[query, keys, values], &causal).unwrap();
+    assert_eq!((more.flops, more.result), (2 * 16 * (15 + 2 * 5) * (64 + 32), Some([7, 5])));
+    assert_eq!(more.bytes, 2 * 16 * (7 * 64 + 5 * 64 + 5 * 32 + 7 * 32));
+    let flat = [bf16(&[5, 64]), bf16(&[5, 64]), bf16(&[5, 64])];
+    assert_eq!(work("aten::scaled_dot_product_attention", &flat, &causal), None);
     // Where it is not recorded whether it is causal, its work is not known.
     assert_eq!(work(name, &operands, &[]), None);
 }
@@ -66,6 +96,9 @@ fn bytes_are_of_what_is_stored() {
     let whole = bf16(&[4, 1024, 16]);
     let add = work("aten::add", &[whole.clone(), bf16(&[16])], &[]).unwrap();
     assert_eq!((add.bytes, add.kind), (2 * (2 * 65_536 + 16), OperatorKind::Memory));
+    // A number takes the type of the tensor.
+    let scaled = work("aten::mul", &[stored("float", &[8, 8]), stored("double", &[])], &[]).unwrap();
+    assert_eq!(scaled.bytes, 4 * 64 + 8 + 4 * 64);
     let expanded = Operand { strides: vec![0, 16, 1], ..whole.clone().unwrap() };
     let from_expanded = work("aten::copy_", &[whole.clone(), Some(expanded)], &[]).unwrap();
     assert_eq!(from_expanded.bytes, 2 * (65_536 + 16_384));
