@@ -17,6 +17,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// What is known of a model.
+#[derive(Clone)]
 pub(super) struct Answer {
     /// Of all steps, or where some are not known of the others; `None` where none is.
     pub(super) estimate: Option<Estimate>,

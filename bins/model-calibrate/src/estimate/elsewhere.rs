@@ -5,15 +5,17 @@ use flopgap_calibration::judge::Series;
 use flopgap_flops::{AttentionMask, Precision};
 use flopgap_gap::Peaks as Sheet;
 use flopgap_graph::language::{Attend, Format, Kernel};
-use flopgap_graph::{Op, Step};
+use flopgap_graph::{Op, PlannedStep, Step};
 use flopgap_kernels::NumberType;
 use flopgap_roofline::machines::{Basis as Source, Bound, Machine, REFERENCE, named, sum};
 use flopgap_roofline::predict::{Basis, Estimate, StepEstimate};
 
+use super::kernels::Kernels;
 use super::{Found, gpu};
 
 /// The same model on another machine.
-pub(super) fn moved(mut found: Found, steps: &[Step], machine: &Machine) -> Found {
+pub(super) fn moved(mut found: Found, steps: &[PlannedStep], machine: &Machine) -> Found {
+    let steps: Vec<&Step> = steps.iter().map(|planned| &planned.step).collect();
     let known = std::mem::take(&mut found.answer.by_step);
     let mut missing = Vec::new();
     for (step, known) in steps.iter().zip(known) {
@@ -39,6 +41,7 @@ pub(super) fn moved(mut found: Found, steps: &[Step], machine: &Machine) -> Foun
     });
     found.origin = gpu(&machine.device, machine.peaks.memory_bytes);
     let engine = format!("tables of {} and transfers from {REFERENCE}", machine.software.join(", "));
+    found.kernels = Kernels::SizesAlone(format!("{} is estimated from tables and transfers", machine.device));
     found.series = Series { engine, threads: 0 };
     found.rows = machine.tables().map(|table| table.rows).sum();
     found

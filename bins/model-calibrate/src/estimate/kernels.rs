@@ -17,7 +17,7 @@ use flopgap_graph::{Algorithm, Mode, Step, Workload};
 pub(super) const NAMES_KERNELS: &str = "cuda";
 
 /// What an estimate knows about kernels.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Kernels {
     /// The kernels of each step, chosen by the library.
     Known(Vec<Algorithm>),

@@ -167,23 +167,24 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         None => (model, None),
     };
     let written = &arguments.output;
-    let one = |machine: &MachineOptions, moved: Option<&Machine>| -> Result<Found, Failure> {
-        let graph = moved.is_some() || matches!(arguments.machine.target(), Target::All);
-        let mut found = estimated(arguments, machine, &model, (precision, graph), moved, console)?;
+    let one = |machine: &MachineOptions, moves: bool| -> Result<Found, Failure> {
+        let graph = moves || matches!(arguments.machine.target(), Target::All);
+        let mut found = estimated(arguments, machine, &model, (precision, graph), moves, console)?;
         let unknown = model.unknown.iter().map(|unknown| format!("{unknown} has no formula"));
         found.answer.missing.extend(unknown);
         Ok(found)
     };
-    let moved = match arguments.machine.target() {
+    let moved = |found: Found, machine: &Machine| elsewhere::moved(found, &model.steps, machine);
+    let elsewhere = match arguments.machine.target() {
         _ if framework.is_some() => None,
         Target::Calibrated => None,
         Target::Elsewhere(machine) => Some(machine),
         Target::All => {
             let reference = arguments.machine.reference();
-            let mut found = vec![one(&reference, None)?];
-            for machine in NAMES.iter().filter(|name| **name != REFERENCE).filter_map(|name| named(name)) {
-                found.push(one(&reference, Some(machine))?);
-            }
+            let mut found = vec![one(&reference, false)?];
+            let of_sizes = one(&reference, true)?;
+            let others = NAMES.iter().filter(|name| **name != REFERENCE).filter_map(|name| named(name));
+            found.extend(others.map(|machine| moved(of_sizes.clone(), machine)));
             let mut missing: BTreeMap<String, Vec<&str>> = BTreeMap::new();
             for found in found.iter().filter(|found| !found.answer.missing.is_empty()) {
                 missing.entry(found.answer.missing.join("; ")).or_default().push(&found.origin.device);
@@ -196,13 +197,13 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
             return written.write(console, &output::of_all(&outputs, written.format(), &written.text())?);
         }
     };
-    let machine = if moved.is_some() { &arguments.machine.reference() } else { &arguments.machine };
-    let found = match framework {
-        Some((pytorch, way)) => {
+    let found = match (framework, elsewhere) {
+        (Some((pytorch, way)), _) => {
             let precision = (precision, arguments.precision.is_some());
             framework::estimated(&model, precision, pytorch, (way, arguments.train))?
         }
-        None => one(machine, moved)?,
+        (None, Some(machine)) => moved(one(&arguments.machine.reference(), true)?, machine),
+        (None, None) => one(&arguments.machine, false)?,
     };
     if found.answer.estimate.as_ref().is_some_and(|estimate| estimate.extrapolated) {
         flopgap_cli::warn(
@@ -216,6 +217,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
 }
 
 /// An estimate and how it was made.
+#[derive(Clone)]
 struct Found {
     answer: Answer,
     kernels: Kernels,
@@ -316,14 +318,14 @@ fn gpu(device: &str, memory_bytes: u64) -> Origin {
     }
 }
 
-/// Estimates a model by a calibration, and then for the machine that it is moved to. Others were
-/// measured in graphs only, and what is beside them is in one, too.
+/// Estimates a model by a calibration, from sizes alone where the estimate `moves` to other
+/// machines. These were measured in graphs only, and what is beside them is in one, too.
 fn estimated(
     arguments: &Arguments,
     machine: &MachineOptions,
     model: &model::Model,
     (precision, graph): (Precision, bool),
-    moved: Option<&Machine>,
+    moves: bool,
     console: Console,
 ) -> Result<Found, Failure> {
     let cache = if arguments.no_cache { Cache::none() } else { Cache::of_user() };
@@ -335,9 +337,7 @@ fn estimated(
     console
         .detail(format_args!("{}: {steps} steps, by {rows} rows of {of} on {}", model.name, origin.device));
     let steps: Vec<Step> = model.steps.iter().map(|step| step.step.clone()).collect();
-    let mut kernels = if let Some(moved) = moved {
-        Kernels::SizesAlone(format!("{} is estimated from tables and transfers", moved.device))
-    } else if arguments.sizes_alone {
+    let mut kernels = if moves || arguments.sizes_alone {
         Kernels::SizesAlone("as requested by --sizes-alone".to_owned())
     } else if of.engine != kernels::NAMES_KERNELS || origin.kind != kernels::NAMES_KERNELS {
         Kernels::SizesAlone(format!("engine {} is not asked", of.engine))
@@ -357,7 +357,7 @@ fn estimated(
     let least_bytes = model.least_bytes(precision)?;
     let (origin, rows) = (origin.clone(), listed.rows);
     let (run_as, convolutions_in_tf32, training, parts) = (RunAs::Own, false, None, None);
-    let found = Found {
+    Ok(Found {
         answer,
         kernels,
         origin,
@@ -370,10 +370,6 @@ fn estimated(
         convolutions_in_tf32,
         training,
         parts,
-    };
-    Ok(match moved {
-        Some(machine) => elsewhere::moved(found, &steps, machine),
-        None => found,
     })
 }
 
