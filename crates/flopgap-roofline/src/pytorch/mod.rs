@@ -34,9 +34,10 @@ use serde::{Deserialize, Serialize};
 pub use self::backward::{Gradients, adamw};
 use self::call::Key;
 pub use self::call::{Arithmetic, Call, Computed, Kind, Phase, stacked};
-pub use self::compiled::{Compiled, Fused, Pattern, channels_last, compiled};
+pub use self::compiled::{channels_last, compiled};
 use self::fast_path::FastPaths;
 pub use self::file::{PyTorchError, parse, to_bytes};
+pub use self::fusion::{Compiled, Fused, Pattern};
 use self::table::Table;
 pub use self::training::training;
 use crate::machines::Bound;
@@ -413,7 +414,10 @@ impl PyTorch {
         let mut calls = Calls { names, tables: BTreeMap::new() };
         for (gpu, (about, rows)) in (0_u32..).zip(measured) {
             let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
-            for row in rows.iter().filter(|row| row.call.sizes.len() == row.call.kind.sizes()) {
+            let is_whole = |row: &&Row| row.call.sizes.len() == row.call.kind.sizes();
+            // Of a time of 0 there is no logarithm.
+            let is_timed = |row: &&Row| row.nanoseconds > 0.0 || row.kernels < 0.5;
+            for row in rows.iter().filter(is_whole).filter(is_timed) {
                 by_call.entry(&row.call).or_default().push(row);
             }
             for (call, rows) in by_call {
