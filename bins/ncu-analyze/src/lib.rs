@@ -10,6 +10,7 @@ mod input;
 mod kernels;
 mod missing;
 mod overhead;
+mod part;
 mod quantity;
 mod selection;
 mod shorter;

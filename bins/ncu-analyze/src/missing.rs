@@ -7,8 +7,8 @@ use flopgap_ncu::Unknown;
 use flopgap_phases::{MissingCounters, PhaseError, Profile, Totals};
 use flopgap_report::numbers::group_thousands;
 
+use crate::part::Part;
 use crate::quantity::Quantity;
-use crate::selection::Part;
 use crate::{PROGRAM, failure};
 
 /// Warns of launches whose FLOPs, traffic or time are not known, and of values that are not exact.

@@ -19,6 +19,7 @@ use flopgap_timings::RangePattern;
 use crate::files::Listed;
 use crate::filter::{Filter, Met};
 use crate::input::Input;
+use crate::part::Part;
 use crate::shorter::Shorter;
 use crate::{PROGRAM, failure, files, missing};
 
@@ -72,14 +73,6 @@ impl From<PhaseArg> for Phase {
             PhaseArg::Backward => Phase::Backward,
         }
     }
-}
-
-/// The kernels of one report, record or run.
-pub(crate) struct Part {
-    pub(crate) path: PathBuf,
-    pub(crate) profile: Profile,
-    /// The selected networks of a run directory.
-    pub(crate) configurations: Option<usize>,
 }
 
 /// The kernels of the selection.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cause::{Cause, Limit, Part};
 use crate::measured::Measured;
 use crate::partition::{Detail, Key, Sum, Thing};
-use crate::{Place, peaks, timeline};
+use crate::{Place, operation, peaks};
 
 /// Declares the kinds of advice with their names.
 macro_rules! kinds {
@@ -210,7 +210,7 @@ impl Facts<'_> {
     }
 
     /// Whether a thing is a kernel, copy or memset that satisfies a condition.
-    fn is_kind(&self, thing: Thing, is: impl Fn(&timeline::Kind) -> bool) -> bool {
+    fn is_kind(&self, thing: Thing, is: impl Fn(&operation::Kind) -> bool) -> bool {
         matches!(thing, Thing::Kind(kind) if is(&self.measured.context.timeline.kinds[kind as usize]))
     }
 
@@ -287,7 +287,7 @@ impl Facts<'_> {
 
     fn of_copies(&self, list: &mut List) {
         let crosses = |cause: Cause| matches!(cause, Cause::HostToDevice | Cause::DeviceToHost);
-        let is_pageable = |kind: &timeline::Kind| {
+        let is_pageable = |kind: &operation::Kind| {
             kind.memories.is_some_and(|memories| memories.contains(&Memory::Pageable))
         };
         let pageable = |key: &Key| crosses(key.0) && self.is_kind(key.1, is_pageable);
@@ -306,7 +306,7 @@ impl Facts<'_> {
 
     /// What runs on the GPU, and how.
     fn of_kernels(&self, list: &mut List) {
-        let is_single = |kind: &timeline::Kind| {
+        let is_single = |kind: &operation::Kind| {
             kind.info.as_ref().is_some_and(|info| {
                 info.precision == Some(NumberType::Fp32) && info.tensor_cores == Some(false)
             })
@@ -317,7 +317,7 @@ impl Facts<'_> {
         list.add(Kind::TensorCores, WORTH, ns, ns - ns / TENSOR_CORES_AT_MOST, self.evidence(single));
 
         // No option fuses an optimizer's products.
-        let is_unfused = |kind: &timeline::Kind| {
+        let is_unfused = |kind: &operation::Kind| {
             let is_fusible = |class| {
                 use KernelClass::{Copy, Elementwise, Layout, Reduction};
                 matches!(class, Elementwise | Reduction | Layout | Copy)
@@ -344,13 +344,13 @@ impl Facts<'_> {
         // Without the waits, what lies between the kernels goes, too.
         list.add(Kind::SerializedStreams, WORTH, ns, ns + self.between().min(ns), Vec::new());
 
-        let is_conversion = |kind: &timeline::Kind| {
+        let is_conversion = |kind: &operation::Kind| {
             let name = kind.name.to_ascii_lowercase();
             kind.cause == Cause::Layout && (name.contains("nchwtonhwc") || name.contains("nhwctonchw"))
         };
         let conversion = |key: &Key| self.is_kind(key.1, is_conversion);
         // Normalization by channels reads memory in the other order, too.
-        let is_norm = |kind: &timeline::Kind| {
+        let is_norm = |kind: &operation::Kind| {
             kind.cause == Cause::Norm
                 && kind.name.contains("batch_norm")
                 && !kind.name.contains("channels_last")
@@ -359,7 +359,7 @@ impl Facts<'_> {
         let bound = ns + self.sum(|key| self.is_kind(key.1, is_norm));
         list.add(Kind::ChannelsLast, WORTH, ns, bound, self.evidence(conversion));
 
-        let is_unaligned = |kind: &timeline::Kind| {
+        let is_unaligned = |kind: &operation::Kind| {
             kind.info.as_ref().is_some_and(|info| {
                 let half = matches!(info.precision, Some(NumberType::Fp16 | NumberType::Bf16));
                 let narrow = ["align1", "align2"]

@@ -5,7 +5,7 @@ use flopgap_trace::WorkKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::host::{Host, NONE};
-use crate::timeline::{Kind, Lane, Op};
+use crate::operation::{Kind, Lane, Op};
 
 /// What is known of the nodes of CUDA graphs that ran.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,8 @@ use flopgap_trace::{ClockSample, GpuId, Recording};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::timeline::{Lane, Timeline};
+use crate::operation::Lane;
+use crate::timeline::Timeline;
 
 /// The clock of the multiprocessors while kernels of measured steps ran, the mean over all samples
 /// of all GPUs.

@@ -15,6 +15,7 @@ mod joined;
 mod late;
 mod links;
 mod measured;
+mod operation;
 mod partition;
 mod patterns;
 mod peaks;
@@ -52,9 +53,10 @@ use captures::Graphs;
 use frequency::Frequencies;
 use host::Host;
 use measured::Measured;
+use operation::Lane;
 use partition::Context;
 use steps::ByRanges;
-use timeline::{Lane, Timeline};
+use timeline::Timeline;
 
 /// What to take apart.
 #[derive(Clone, Debug)]

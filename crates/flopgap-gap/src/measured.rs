@@ -7,11 +7,11 @@ use flopgap_trace::{ProcessId, ThreadId};
 use crate::cause::Cause;
 use crate::floor::Floors;
 use crate::frequency::Frequencies;
+use crate::operation::Lane;
 use crate::partition::{Context, Folded, Key, Step, Sum, Total};
 use crate::patterns::Patterns;
 use crate::pieces::{Last, Pieces};
 use crate::steps::{FoundBy, HostStep, HostSteps};
-use crate::timeline::Lane;
 use crate::{Pauses, Place, Unmarked, executed};
 
 /// All steps taken apart, and what is found in the measured ones.

@@ -14,10 +14,11 @@ use crate::cause::{Cause, Limit, Part};
 use crate::floor::Floors;
 use crate::host::{Host, NONE};
 use crate::late::{Explain, What};
+use crate::operation::{Lane, Op};
 use crate::pieces::Last;
 use crate::steps::{HostStep, Window, windows};
 use crate::sweep::{Found, sweep};
-use crate::timeline::{Lane, Op, Timeline};
+use crate::timeline::Timeline;
 use crate::{Clock, Pauses, Place};
 
 /// A step of one process on one GPU.

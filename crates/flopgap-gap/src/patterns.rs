@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 use crate::cause::Cause;
 use crate::host::{Host, NONE};
 use crate::late::DEPENDENT_NS;
-use crate::timeline::{Lane, Op, Timeline};
+use crate::operation::{Lane, Op};
+use crate::timeline::Timeline;
 
 /// What was found within measured steps.
 #[derive(Debug, Default)]

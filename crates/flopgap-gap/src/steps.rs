@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::forwards::forwards;
 use crate::host::{Host, NONE};
 use crate::measured::interval_at;
-use crate::timeline::{Lane, Op};
+use crate::operation::{Lane, Op};
 
 /// How the steps were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

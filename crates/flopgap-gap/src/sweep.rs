@@ -1,6 +1,7 @@
 //! Takes the time of a GPU apart: at each instant one operation that counts, or a gap.
 
-use crate::timeline::{Op, Timeline};
+use crate::operation::Op;
+use crate::timeline::Timeline;
 
 /// An interval in which nothing ran, and what ran before and after it.
 #[derive(Clone, Copy, Debug)]

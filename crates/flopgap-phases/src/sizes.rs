@@ -8,7 +8,7 @@
 use flopgap_flops::{Exactness, FlopError, Pass, Plausibility, SquareMlp};
 use flopgap_kernels::Tile;
 
-use crate::analysis::PassAnalysis;
+use crate::pass::PassAnalysis;
 use crate::structure::{Structure, is_compiled, is_named_activation, products_needed};
 use crate::{Contradiction, CountedLaunch, Kernel, LaunchKind, NumberedLaunch, SizeEvidence};
 

@@ -16,6 +16,8 @@ mod decompressed;
 mod dictionary;
 mod error;
 #[cfg(feature = "tables")]
+mod finding;
+#[cfg(feature = "tables")]
 mod held;
 #[cfg(feature = "tables")]
 mod info;

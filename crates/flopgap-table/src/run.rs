@@ -12,9 +12,9 @@ use flopgap_phases::sweep::{
 use flopgap_phases::{Step, Strictness};
 
 use crate::column::{Column, count, float, looked_up, maybe_count, maybe_int, text};
+use crate::finding::Finding;
 use crate::held::{Held, table};
 use crate::info::Named;
-use crate::source::Finding;
 use crate::table::Rows;
 use crate::{Error, Table};
 

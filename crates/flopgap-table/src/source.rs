@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::bench::Bench;
+use crate::finding::Finding;
 use crate::info::TableInfo;
 use crate::kind::{Kind, examine, require_report};
 use crate::kineto::Kineto;
@@ -13,13 +14,6 @@ use crate::nsys::Nsys;
 use crate::run::Run;
 use crate::trace::{Export, Trace};
 use crate::{Error, Table};
-
-/// A warning, and whether rows or values are lost with it.
-#[derive(Clone, Debug)]
-pub(crate) struct Finding {
-    pub(crate) text: String,
-    pub(crate) is_loss: bool,
-}
 
 /// A recorded file or directory. A clone is another view of the same.
 ///

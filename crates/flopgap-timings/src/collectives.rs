@@ -6,6 +6,8 @@ use flopgap_trace::{Operation, RankGroup};
 use serde::{Deserialize, Serialize};
 
 use crate::exchanges::AllToAll;
+use crate::message::Call;
+pub use crate::message::Why;
 use crate::place::Place;
 
 /// How the time in collectives divides, for the places that took part.
@@ -110,37 +112,11 @@ pub struct Undivided {
     pub total_ns: i128,
 }
 
-/// Why the time of kernels that communicate is not divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Why {
-    /// Not all ranks that take part were recorded together.
-    NotAllRanks,
-    /// Ranks ran different numbers of them.
-    Unmatched,
-    /// Those that would be one did not run at the same time: the clocks of the ranks differ, or
-    /// they are not one.
-    NotTogether,
-    /// Nothing says that every rank needs all others, as where they send, receive or broadcast.
-    NotOfAll,
-}
-
 impl Collectives {
     /// The place that arrives last in more than half of all collectives.
     pub fn late(&self) -> Option<&PlaceCollectives> {
         self.places.iter().find(|own| own.last * 2 > self.divided)
     }
-}
-
-/// A kernel that communicates.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    pub(crate) start: i64,
-    pub(crate) end: i64,
-    /// The size of its message.
-    pub(crate) bytes: Option<u64>,
-    /// How many bytes its rank gives and gets.
-    pub(crate) exchanged: Option<[u64; 2]>,
 }
 
 /// Which collectives are matched with each other: group and name of the kernel.

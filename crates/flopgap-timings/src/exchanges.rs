@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::collectives::{Call, Why};
+use crate::message::{Call, Why};
 use crate::place::Place;
 
 /// The all-to-alls of a group of ranks, matched by the order in which each rank makes them.

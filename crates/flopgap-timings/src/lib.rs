@@ -14,6 +14,7 @@ mod intervals;
 pub mod kernels;
 mod kind;
 pub mod measured;
+mod message;
 pub mod occupancy;
 pub mod passes;
 mod pattern;

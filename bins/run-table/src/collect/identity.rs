@@ -10,7 +10,7 @@ use flopgap_cli::Failure;
 use flopgap_table::{Kind, parquet};
 
 use super::find::Found;
-use super::one::{Outcome, State};
+use super::outcome::{Outcome, State};
 use crate::layout::Layout;
 
 /// What a source is.

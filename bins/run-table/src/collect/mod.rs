@@ -6,6 +6,7 @@ mod gap;
 mod identity;
 mod lock;
 mod one;
+mod outcome;
 mod output;
 mod prune;
 mod runs;
@@ -22,7 +23,7 @@ use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use crate::PROGRAM;
 use crate::layout::Layout;
 use identity::Named;
-use one::{Outcome, State};
+use outcome::{Outcome, State};
 
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use flopgap_cli::Failure;
@@ -12,51 +12,11 @@ use flopgap_table::{Error, Kind, Source, parquet};
 
 use super::identity::{Content, Input, Stamp};
 use super::lock::lock;
+use super::outcome::{Outcome, State, Tables};
 use super::{Options, commit, gap, prune, runs};
 use crate::layout::Layout;
 use crate::manifest::{Manifest, SourceFile};
 use crate::name;
-
-/// What became of an input.
-pub(super) struct Outcome {
-    pub(super) run: String,
-    pub(super) path: PathBuf,
-    /// What the source is.
-    pub(super) kind: Option<String>,
-    pub(super) state: State,
-}
-
-pub(super) enum State {
-    Collected(Tables),
-    /// It is in the data set as it is.
-    Unchanged(Tables),
-    /// Its source is gone, and so is the run.
-    Removed,
-    Failed(Failure),
-    /// A file of a directory that is something else, and what.
-    Unrecognized(String),
-}
-
-/// What a run has in the data set.
-#[derive(Default)]
-pub(super) struct Tables {
-    pub(super) count: usize,
-    pub(super) rows: u64,
-    pub(super) bytes: u64,
-    /// What it lacks, and why.
-    pub(super) skipped: Vec<String>,
-}
-
-impl Tables {
-    /// Adds a table of the source; `runs` is the data set's own.
-    fn add(&mut self, name: &str, rows: u64, bytes: u64) {
-        if name != runs::NAME {
-            self.count += 1;
-            self.rows += rows;
-            self.bytes += bytes;
-        }
-    }
-}
 
 impl State {
     /// The word for it in lists. A run that lacks something is never called collected.

@@ -9,7 +9,7 @@ use flopgap_cli::Failure;
 use super::commit;
 use super::find::is_run;
 use super::lock::lock;
-use super::one::{Outcome, State};
+use super::outcome::{Outcome, State};
 use crate::layout::Layout;
 
 /// Removes the runs whose sources lay below a directory of the inputs and are no longer there.

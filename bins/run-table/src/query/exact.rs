@@ -15,7 +15,7 @@ use sqlparser::ast::{
     FunctionArg, FunctionArgExpr, FunctionArguments, Query, UnaryOperator, Value, Visit as _, Visitor,
 };
 
-use super::guard::{refused, unknown};
+use super::refusals::{refused, unknown};
 
 /// What the expressions of a query do.
 #[derive(Debug, Default)]

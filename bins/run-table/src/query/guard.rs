@@ -17,6 +17,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserOptions};
 
 use super::exact::Exact;
+use super::refusals::{refused, unknown};
 
 /// A query that was found harmless.
 #[derive(Debug)]
@@ -67,20 +68,8 @@ pub(super) fn check(
     Ok(Checked { sql, tables, summed: exact.summed, calculates: exact.calculates })
 }
 
-pub(super) fn refused(message: &str, hint: &str) -> Failure {
-    Failure::new(format!("SQL: {message}")).hint(hint).exit(Exit::Usage)
-}
-
 fn changes(message: &str) -> Failure {
     refused(message, "the files of a data set are never changed by a query")
-}
-
-/// A form of SQL whose answer by the engine is wrong or was not checked.
-pub(super) fn unknown(form: impl std::fmt::Display) -> Failure {
-    refused(
-        &format!("`{form}` is not answered here"),
-        "ask in another way, or ask DuckDB: the files are plain Parquet",
-    )
 }
 
 pub(super) fn unknown_table(name: &str, known: &[&str]) -> Failure {

@@ -5,6 +5,7 @@ mod data;
 mod exact;
 mod guard;
 mod question;
+mod refusals;
 mod sums;
 mod trend;
 

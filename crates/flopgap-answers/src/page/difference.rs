@@ -7,7 +7,7 @@ use flopgap_report::table::{Cell, Column, Table};
 
 use super::gap::{CAUSES, DETAILS, color, in_timeline, waterfall};
 use crate::error::Error;
-use crate::sentences::difference::signed;
+use crate::sentences::words::signed;
 use crate::sentences::{shown, time};
 use crate::tables::{self, ms};
 
@@ -53,7 +53,7 @@ fn bridge(found: &Difference) -> Result<Waterfall, Error> {
         let at = [until.min(until + ns) as f64, until.max(until + ns) as f64];
         until += ns;
         let marks = of.iter().map(|own| in_timeline(own.cause)).collect();
-        let fall = Fall::new(label, at, color).text(signed(ns)).details(details).marks(marks);
+        let fall = Fall::new(label, at, color).text(signed(ns as f64)).details(details).marks(marks);
         falls.push(if ns > 0 { fall.rising() } else { fall });
     };
     for own in single {

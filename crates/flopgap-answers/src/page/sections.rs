@@ -27,8 +27,22 @@ use crate::open::Opened;
 use crate::sentences::{self, page as page_sentences, time};
 use crate::tables::{self, KernelNames, ms};
 
+impl TracePage {
+    /// Asks all questions of a trace, and compares its passes with times that were measured
+    /// outside, in nanoseconds.
+    ///
+    /// # Errors
+    /// When the trace cannot be read. What it does not hold is skipped.
+    pub fn new(trace: &Opened, options: &PageOptions, measured: &[i64]) -> Result<TracePage, Error> {
+        let mut page = TracePage::empty(trace)?;
+        all(&mut page, trace, options, measured, &Classifier::new())?;
+        page.warn(trace);
+        Ok(page)
+    }
+}
+
 /// Makes all sections of one trace.
-pub(crate) fn all(
+fn all(
     page: &mut TracePage,
     opened: &Opened,
     options: &PageOptions,

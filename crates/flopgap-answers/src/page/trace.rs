@@ -5,13 +5,12 @@ use std::path::PathBuf;
 
 use flopgap_files::Hint as _;
 use flopgap_gap::Gap;
-use flopgap_kernels::Classifier;
 use flopgap_nsys::Problem;
 use flopgap_report::ReportError;
 use flopgap_report::html::{Block, Document};
 use flopgap_report::table::Table;
 
-use super::{PageOptions, join, sections};
+use super::join;
 use crate::error::Error;
 use crate::open::Opened;
 
@@ -91,13 +90,9 @@ pub struct Overview {
 }
 
 impl TracePage {
-    /// Asks all questions of a trace, and compares its passes with times that were measured
-    /// outside, in nanoseconds.
-    ///
-    /// # Errors
-    /// When the trace cannot be read. What it does not hold is skipped.
-    pub fn new(trace: &Opened, options: &PageOptions, measured: &[i64]) -> Result<TracePage, Error> {
-        let mut page = TracePage {
+    /// A page without sections.
+    pub(super) fn empty(trace: &Opened) -> Result<TracePage, Error> {
+        Ok(TracePage {
             name: trace.title(),
             path: trace.path().to_owned(),
             machine: String::new(),
@@ -111,14 +106,16 @@ impl TracePage {
             blocks: Vec::new(),
             overview: Overview::default(),
             answered: false,
-        };
-        sections::all(&mut page, trace, options, measured, &Classifier::new())?;
+        })
+    }
+
+    /// Adds what was strange in the rows of its trace.
+    pub(super) fn warn(&mut self, trace: &Opened) {
         let strip = format!("{}: ", trace.path().display());
         let warnings = trace.warnings().into_iter();
-        page.warnings.extend(
+        self.warnings.extend(
             warnings.map(|warning| warning.strip_prefix(&strip).map(str::to_owned).unwrap_or(warning)),
         );
-        Ok(page)
     }
 
     /// The page of this trace alone.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use flopgap_gap::{CauseDifference, Difference, Gap, Part};
 
 use super::{Ink, Screen, filled, fitting, in_commands, on_gpus, shortened};
-use crate::sentences::difference::{difference as sentences, signed};
+use crate::sentences::difference::difference as sentences;
 use crate::sentences::gap::{before_advice, verdict};
+use crate::sentences::words::signed;
 use crate::sentences::{lower_first, shown, time};
 
 /// Columns of the longest bar.
@@ -90,7 +91,7 @@ impl Rows {
             shortened(name, 37),
             time(before as f64),
             time(after as f64),
-            signed(difference)
+            signed(difference as f64)
         );
         let ink = if difference > 0 { Ink::Longer } else { Ink::Shorter };
         let share = difference.abs() as f64 / self.most.max(1) as f64;

@@ -3,8 +3,8 @@
 use flopgap_gap::{Cause, Frequency, Gap, GraphNodes, Limit, Unmarked};
 use flopgap_report::numbers;
 
-use super::gap::first_runs;
 use super::joined::{corrected, joined};
+use super::words::first_runs;
 use super::{percent, time};
 
 /// What the reader must know about the recording.

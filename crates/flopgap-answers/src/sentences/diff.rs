@@ -3,6 +3,7 @@
 use flopgap_report::numbers::{self, signed_percent};
 use flopgap_timings::diff::{Counted, Diff, Judged, Measure, PlaceDiff, Quantity, Verdict, WorkDifference};
 
+use super::words::signed;
 use super::{mean_of, owner, selection, time, unlaunched, upper_first};
 
 /// What the numbers say: whether the work is the same, the times of the scope, what contributes
@@ -281,11 +282,6 @@ fn difference(difference: &WorkDifference) -> String {
 /// A count in one instance, which need not be a whole number: `1,888`, `12.5`.
 fn count(count: f64) -> String {
     numbers::float(count, usize::from(count.fract() != 0.0))
-}
-
-/// A difference with its sign.
-fn signed(ns: f64) -> String {
-    if ns > 0.0 { format!("+{}", time(ns)) } else { time(ns) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use flopgap_gap::{CauseDifference, DetailDifference, Difference};
 
-use super::gap::of;
+use super::words::{inside, signed};
 use super::{shown, time};
 
 /// Causes that have words of their own.
@@ -23,7 +23,7 @@ pub fn difference(found: &Difference) -> Vec<String> {
     let mut parts: Vec<String> = changed[..shown].iter().map(|own| part(own)).collect();
     let rest: i64 = changed[shown..].iter().map(|own| own.difference_ns).sum();
     if shown < changed.len() {
-        parts.push(format!("{} in {} other causes", signed(rest), changed.len() - shown));
+        parts.push(format!("{} in {} other causes", signed(rest as f64), changed.len() - shown));
     }
     vec![format!("{what} takes {than}: {}.", parts.join("; "))]
 }
@@ -32,23 +32,18 @@ pub fn difference(found: &Difference) -> Vec<String> {
 fn part(own: &CauseDifference) -> String {
     let most = own.details.iter().filter(|detail| is_much(detail, own)).map(|detail| {
         let all = detail.difference_ns == own.difference_ns;
-        let (what, ns) = (of(detail.what.as_deref(), detail.by.as_deref()), signed(detail.difference_ns));
+        let (what, ns) =
+            (inside(detail.what.as_deref(), detail.by.as_deref()), signed(detail.difference_ns as f64));
         if all { format!(", in {what}") } else { format!(", most in {what} ({ns})") }
     });
     let most = most.take(1).collect::<String>();
-    format!("{} {}, {}{most}", signed(own.difference_ns), own.part.as_str(), own.cause.in_words())
+    format!("{} {}, {}{most}", signed(own.difference_ns as f64), own.part.as_str(), own.cause.in_words())
 }
 
 /// Whether a detail is at least a third of a cause, in its direction.
 fn is_much(detail: &DetailDifference, own: &CauseDifference) -> bool {
     let (part, whole) = (i128::from(detail.difference_ns), i128::from(own.difference_ns));
     part.signum() == whole.signum() && 3 * part.abs() >= whole.abs()
-}
-
-/// A time that always has its sign.
-pub(crate) fn signed(ns: i64) -> String {
-    let plus = if ns > 0 { "+" } else { "" };
-    format!("{plus}{}", time(ns as f64))
 }
 
 #[cfg(test)]

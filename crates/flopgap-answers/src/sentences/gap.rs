@@ -6,6 +6,7 @@ use flopgap_timings::PassKind;
 
 use super::caveats::caveats;
 use super::floor::work;
+use super::words::{first_runs, inside, sum};
 use super::{lower_first, percent, time};
 
 /// How many advices are said.
@@ -51,32 +52,11 @@ fn largest(found: &Gap, is: impl Fn(Cause) -> bool) -> Option<&Detail> {
 
 /// `cudaStreamSynchronize` in `aten::item`.
 pub(crate) fn named(detail: &Detail) -> String {
-    let named = of(detail.what.as_deref(), detail.by.as_deref());
+    let named = inside(detail.what.as_deref(), detail.by.as_deref());
     match &detail.at {
         Some(at) => format!("{named} from `{at}`"),
         None => named,
     }
-}
-
-/// As [`named`], of a thing and what is around it.
-pub(crate) fn of(what: Option<&str>, by: Option<&str>) -> String {
-    match (what, by) {
-        (Some(what), Some(by)) => format!("`{what}` in `{by}`"),
-        (Some(what), None) => format!("`{what}`"),
-        (None, Some(by)) => format!("`{by}`"),
-        (None, None) => "code outside what is recorded".to_owned(),
-    }
-}
-
-/// The nanoseconds of some causes.
-fn sum(found: &Gap, is: impl Fn(Cause) -> bool) -> i64 {
-    found.parts.iter().filter(|part| is(part.cause)).map(|part| part.ns).sum()
-}
-
-/// Whether most of what the host takes is calls before first runs of kernels.
-pub(super) fn first_runs(found: &Gap) -> bool {
-    let host = sum(found, |cause| cause.limit() == Limit::Host);
-    2 * sum(found, |cause| cause == Cause::FirstLaunch) > host
 }
 
 /// What limits a step, in one sentence.

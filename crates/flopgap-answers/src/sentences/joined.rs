@@ -2,8 +2,8 @@
 
 use flopgap_gap::{CorrectedClock, Gap, Joined};
 
-use super::difference::signed;
 use super::time;
+use super::words::signed;
 
 /// That recordings were read as the ranks of one job, by what clock, and what shows both; nothing
 /// where there is one, or where they say so themselves.
@@ -45,7 +45,7 @@ pub(crate) fn corrected(found: &Gap) -> Option<String> {
             0 | 1 => String::new(),
             several => format!(" and {} more of its clock", several - 1),
         };
-        format!("{place}{others} by {} (± {})", signed(own.corrected_ns), time(own.within_ns as f64))
+        format!("{place}{others} by {} (± {})", signed(own.corrected_ns as f64), time(own.within_ns as f64))
     };
     let named: Vec<String> = found.clocks.iter().take(NAMED).map(one).collect();
     let more = found.clocks.len().saturating_sub(NAMED);

@@ -28,6 +28,7 @@ pub(crate) mod page;
 mod passes;
 mod rules;
 mod selection;
+pub(crate) mod words;
 
 use flopgap_report::numbers;
 pub(crate) use flopgap_report::numbers::precise_duration as time;

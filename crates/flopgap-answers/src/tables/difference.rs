@@ -5,7 +5,7 @@ use flopgap_report::ReportError;
 use flopgap_report::table::{Cell, Column, Table};
 
 use super::ms;
-use crate::sentences::gap::of;
+use crate::sentences::words::inside;
 
 /// The causes by which a step differs, with the largest detail of each: the rows add up to the
 /// first one.
@@ -42,7 +42,7 @@ pub fn difference(found: &Difference) -> Result<Table, ReportError> {
         row.extend([
             Cell::optional(most, |detail| ms(detail.difference_ns as f64)),
             Cell::optional(most, |detail| {
-                Cell::text(of(detail.what.as_deref(), detail.by.as_deref()).replace('`', ""))
+                Cell::text(inside(detail.what.as_deref(), detail.by.as_deref()).replace('`', ""))
             }),
         ]);
         table.push(row)?;

@@ -4,7 +4,21 @@
 //! chip's counters.
 
 use super::OperationType;
-use super::counters::TENSOR;
+
+/// The source types of tensor operations, in the order of their bits.
+pub(super) const TENSOR: [(&str, OperationType); 11] = [
+    ("fp64", OperationType::TensorFp64),
+    ("tf32", OperationType::TensorTf32),
+    ("bf16", OperationType::TensorBf16),
+    ("fp16", OperationType::TensorFp16),
+    ("fp8", OperationType::TensorFp8),
+    ("fp4", OperationType::TensorFp4),
+    ("fp4_fp6", OperationType::TensorFp4Fp6),
+    ("fp4_fp6_fp8", OperationType::TensorFp4Fp6Fp8),
+    ("int8", OperationType::TensorInt8),
+    ("int4", OperationType::TensorInt4),
+    ("int1", OperationType::TensorInt1),
+];
 
 /// Compute capability, major and minor.
 pub(super) type Capability = Option<(u32, u32)>;

@@ -3,10 +3,10 @@
 use crate::model::{Launch, LaunchView, Layout, Metric, Strings, Value};
 use crate::units;
 
-use super::chip::{self, Capability};
+use super::chip::{self, Capability, TENSOR};
 use super::counters::{
-    CLOCKS, COUNTERS, Clock, Counters, DADD, FADD, FFMA, FMUL, HADD, HFMA, HMUL, INSTRUCTIONS, Role, TENSOR,
-    TRAFFIC, role, tensor_index,
+    CLOCKS, COUNTERS, Clock, Counters, DADD, FADD, FFMA, FMUL, HADD, HFMA, HMUL, INSTRUCTIONS, Role, TRAFFIC,
+    role, tensor_index,
 };
 use super::half::{Half, HalfOpcode, HalfOpcodes};
 use super::pipe::{Pipes, Proof, Spelling, is_matrix_opcode, product, products};

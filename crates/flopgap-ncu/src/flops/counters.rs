@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::OperationType;
+use super::chip::TENSOR;
 use super::pipe::{Pipe, Spelling, pipe};
 
 /// The counters of instructions that the shader cores execute, in the order of their bits.
@@ -17,21 +18,6 @@ pub(super) const DADD: usize = 6;
 pub(super) const HADD: usize = 9;
 pub(super) const HMUL: usize = 10;
 pub(super) const HFMA: usize = 11;
-
-/// The source types of tensor operations, in the order of their bits.
-pub(super) const TENSOR: [(&str, OperationType); 11] = [
-    ("fp64", OperationType::TensorFp64),
-    ("tf32", OperationType::TensorTf32),
-    ("bf16", OperationType::TensorBf16),
-    ("fp16", OperationType::TensorFp16),
-    ("fp8", OperationType::TensorFp8),
-    ("fp4", OperationType::TensorFp4),
-    ("fp4_fp6", OperationType::TensorFp4Fp6),
-    ("fp4_fp6_fp8", OperationType::TensorFp4Fp6Fp8),
-    ("int8", OperationType::TensorInt8),
-    ("int4", OperationType::TensorInt4),
-    ("int1", OperationType::TensorInt1),
-];
 
 /// The operations of a precision of the shader cores: add, multiply, fused multiply-add.
 pub(super) const SHADER: [(OperationType, [&str; 3]); 3] = [

@@ -7,46 +7,7 @@ use flopgap_graph::op::NormFunction;
 use flopgap_graph::{Graph, Op};
 
 use super::call::{Arithmetic, Call, Kind, Phase};
-use super::fusion::{Does, Units};
-
-/// A kernel of a compiled model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Compiled {
-    /// The kernels of a layer, by a library.
-    Library(usize),
-    /// Layers in one kernel.
-    Fused(Fused),
-}
-
-/// Layers in one kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fused {
-    /// Their indexes; of a convolution, what is around it: its bias, or weights in another order.
-    pub layers: Vec<usize>,
-    /// Bytes of the tensors that it reads or writes, each once.
-    pub bytes: u64,
-    /// Bytes of the largest of them.
-    pub largest: u64,
-    /// How many of them have more than one element.
-    pub tensors: u64,
-    /// Bytes of an element of the largest.
-    pub width: u64,
-    /// What decides how fast it moves them.
-    pub pattern: Pattern,
-}
-
-/// What a fused kernel does, as far as that decides how fast it moves bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pattern {
-    /// Functions of each element.
-    Map,
-    /// Tensors written beside each other.
-    Concatenation,
-    /// Sums, means, norms.
-    Reduction,
-    /// A softmax.
-    Softmax,
-}
+use super::fusion::{Compiled, Does, Fused, Pattern, Units};
 
 impl Pattern {
     const fn name(self) -> &'static str {

@@ -12,8 +12,8 @@ use flopgap_kernels::Classifier;
 
 use self::columns::Metrics;
 use self::views::Views;
+use crate::finding::Finding;
 use crate::info::Named;
-use crate::source::Finding;
 use crate::table::Rows;
 use crate::{Error, Table};
 

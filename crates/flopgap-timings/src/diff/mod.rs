@@ -2,6 +2,7 @@
 
 mod gate;
 mod kernels;
+mod measure;
 mod ranges;
 mod steps;
 mod work;
@@ -20,7 +21,8 @@ use crate::select::Named;
 use crate::selection::Selection;
 use crate::times::change;
 
-pub use gate::{By, Judged, LEVEL, Measure, Sample, Verdict, runs};
+pub use gate::{By, Judged, LEVEL, Sample, Verdict, runs};
+pub use measure::Measure;
 pub use work::{Counted, LikeForLike, WorkDifference};
 
 /// Two traces, before and after.

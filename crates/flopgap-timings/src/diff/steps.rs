@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flopgap_trace::{Launched, ProcessId, Ranges as NvtxRanges};
 
-use super::gate::Measure;
+use super::measure::Measure;
 use crate::kind::PassKind;
 use crate::period::periods;
 use crate::place::{Gpus, Place};

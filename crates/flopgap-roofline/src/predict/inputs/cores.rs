@@ -8,7 +8,7 @@
 
 use flopgap_graph::Mode;
 
-use crate::predict::inputs::features::ln;
+use crate::predict::inputs::ln;
 use crate::predict::inputs::machine::{Machine, bytes};
 use crate::predict::inputs::point::Point;
 use crate::predict::inputs::shape::Family;

@@ -4,10 +4,10 @@ use flopgap_flops::Activation;
 use flopgap_graph::{Algorithm, Mode};
 use rustc_hash::FxHashMap;
 
-use crate::predict::inputs::cores;
 use crate::predict::inputs::machine::{Machine, place, place_of};
 use crate::predict::inputs::point::Point;
 use crate::predict::inputs::shape::{Family, Shape};
+use crate::predict::inputs::{cores, ln};
 
 /// Tiles whose waves and waste are features; more of them only add noise.
 const TILES: [(f64, f64); 5] = [(128.0, 128.0), (128.0, 256.0), (64.0, 128.0), (64.0, 64.0), (256.0, 128.0)];
@@ -140,11 +140,6 @@ fn most_frequent<'a>(names: impl Iterator<Item = &'a str>, most: usize) -> Vec<S
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(right.0)));
     counts.into_iter().take(most).map(|(name, _)| name.to_owned()).collect()
-}
-
-/// The natural logarithm of a value, and of a thousandth for what is smaller: features may be 0.
-pub(crate) fn ln(value: f64) -> f64 {
-    value.max(1e-3).ln()
 }
 
 /// How many times a size divides by two, at most 7 times.

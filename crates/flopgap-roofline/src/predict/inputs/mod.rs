@@ -13,3 +13,8 @@ pub(crate) mod range;
 pub(crate) mod regime;
 pub(crate) mod shape;
 pub(crate) mod whole;
+
+/// The natural logarithm of a value, and of a thousandth for what is smaller: features may be 0.
+pub(crate) fn ln(value: f64) -> f64 {
+    value.max(1e-3).ln()
+}

@@ -4,7 +4,8 @@
 //! one step wrote lies in a cache for the next. Measured models say by how much; `correction`
 //! learns it from these features.
 
-use crate::predict::inputs::features::{alignment, ln};
+use crate::predict::inputs::features::alignment;
+use crate::predict::inputs::ln;
 use crate::predict::inputs::machine::{place, place_of};
 use crate::predict::inputs::point::Point;
 use crate::predict::inputs::regime::Regime;
