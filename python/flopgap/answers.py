@@ -89,7 +89,7 @@ def gap(path: Input, *, range: Ranges = None, capture: Input | None = None) -> S
     """What a step consists of, in nanoseconds that add up, why the GPU does nothing, and what to change first.
 
     >>> import flopgap
-    >>> found = flopgap.gap("fixtures/advice/layer-timers.before.json.gz")
+    >>> found = flopgap.gap("fixtures/advice/layer-timers.before.json.zst")
     >>> found.limit, found.advice[0].kind
     ('sync', 'blocking-call')
     >>> step = found.steps[-1]

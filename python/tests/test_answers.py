@@ -31,7 +31,7 @@ def has_its_types(value, kind):
 
 
 def test_parts_of_a_step_add_up():
-    for path in (TRAINING, RANKS, "fixtures/advice/empty-cache.before.json.gz"):
+    for path in (TRAINING, RANKS, "fixtures/advice/empty-cache.before.json.zst"):
         found = flopgap.gap(path)
         assert has_its_types(found, records.StepGap)
         for step in found.steps + found.between:

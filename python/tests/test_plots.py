@@ -7,7 +7,7 @@ import pytest
 from conftest import missing
 from flopgap.plots import Bars
 
-STEP = "fixtures/advice/layer-timers.before.json.gz"
+STEP = "fixtures/advice/layer-timers.before.json.zst"
 FORWARD = "fixtures/nsys/small_forward.sqlite.zst"
 TRAINING = "fixtures/nsys/small_training_step.sqlite.zst"
 

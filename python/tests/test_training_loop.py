@@ -147,7 +147,7 @@ def test_without_a_gpu_formulas_are_of_the_cpu():
 
 def test_steps_are_recorded_after_those_that_are_counted(page, monkeypatch):
     """Which steps lie in a recorded block, and parts against those of the recording that stands in for theirs."""
-    trace, log = REPOSITORY / "fixtures/advice/layer-timers.before.json.gz", []
+    trace, log = REPOSITORY / "fixtures/advice/layer-timers.before.json.zst", []
 
     class Block:
         def __init__(self, path):

@@ -31,8 +31,8 @@ const BUNDLED: &[(&str, &[u8])] = bundled! {
     "kernels.ncu-rep"
     "llama-3-8b.json"
     "mlp.onnx"
-    "rank0.json.gz"
-    "rank1.json.gz"
+    "rank0.json.zst"
+    "rank1.json.zst"
     "resnet50.pt2"
     "run/raw/n4_d1024_m192.counts.json.zst"
     "run/raw/n4_d1536_m192.counts.json.zst"
@@ -60,7 +60,7 @@ const ESTIMATES: bool = cfg!(feature = "calibrate");
 const TRIES: &[Try] = &[
     ask("two training steps by torch.profiler: what limits them", "flopgap @/eager.json.gz"),
     ask("the same network without torch.compile and with it", "flopgap @/eager.json.gz @/compiled.json.gz"),
-    ask("both ranks of a job: who waits for whom", "flopgap @/rank0.json.gz @/rank1.json.gz"),
+    ask("both ranks of a job: who waits for whom", "flopgap @/rank0.json.zst @/rank1.json.zst"),
     Try {
         about: "training steps by Nsight Systems, as a page",
         command: "flopgap gap @/training-step.sqlite.zst -o @/step.html",

@@ -58,7 +58,7 @@ command: flopgap ./nsys.
 Examples:
   flopgap example
   flopgap step.sqlite
-  flopgap rank0.json.gz rank1.json.gz
+  flopgap rank0.json.zst rank1.json.zst
   flopgap before.ncu-rep after.ncu-rep
   flopgap nsys diff before.sqlite after.sqlite --fail-if-slower 5
   source <(flopgap completions bash)";

@@ -37,10 +37,10 @@ fn every_command_that_is_printed_answers() {
 fn other_files_of_these_names_stay() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().to_str().unwrap();
-    let file = place.path().join("rank1.json.gz");
+    let file = place.path().join("rank1.json.zst");
     fs::write(&file, "mine").unwrap();
     let refused = flopgap(&["example", "-o", directory]);
-    refused.expect(1, &["rank1.json.gz: exists and is not the example", "hint: write to another directory"]);
+    refused.expect(1, &["rank1.json.zst: exists and is not the example", "hint: write to another directory"]);
     assert_eq!((fs::read(&file).unwrap(), fs::read_dir(directory).unwrap().count()), (b"mine".to_vec(), 1));
     fs::remove_file(&file).unwrap();
     let first = flopgap(&["example", "-o", directory]);

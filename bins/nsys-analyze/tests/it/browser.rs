@@ -59,7 +59,7 @@ fn a_waterfall_leads_from_the_step_to_its_parts() {
     let Some(mut browser) = Browser::for_test("the waterfall of a page").unwrap() else { return };
     let (_folder, [page]) = flopgap_testing::paths(["page.html"]);
     let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/advice/layer-timers.before.json.gz");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/advice/layer-timers.before.json.zst");
     let path = path.to_str().unwrap();
     run(&["summary", path, "--output", page.to_str().unwrap()]).expect(0, &[]);
     let gap = run(&["gap", path, "--format", "json"]).json();
@@ -230,7 +230,7 @@ fn ranks_stand_below_each_other_on_one_scale() {
 #[test]
 fn two_traces_stand_on_one_scale_and_causes_lead_from_one_to_the_other() {
     let Some(mut browser) = Browser::for_test("two traces on a page").unwrap() else { return };
-    let names = ["advice/layer-timers.before.json.gz", "advice/healthy-training.healthy.json.gz"];
+    let names = ["advice/layer-timers.before.json.zst", "advice/healthy-training.healthy.json.zst"];
     let _folder = opened(&mut browser, "gap", &names);
     let whole = names.map(|name| gap(&[name])["step_ns"].as_i64().unwrap());
     let steps = whole.map(|ns| ns as f64);
@@ -332,7 +332,7 @@ fn columns(browser: &mut Browser, cause: &str) -> [u64; 3] {
 #[test]
 fn an_open_bar_is_marked_in_the_timeline() {
     let Some(mut browser) = Browser::for_test("marks in a timeline").unwrap() else { return };
-    let name = "advice/layer-timers.before.json.gz";
+    let name = "advice/layer-timers.before.json.zst";
     let _folder = opened(&mut browser, "gap", &[name]);
     browser.wait_for(READY).unwrap();
     let cause = "idle: after a blocking call";
@@ -400,7 +400,7 @@ fn an_open_bar_is_marked_in_the_timeline() {
 #[test]
 fn bars_of_two_traces_are_marked_in_their_own_timelines() {
     let Some(mut browser) = Browser::for_test("marks in two timelines").unwrap() else { return };
-    let names = ["advice/layer-timers.before.json.gz", "advice/healthy-training.healthy.json.gz"];
+    let names = ["advice/layer-timers.before.json.zst", "advice/healthy-training.healthy.json.zst"];
     let _folder = opened(&mut browser, "gap", &names);
     browser.wait_for(READY).unwrap();
     for (figure, is_marked) in [(0, [true, false]), (1, [false, true]), (2, [true, true])] {

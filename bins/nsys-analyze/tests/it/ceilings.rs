@@ -109,7 +109,7 @@ fn launches_are_beside_as_many_empty_ones() {
 #[test]
 fn ceilings_of_another_gpu_are_refused() {
     let (folder, path, mut ceilings) = ceilings();
-    let other = gap("advice/fp32-products.before.json.gz", &["--ceilings", &path]);
+    let other = gap("advice/fp32-products.before.json.zst", &["--ceilings", &path]);
     other.refuses(1, &[]);
     let said =
         "ceilings are from another machine: the device is NVIDIA H200 there and NVIDIA H100 80GB HBM3 here";

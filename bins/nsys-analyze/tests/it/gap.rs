@@ -12,7 +12,7 @@ pub(crate) fn traces(folders: &[&str]) -> Vec<PathBuf> {
     let all = folders.iter().flat_map(|folder| std::fs::read_dir(fixtures.join(folder)).unwrap());
     let is_trace = |path: &PathBuf| {
         let name = path.to_string_lossy();
-        name.ends_with("json.gz") || name.ends_with("sqlite.zst")
+        ["json.gz", "json.zst", "sqlite.zst"].iter().any(|end| name.ends_with(end))
     };
     let mut all: Vec<PathBuf> = all.map(|entry| entry.unwrap().path()).filter(is_trace).collect();
     all.sort();
@@ -180,7 +180,7 @@ fn figures(page: &str, class: &str) -> Vec<String> {
 fn a_page_begins_as_that_of_the_summary() {
     let folder = tempfile::tempdir().unwrap();
     let to = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (one, other) = (fixture("advice/layer-timers.before.json.gz"), fixture("kineto/layer.json.gz"));
+    let (one, other) = (fixture("advice/layer-timers.before.json.zst"), fixture("kineto/layer.json.gz"));
     for (traces, falls) in [(vec![one.as_str()], 1), (vec![&one, &other], 3)] {
         let [gap, summary] = ["gap", "summary"].map(|command| {
             let page = to(&format!("{command}.html"));
@@ -213,7 +213,7 @@ fn a_page_begins_as_that_of_the_summary() {
 #[test]
 fn more_traces_have_a_screen_each() {
     let names = ["layer-timers.before", "item-per-layer.before", "generate.before"];
-    let paths = names.map(|name| fixture(&format!("advice/{name}.json.gz")));
+    let paths = names.map(|name| fixture(&format!("advice/{name}.json.zst")));
     let all = [&["gap"][..], &paths.each_ref().map(String::as_str)].concat();
     let screens = run(&all).stdout;
     assert_eq!(screens, paths.each_ref().map(|path| run(&["gap", path]).stdout).join("\n"));

@@ -254,7 +254,7 @@ fn bad_input_is_named() {
 fn collectives_have_their_bandwidths() {
     let ranks = [0, 1].map(|rank| {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/advice");
-        format!("{folder}/late-reduction.before.rank{rank}.json.gz")
+        format!("{folder}/late-reduction.before.rank{rank}.json.zst")
     });
     let page = json(&[&ranks[0], &ranks[1]]);
     let answers = page["sections"][0]["text"].as_array().unwrap();

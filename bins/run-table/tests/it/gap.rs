@@ -17,7 +17,7 @@ fn taken_apart(path: &str) -> Gap {
 fn parts_of_many_runs_are_those_of_each() {
     let (_folder, [data]) = flopgap_testing::paths(["data"]);
     let traces = [
-        ("a", "advice/layer-timers.before.json.gz"),
+        ("a", "advice/layer-timers.before.json.zst"),
         ("b", "nsys/small_training_step.sqlite.zst"),
         ("c", "kineto/ddp_rank0.json.gz"),
     ];

@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn longer_and_shorter_have_bars_of_their_own() {
         let found = |name: &str| {
-            let path = format!("{}/../../fixtures/advice/{name}.json.gz", env!("CARGO_MANIFEST_DIR"));
+            let path = format!("{}/../../fixtures/advice/{name}.json.zst", env!("CARGO_MANIFEST_DIR"));
             ask::gap(&open::open(path).unwrap(), &Scope::default()).unwrap().data
         };
         let gaps = [found("layer-timers.before"), found("healthy-training.healthy")];

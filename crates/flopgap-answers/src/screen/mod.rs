@@ -244,7 +244,7 @@ mod tests {
     use crate::{Part as Scope, ask, open};
 
     fn found(name: &str) -> Gap {
-        let path = format!("{}/../../fixtures/advice/{name}.json.gz", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../../fixtures/advice/{name}.json.zst", env!("CARGO_MANIFEST_DIR"));
         ask::gap(&open::open(path).unwrap(), &Scope::default()).unwrap().data
     }
 

@@ -263,13 +263,13 @@ mod tests {
     /// the data sheet.
     #[test]
     fn utilization_is_said_with_its_denominator() {
-        let said = floor(&found("advice/fp32-products.before.json.gz")).unwrap();
+        let said = floor(&found("advice/fp32-products.before.json.zst")).unwrap();
         let begin = "MFU is 69.7%: a step's 381 GFLOP take 5.698 ms at the peak of NVIDIA H100 80GB HBM3 (fp32 66.9 TFLOP/s, data sheet). Kernels above their floor take ";
         assert!(said.starts_with(begin), "{said}");
-        let said = floor(&found("advice/needless-recomputation.before.json.gz")).unwrap();
+        let said = floor(&found("advice/needless-recomputation.before.json.zst")).unwrap();
         assert!(said.contains(" With what is done again, HFU is 59.5%."), "{said}");
         // 403 ns of 4.841 ms.
-        let said = floor(&found("advice/launch-training.before.json.gz")).unwrap();
+        let said = floor(&found("advice/launch-training.before.json.zst")).unwrap();
         assert!(said.starts_with("MFU is below 0.1%: "), "{said}");
     }
 
@@ -289,12 +289,12 @@ mod tests {
         let own = gap.executed.as_mut().unwrap();
         (own.utilization, own.all.bound_ns) = (None, None);
         assert!(executed(&gap).unwrap().ends_with("by counters."));
-        assert_eq!(executed(&found("advice/fp32-products.before.json.gz")), None);
+        assert_eq!(executed(&found("advice/fp32-products.before.json.zst")), None);
     }
 
     #[test]
     fn activity_is_said_to_be_no_flops() {
-        let mut gap = found("advice/fp32-products.before.json.gz");
+        let mut gap = found("advice/fp32-products.before.json.zst");
         assert_eq!(activity(&gap), None);
         let all = Active { measured_ns: 1000, sampled_ns: 990, tensor: Some(0.735), dram: Some(0.12) };
         gap.activity = Some(Activity { all, gpus: vec![ActiveGpu { gpu: GpuId(0), active: all }] });
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn what_was_measured_is_said_to_be() {
         let path =
-            format!("{}/../../fixtures/advice/fp32-products.before.json.gz", env!("CARGO_MANIFEST_DIR"));
+            format!("{}/../../fixtures/advice/fp32-products.before.json.zst", env!("CARGO_MANIFEST_DIR"));
         let measured = [(NumberType::Fp32, 22.3e12)];
         let peaks = Some(Peaks::measured("NVIDIA H100 80GB HBM3", measured, 2.5e12, Some(2500.0)));
         let part = Part { peaks, ..Part::default() };
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_said() {
         assert_eq!(floor(&found("kineto/stack.json.gz")), None);
-        let mut gap = found("advice/fp32-products.before.json.gz");
+        let mut gap = found("advice/fp32-products.before.json.zst");
         let own = gap.floor.as_mut().unwrap();
         own.covered = 0.8;
         let said = floor(&gap).unwrap();

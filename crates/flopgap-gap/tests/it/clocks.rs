@@ -13,15 +13,15 @@ use crate::fixture;
 
 /// Two ranks of one machine, recorded by one clock.
 const JOBS: [&str; 4] = [
-    "kineto/ddp_",
-    "advice/late-reduction.before.",
-    "advice/small-buckets.before.",
-    "advice/straggler.before.",
+    "kineto/ddp_rank#.json.gz",
+    "advice/late-reduction.before.rank#.json.zst",
+    "advice/small-buckets.before.rank#.json.zst",
+    "advice/straggler.before.rank#.json.zst",
 ];
 
 /// The ranks of a job. The clock of one is ahead.
 fn shifted(job: &str, rank: usize, ahead: i64) -> Job {
-    let open = |rank| fixture(format!("{job}rank{rank}.json.gz"));
+    let open = |rank: usize| fixture(job.replace('#', &rank.to_string()));
     let mut traces: Vec<Trace> =
         [0, 1].map(|rank| Trace::options().without_shapes(true).open(open(rank)).unwrap()).into();
     traces[rank].base += ahead;
@@ -99,7 +99,7 @@ fn without_a_correction_collectives_are_not_divided() {
         let sums = by_cause(&gap(job, &Options::default()).unwrap());
         [Cause::LateRank, Cause::IdleRank].map(|cause| sums.get(&cause).copied().unwrap_or_default())
     };
-    let mut job = shifted("advice/straggler.before.", 1, 1_400_000);
+    let mut job = shifted("advice/straggler.before.rank#.json.zst", 1, 1_400_000);
     assert_eq!(skew(&job), [0, 0]);
     let found = corrections(&job, &Classifier::new()).unwrap();
     job.correct(found);
@@ -110,7 +110,7 @@ fn without_a_correction_collectives_are_not_divided() {
 #[test]
 fn a_clock_that_is_wrong_by_half_a_step_is_not_corrected() {
     for ahead in [-2_000_000, 2_000_000] {
-        let job = shifted("advice/straggler.before.", 1, ahead);
+        let job = shifted("advice/straggler.before.rank#.json.zst", 1, ahead);
         assert_eq!(corrections(&job, &Classifier::new()).unwrap(), []);
     }
 }

@@ -42,7 +42,8 @@ fn every_two_traces_differ_by_the_sum_of_their_causes() {
     let files = ["kineto", "nsys", "advice"].map(|folder| std::fs::read_dir(fixture(folder)).unwrap());
     let mut files: Vec<PathBuf> = files.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     files.sort();
-    let is_trace = |name: &str| name.ends_with(".json.gz") || name.ends_with(".sqlite.zst");
+    let is_trace =
+        |name: &str| [".json.gz", ".json.zst", ".sqlite.zst"].iter().any(|end| name.ends_with(end));
     let mut all = Vec::new();
     for path in files.iter().filter(|path| is_trace(&path.to_string_lossy())) {
         match gap(open(path).trace.as_ref(), &Options::default()) {

@@ -20,7 +20,7 @@ fn flops_are_those_that_the_framework_counted() {
     for row in all["experiments"].as_array().unwrap() {
         let (name, variant) = (row["name"].as_str().unwrap(), row["variant"].as_str().unwrap());
         let Some(counted) = row["framework_flops"].as_u64().filter(|_| variant != "after") else { continue };
-        let found = found(&format!("advice/{name}.{variant}.json.gz"));
+        let found = found(&format!("advice/{name}.{variant}.json.zst"));
         // Steps that are replayed as a graph have no operators, and tokens are not a whole program.
         let Some(floor) = found.floor.as_ref().filter(|_| found.found_by != FoundBy::GrowingCache) else {
             continue;
@@ -56,7 +56,7 @@ fn flops_are_those_that_the_framework_counted() {
 /// What is published of the GPU, the sizes in the program, and the time: 70 % of 67 TFLOP/s.
 #[test]
 fn utilization_is_of_the_type_that_kernels_multiply() {
-    let found = found("advice/fp32-products.before.json.gz");
+    let found = found("advice/fp32-products.before.json.zst");
     let floor = found.floor.as_ref().unwrap();
     assert_eq!(floor.flops.iter().map(|own| own.number).collect::<Vec<_>>(), [NumberType::Fp32]);
     let expected = 381_178_347_520.0 / 66.9e12 / (found.step_ns as f64 / 1e9);
@@ -70,7 +70,7 @@ fn utilization_is_of_the_type_that_kernels_multiply() {
 /// Without sizes nothing is known, and nothing is 0.
 #[test]
 fn without_sizes_there_is_no_floor() {
-    let streams = found("advice/serialized-streams.before.json.gz").floor.unwrap();
+    let streams = found("advice/serialized-streams.before.json.zst").floor.unwrap();
     assert!(streams.flops.is_empty() && streams.mfu.is_none(), "no products: {streams:?}");
     let found = found("kineto/stack.json.gz");
     assert_eq!(found.floor, None);
@@ -80,7 +80,7 @@ fn without_sizes_there_is_no_floor() {
 /// Fused `AdamW` reads four lists of parameters and writes three, each element once.
 #[test]
 fn lists_of_tensors_have_the_floor_of_their_elements() {
-    let found = found("advice/healthy-transformer.healthy.json.gz");
+    let found = found("advice/healthy-transformer.healthy.json.zst");
     let floor = found.floor.as_ref().unwrap();
     let own = floor.parts.iter().find(|part| part.cause == Cause::Optimizer).unwrap();
     let parameters = 2 * 4096 + 12288 * 4096 + 4096 * 4096 + 2 * 16384 * 4096 + 64 * 4096;
@@ -180,7 +180,7 @@ fn padding_and_split_k_are_a_part_of_their_own() {
 /// them. What makes this program slow is no padding: kernels for rows that are not aligned.
 #[test]
 fn an_odd_vocabulary_has_little_padding() {
-    let found = found("advice/odd-vocabulary.before.json.gz");
+    let found = found("advice/odd-vocabulary.before.json.zst");
     let floor = found.floor.as_ref().unwrap();
     let executed: i64 = floor.parts.iter().map(|part| part.executed_ns).sum();
     let each = 2.0 * 8192.0 * 2048.0 * 47.0 / 989.4e12 * 1e9;

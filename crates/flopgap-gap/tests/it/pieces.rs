@@ -12,7 +12,7 @@ fn with_pieces(name: &str, pieces: usize) -> Gap {
 }
 
 const TRACES: [&str; 4] = [
-    "advice/layer-timers.before.json.gz",
+    "advice/layer-timers.before.json.zst",
     "nsys/small_training_step.sqlite.zst",
     "nsys/two_ranks_nccl.sqlite.zst",
     "kineto/graph.json.gz",

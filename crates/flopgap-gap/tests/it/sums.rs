@@ -84,7 +84,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let is_trace = |path: &PathBuf| {
         let name = path.to_string_lossy();
-        ["json.gz", "sqlite.zst", "sqlite"].iter().any(|end| name.ends_with(end)) && !name.contains("capture")
+        ["json.gz", "json.zst", "sqlite.zst", "sqlite"].iter().any(|end| name.ends_with(end))
+            && !name.contains("capture")
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_trace).collect();
     files.sort();

@@ -13,7 +13,7 @@ fn of(name: &str) -> Gap {
 /// attention over one number of keys to that over the next, as the trace itself has their sizes.
 #[test]
 fn a_token_is_a_step_where_attention_sees_one_key_more() {
-    let found = of("advice/generate.before.json.gz");
+    let found = of("advice/generate.before.json.zst");
     assert_eq!(found.found_by, FoundBy::GrowingCache);
     let names: Vec<(&str, bool)> =
         found.steps.iter().map(|step| (step.name.as_str(), step.warm_up)).collect();
@@ -28,8 +28,8 @@ fn a_token_is_a_step_where_attention_sees_one_key_more() {
     let own = &found.floor.as_ref().unwrap().flops;
     assert_eq!(own.iter().map(|own| own.model).sum::<u64>(), flops);
 
-    let file = std::fs::File::open(fixture("advice/generate.before.json.gz")).unwrap();
-    let trace: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
+    let text = flopgap_testing::unpacked_text("advice/generate.before.json.zst");
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let mut calls: Vec<(f64, i64)> = events
         .iter()
@@ -47,7 +47,7 @@ fn a_token_is_a_step_where_attention_sees_one_key_more() {
 /// Training steps have gradients and encoders have no cache: neither is divided into tokens.
 #[test]
 fn attention_without_a_cache_makes_no_tokens() {
-    for name in ["kineto/plain.json.gz", "advice/healthy-transformer.healthy.json.gz"] {
+    for name in ["kineto/plain.json.gz", "advice/healthy-transformer.healthy.json.zst"] {
         assert_ne!(of(name).found_by, FoundBy::GrowingCache, "{name}");
     }
 }
