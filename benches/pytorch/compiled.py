@@ -4,6 +4,7 @@ Writes compiled.jsonl: for each model and precision the time of a step of the co
 CUDA graph, and its operators and fused kernels in the order of their launches. Models are those of fixtures/pytorch/models.tar.zst, from
 place FIRST on. Many processes compile, and keep what they compiled; when two thirds of the time are over, they time their models one after
 the other, and those that still compile are ended. With TF32=1 models of 32 bits alone, whose products and convolutions are in TF32.
+SEED, GRAPHS and LAYERS are those of `train.py`.
 """
 
 import bisect
@@ -23,14 +24,13 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch  # noqa: E402
 
-from draw import drawn  # noqa: E402
-from measure import DEVICE, build, graphed, queued, steps, synchronize  # noqa: E402
+from measure import DEVICE, build, drawn, graphed, queued, steps, synchronize  # noqa: E402
 from train import SEED, archives  # noqa: E402
 
 warnings.filterwarnings("ignore")
 COMPILERS = int(os.environ.get("COMPILERS", "15"))
 TF32 = "TF32" in os.environ
-MODELS = 90
+MODELS = 190
 
 
 def kernels(run):

@@ -4,7 +4,7 @@ Writes train.jsonl: for each model and precision the time of a whole step (forwa
 CUDA graph, and the kernels of each node of the exported graph (fixtures/pytorch/models.tar.zst) forward and backward. A backward kernel
 belongs to the node during which its autograd node was made, by sequence number. Steps begin with given gradients of the outputs: no loss.
 Several GPUs share the models. With TIMES=1 it only times eager steps (times.jsonl), as one process that nothing disturbs. With SEED=n and
-GRAPHS=FOLDER the models are those that `measure.py FOLDER SECONDS n` drew.
+GRAPHS=FOLDER the models are those that `measure.py FOLDER SECONDS n` drew, with LAYERS its single layers.
 """
 
 import bisect
@@ -30,8 +30,7 @@ import torch
 from torch._export.serde import schema, serialize
 from torch.utils._pytree import tree_leaves
 
-from draw import drawn
-from measure import DEVICE, placed, queued, replays, synchronize
+from measure import DEVICE, drawn, placed, queued, replays, synchronize
 
 warnings.filterwarnings("ignore")
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "pytorch"

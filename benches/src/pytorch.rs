@@ -52,14 +52,18 @@ pub struct Steps {
     /// Microseconds of a step in a loop that is waited for.
     #[serde(default)]
     loop_us: f64,
+    /// Whether another process was timed on the same host.
+    #[serde(default)]
+    shared: bool,
     /// Why it was not measured.
     failed: Option<String>,
 }
 
 impl Steps {
-    /// Nanoseconds of a step: the faster of both ways, which others disturb.
-    pub fn nanoseconds(&self) -> f64 {
-        self.loop_us.min(self.step_us) * 1e3
+    /// Nanoseconds of a step: the faster of both ways, which others disturb; `None` where another
+    /// process took the host's time, too.
+    pub fn nanoseconds(&self) -> Option<f64> {
+        (!self.shared).then(|| self.loop_us.min(self.step_us) * 1e3)
     }
 
     /// Whether it was measured; otherwise why not is printed.

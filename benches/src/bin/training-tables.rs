@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, least, mean, node,
-    print_errors, print_gpu, recorded, write,
+    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers, least,
+    mean, node, print_errors, print_gpu, recorded, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
 use flopgap_roofline::pytorch::{
@@ -88,7 +88,7 @@ impl Run {
         Computed { products, cudnn }
     }
 
-    fn eager(&self) -> f64 {
+    fn eager(&self) -> Option<f64> {
         self.steps.nanoseconds()
     }
 }
@@ -100,7 +100,7 @@ fn sum(kernels: &Kernels) -> f64 {
 impl Measured {
     fn new(run: Run, graph: Graph) -> Self {
         let computed = run.computed();
-        let gradients = Gradients::of(&graph);
+        let gradients = Gradients::new(&graph);
         let nodes: BTreeMap<&str, &Node> = run.nodes.iter().map(|node| (node.0.as_str(), node)).collect();
         let absent: Node = (String::new(), (0.0, 0.0), Vec::new(), Vec::new());
         let mut calls = Vec::new();
@@ -197,7 +197,7 @@ impl pytorch::Measured for Measured {
     }
 
     fn nanoseconds(&self, way: Way) -> Option<f64> {
-        if way == Way::Graph { Some(self.run.graph_us? * 1e3) } else { Some(self.run.eager()) }
+        if way == Way::Graph { Some(self.run.graph_us? * 1e3) } else { self.run.eager() }
     }
 
     fn estimate(&self, by: &PyTorch, way: Way) -> Option<Estimate> {
@@ -225,10 +225,12 @@ fn measured(folder: &Path) -> Result<(Head, Vec<Measured>)> {
 /// What is paid beside the kernels on all GPUs: of graphs by all of them, of hosts by steps that
 /// wait for one.
 fn costs(runs: &[&Measured]) -> Costs {
-    let graphs = runs.iter().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
+    let models = runs.iter().filter(|run| !is_layers(run.steps()));
+    let graphs = models.clone().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
     let [node, replay] = graph_costs(graphs);
     // Each part was waited for, so that the host's time of each is known.
-    let hosts: Vec<&&Measured> = runs.iter().filter(|run| run.run.eager() > 1.5 * run.kernels()[0]).collect();
+    let hosts: Vec<&&Measured> =
+        models.filter(|run| run.run.eager().is_some_and(|time| time > 1.5 * run.kernels()[0])).collect();
     let forward = hosts.iter().map(|run| {
         let [operators, modules, ..] = run.host();
         (run.run.forward_us * 1e3, [operators, modules, run.launched()[0]])
@@ -260,7 +262,7 @@ fn print_again(folder: &Path, runs: &[Measured]) -> Result<()> {
     for run in runs.iter().filter(|run| !run.run.tf32) {
         if let Some(other) = again.get(run.run.steps.label.as_str()).filter(|other| other.steps.is_measured())
         {
-            errors.push((other.eager() / run.run.eager() - 1.0).abs());
+            errors.extend(other.eager().zip(run.run.eager()).map(|(other, own)| (other / own - 1.0).abs()));
         }
     }
     print_errors("eager, measured again", &errors);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-use flopgap_benches::pytorch::{Result, Steps, host_costs, recorded};
+use flopgap_benches::pytorch::{Result, Steps, host_costs, is_layers, recorded};
 use flopgap_graph::{Layer, Op};
 use flopgap_roofline::pytorch::{Arithmetic, Call, Compilation, Errors, Fused, Kind, Pattern, Row, launches};
 use serde::Deserialize;
@@ -113,8 +113,8 @@ impl Operator {
 }
 
 impl CompiledRun {
-    /// Nanoseconds of a step.
-    pub(crate) fn time(&self) -> f64 {
+    /// Nanoseconds of a step; see [`Steps::nanoseconds`].
+    pub(crate) fn time(&self) -> Option<f64> {
         self.steps.nanoseconds()
     }
 
@@ -210,11 +210,12 @@ fn rows(run: &Measured, compiled: &CompiledRun) -> Vec<Row> {
 
 /// What the host of compiled models takes; `None` where nothing was compiled.
 pub(crate) fn fitted(runs: &[&Measured]) -> Option<Compilation> {
-    let hosts = runs.iter().filter_map(|run| {
+    let models = runs.iter().filter(|run| !is_layers(&run.run.steps));
+    let hosts = models.filter_map(|run| {
         let own = run.compiled.as_ref()?;
         let [nanoseconds, kernels] = own.kernels()?;
         let [_, modules] = launches(&run.graph, false);
-        (own.time() > 1.5 * nanoseconds).then_some((own.time(), [kernels, modules]))
+        own.time().filter(|time| *time > 1.5 * nanoseconds).map(|time| (time, [kernels, modules]))
     });
     let hosts: Vec<(f64, [f64; 2])> = hosts.collect();
     if hosts.is_empty() {

@@ -75,7 +75,7 @@ impl Measured {
         Self { run, graph, computed, calls, compiled: None, compiled_rows: Vec::new() }
     }
 
-    fn eager(&self) -> f64 {
+    fn eager(&self) -> Option<f64> {
         self.run.steps.nanoseconds()
     }
 
@@ -134,8 +134,8 @@ impl pytorch::Measured for Measured {
     fn nanoseconds(&self, way: Way) -> Option<f64> {
         match way {
             Way::Graph => Some(self.run.graph_us? * 1e3),
-            Way::Eager => Some(self.eager()),
-            Way::Compiled => self.compiled.as_ref().map(CompiledRun::time),
+            Way::Eager => self.eager(),
+            Way::Compiled => self.compiled.as_ref().and_then(CompiledRun::time),
             Way::CompiledGraph => self.compiled.as_ref().and_then(CompiledRun::graph),
         }
     }
@@ -181,13 +181,13 @@ fn costs(runs: &[&Measured]) -> Costs {
     let plain = runs.iter().filter(|run| !run.calls.iter().any(is_concurrent));
     let graphs = plain.filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
     let [node, replay] = graph_costs(graphs);
-    let hosts = runs.iter().filter(|run| run.eager() > 1.5 * run.kernels()[0]);
-    let hosts = hosts.map(|run| {
+    let hosts = runs.iter().filter_map(|run| {
+        let eager = run.eager().filter(|time| *time > 1.5 * run.kernels()[0])?;
         let graph = run.graph.eager();
         let [operators, modules] = launches(&graph, true);
         let runs = |place: usize| !matches!(graph.layers[place].op, Some(Op::View));
         let own = run.calls.iter().filter(|(place, _)| runs(*place));
-        (run.eager(), [operators, modules, own.map(|(_, row)| row.call.launches(row.kernels)).sum()])
+        Some((eager, [operators, modules, own.map(|(_, row)| row.call.launches(row.kernels)).sum()]))
     });
     let [operator, module, launch] = host_costs(&hosts.collect::<Vec<_>>());
     Costs { node, replay, operator, module, launch, gradient: 0.0, tensor: 0.0 }

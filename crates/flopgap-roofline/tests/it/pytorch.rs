@@ -350,6 +350,24 @@ fn a_call_is_estimated_for_each_gpu_by_its_own_and_by_others() {
     }
 }
 
+/// Files keep whole nanoseconds, so that a part of a kernel may take none.
+#[test]
+fn a_call_without_a_time_leaves_others_as_they_are() {
+    let about = named("h100").unwrap().about.clone();
+    let row = |power: u32| {
+        let call = call("one", 1 << power, 1 << power);
+        Row { kernels: 1.0, nanoseconds: call.bytes as f64, call }
+    };
+    let mut rows: Vec<Row> = (20..30).map(row).collect();
+    let asked = call("one", 3 << 24, 3 << 24);
+    let of = |rows: &[Row]| alone(about.clone(), rows.to_vec()).call(0, &asked).unwrap().nanoseconds;
+    let before = of(&rows);
+    assert!(before > 0.0 && before.is_finite(), "{before}");
+    rows.push(Row { nanoseconds: 0.0, ..row(25) });
+    rows.push(Row { nanoseconds: 0.0, call: asked.clone(), ..row(25) });
+    assert!((of(&rows) - before).abs() < 1e-9, "{before}");
+}
+
 /// An interval has both ends of what lasts longer; it does not jump where the GPU and the host take
 /// equally long.
 #[test]
