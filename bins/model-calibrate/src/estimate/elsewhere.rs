@@ -15,10 +15,10 @@ use super::{Found, gpu};
 
 /// The same model on another machine.
 pub(super) fn moved(mut found: Found, steps: &[PlannedStep], machine: &Machine) -> Found {
-    let steps: Vec<&Step> = steps.iter().map(|planned| &planned.step).collect();
+    let steps = || steps.iter().map(|planned| &planned.step);
     let known = std::mem::take(&mut found.answer.by_step);
     let mut missing = Vec::new();
-    for (step, known) in steps.iter().zip(known) {
+    for (step, known) in steps().zip(known) {
         let by_step = known.and_then(|known| {
             let moved = by_table(step, found.precision, machine, &known)
                 .map_or_else(|| transferred(found.precision, machine, &known), Ok);
@@ -31,7 +31,7 @@ pub(super) fn moved(mut found: Found, steps: &[PlannedStep], machine: &Machine) 
             found.answer.missing.push(why);
         }
     }
-    let times = steps.iter().zip(&found.answer.by_step).filter_map(|(step, known)| {
+    let times = steps().zip(&found.answer.by_step).filter_map(|(step, known)| {
         known.as_ref().map(|known| (step.op.name().to_owned(), [known.nanoseconds, known.low, known.high]))
     });
     let [nanoseconds, low, high] = sum(times);

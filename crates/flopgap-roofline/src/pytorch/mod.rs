@@ -415,7 +415,7 @@ impl PyTorch {
         for (gpu, (about, rows)) in (0_u32..).zip(measured) {
             let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
             let is_whole = |row: &&Row| row.call.sizes.len() == row.call.kind.sizes();
-            // Of a time of 0 there is no logarithm.
+            // A time of 0 has no logarithm.
             let is_timed = |row: &&Row| row.nanoseconds > 0.0 || row.kernels < 0.5;
             for row in rows.iter().filter(is_whole).filter(is_timed) {
                 by_call.entry(&row.call).or_default().push(row);
