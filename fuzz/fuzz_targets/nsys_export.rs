@@ -40,7 +40,9 @@ fuzz_target!(|bytes: &[u8]| {
             print(&table);
         }
         let _ = trace.launched(flopgap_nsys::Attribution::default());
-        let _ = trace.operation_times(Some(&[0]), flopgap_nsys::Attribution::default());
+        let ranges = trace.nvtx_ranges().map_or(0, |nvtx| nvtx.ranges.len());
+        let first = Vec::from_iter((0..ranges).take(1));
+        let _ = trace.operation_times(Some(&first), flopgap_nsys::Attribution::default());
         let _ = perfetto(&trace, &mut io::sink());
         for warning in trace.warnings() {
             std::hint::black_box(warning.to_string());

@@ -13,6 +13,9 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::NoTable`] without any GPU work (or, for ranges, without API calls).
+    ///
+    /// # Panics
+    /// When there is no range at one of these places.
     pub fn operation_times(
         &self,
         within: Option<&[usize]>,

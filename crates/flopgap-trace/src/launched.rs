@@ -255,8 +255,11 @@ impl Launched {
         gpus
     }
 
-    /// Calls `visit` with every piece of work that was launched within one of some ranges, and its
-    /// process and GPU.
+    /// Calls `visit` with every piece of work that was launched within one of some ranges, which
+    /// are named by their places among the trace's ranges, and its process and GPU.
+    ///
+    /// # Panics
+    /// When the trace has no range at one of these places.
     #[inline]
     pub fn within(&self, ranges: &[usize], mut visit: impl FnMut(Option<ProcessId>, DeviceId, Piece)) {
         let mut wanted = vec![false; self.nvtx.ranges.len()];

@@ -39,6 +39,9 @@ pub trait Recording: Send + Sync {
     ///
     /// # Errors
     /// As [`Recording::launched`].
+    ///
+    /// # Panics
+    /// When there is no range at one of these places.
     fn operation_times(
         &self,
         within: Option<&[usize]>,
