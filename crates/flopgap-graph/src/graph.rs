@@ -206,6 +206,19 @@ impl Tensor {
         product("tensor elements", &self.shape)
     }
 
+    /// Whether its last dimensions, so many of them, are arrays that do not follow each other at
+    /// one distance: a library that computes with all of them needs a copy first.
+    pub fn is_scattered(&self, last: usize) -> bool {
+        if self.strides.len() != self.shape.len() || self.shape.len() <= last {
+            return false;
+        }
+        let leading = self.shape.len() - last;
+        let dimensions = self.strides.iter().zip(&self.shape).take(leading);
+        let dimensions: Vec<(u64, u64)> =
+            dimensions.map(|(stride, size)| (*stride, *size)).filter(|(_, size)| *size != 1).collect();
+        dimensions.windows(2).any(|pair| pair[0].0 != pair[1].0.saturating_mul(pair[1].1))
+    }
+
     /// How its elements lie in memory, by its strides.
     pub fn layout(&self) -> Layout {
         if self.strides.len() != self.shape.len() || self.shape.contains(&0) {
@@ -337,5 +350,18 @@ mod tests {
         assert_eq!(layout(&[8, 3, 4, 5], &[60, 1, 15, 3]), Layout::Reordered, "channels last");
         assert_eq!(layout(&[2, 3], &[4, 1]), Layout::Gaps, "a part of a row");
         assert_eq!(layout(&[2, 3], &[0, 1]), Layout::Gaps, "expanded");
+    }
+
+    #[test]
+    fn heads_of_a_batch_follow_each_other_at_one_distance_or_not() {
+        // 2 images, 4 heads, 9 tokens, 16 features: as `view(-1, ...)` asks for.
+        let scattered = |shape: &[u64], strides: &[u64], last| tensor(shape, strides).is_scattered(last);
+        assert!(!scattered(&[2, 4, 9, 16], &[576, 144, 16, 1], 2));
+        assert!(!scattered(&[2, 4, 9, 16], &[576, 144, 1, 9], 2), "each matrix transposed");
+        assert!(scattered(&[2, 4, 9, 16], &[576, 16, 64, 1], 2), "heads beside each other");
+        assert!(!scattered(&[1, 4, 9, 16], &[576, 16, 64, 1], 2), "one image");
+        assert!(scattered(&[2, 9, 64], &[576, 1, 9], 1), "a row of each pixel of an image");
+        assert!(!scattered(&[9, 64], &[1, 9], 1), "a transposed matrix");
+        assert!(!scattered(&[2, 4, 9, 16], &[], 2), "a file that does not say");
     }
 }
