@@ -137,7 +137,7 @@ pub fn host_costs<const N: usize>(hosts: &[(f64, [f64; N])]) -> [f64; N] {
             start[place] = cost;
             start
         };
-        let costs = [2_000.0, 5_000.0, 12_000.0, 25_000.0];
+        let costs = [2_000.0, 8_000.0, 25_000.0];
         starts = starts.iter().flat_map(|start| costs.map(|cost| with(start, cost))).collect();
     }
     let found = starts.into_iter().map(|start| least(start, error));

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers, least,
-    mean, node, print_errors, print_gpu, recorded, write,
+    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers, node,
+    print_errors, print_gpu, recorded, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
 use flopgap_roofline::pytorch::{
@@ -44,12 +44,6 @@ struct Run {
     kind: String,
     #[serde(default)]
     tf32: bool,
-    #[serde(default)]
-    forward_us: f64,
-    #[serde(default)]
-    backward_us: f64,
-    #[serde(default)]
-    optimizer_us: f64,
     graph_us: Option<f64>,
     #[serde(default)]
     optimizer: Optimizer,
@@ -147,17 +141,9 @@ impl Measured {
     }
 
     /// How many kernels the host launches forward and backward.
-    fn launched(&self) -> [f64; 2] {
-        let nodes = self.run.nodes.iter();
-        nodes.fold([0.0; 2], |[forward, all], (_, (count, _), backward, sums)| {
-            [forward + count, all + (backward.len() + sums.len()) as f64]
-        })
-    }
-
-    fn host(&self) -> [f64; 4] {
-        let [operators, modules] = launches(&self.graph.eager(), false);
-        let [layers, tensors] = self.gradients.launches(&self.graph);
-        [operators, modules, layers, tensors]
+    fn launched(&self) -> f64 {
+        let of = |(_, (count, _), backward, sums): &Node| count + (backward.len() + sums.len()) as f64;
+        self.run.nodes.iter().map(of).sum()
     }
 }
 
@@ -228,25 +214,15 @@ fn costs(runs: &[&Measured]) -> Costs {
     let models = runs.iter().filter(|run| !is_layers(run.steps()));
     let graphs = models.clone().filter_map(|run| Some((run.run.graph_us? * 1e3, run.kernels())));
     let [node, replay] = graph_costs(graphs);
-    // Each part was waited for, so that the host's time of each is known.
-    let hosts: Vec<&&Measured> =
-        models.filter(|run| run.run.eager().is_some_and(|time| time > 1.5 * run.kernels()[0])).collect();
-    let forward = hosts.iter().map(|run| {
-        let [operators, modules, ..] = run.host();
-        (run.run.forward_us * 1e3, [operators, modules, run.launched()[0]])
+    let hosts = models.filter_map(|run| {
+        let eager = run.run.eager().filter(|time| *time > 1.5 * run.kernels()[0])?;
+        let [operators, views, modules] = launches(&run.graph.eager(), false);
+        let [layers, views_backward, tensors] = run.gradients.launches(&run.graph);
+        Some((eager, [operators, views + views_backward, modules, run.launched(), layers, tensors]))
     });
-    let [operator, module, launch] = host_costs(&forward.collect::<Vec<_>>());
-    let backward =
-        hosts.iter().map(|run| (run.run.backward_us * 1e3, run.host()[2], launch * run.launched()[1]));
-    let backward: Vec<(f64, f64, f64)> = backward.collect();
-    let [gradient] = least([10_000.0], |[gradient]| {
-        let off =
-            backward.iter().map(|(time, layers, kernels)| (time / (gradient * layers + kernels)).ln().abs());
-        mean(&off.collect::<Vec<_>>())
-    });
-    let optimizers = hosts.iter().map(|run| (run.run.optimizer_us * 1e3, [run.host()[3]]));
-    let [tensor] = host_costs(&optimizers.collect::<Vec<_>>());
-    Costs { node, replay, operator, module, launch, gradient, tensor }
+    let hosts: Vec<(f64, [f64; 6])> = hosts.collect();
+    let [operator, view, module, launch, gradient, tensor] = host_costs(&hosts);
+    Costs { node, replay, operator, view, module, launch, gradient, tensor }
 }
 
 /// The steps that were timed again on another host, by one process alone: how far apart two

@@ -84,6 +84,8 @@ impl Operator {
             width,
             pattern: if self.0.contains("softmax") {
                 Pattern::Softmax
+            } else if self.0.contains("native_group_norm") && !self.0.starts_with("triton_poi") {
+                Pattern::Statistics
             } else if !self.0.starts_with("triton_poi") {
                 Pattern::Reduction
             } else if self.0.contains("_cat_") || self.0.contains("_stack_") {
@@ -214,7 +216,7 @@ pub(crate) fn fitted(runs: &[&Measured]) -> Option<Compilation> {
     let hosts = models.filter_map(|run| {
         let own = run.compiled.as_ref()?;
         let [nanoseconds, kernels] = own.kernels()?;
-        let [_, modules] = launches(&run.graph, false);
+        let [.., modules] = launches(&run.graph, false);
         own.time().filter(|time| *time > 1.5 * nanoseconds).map(|time| (time, [kernels, modules]))
     });
     let hosts: Vec<(f64, [f64; 2])> = hosts.collect();

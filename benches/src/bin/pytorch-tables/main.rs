@@ -184,13 +184,14 @@ fn costs(runs: &[&Measured]) -> Costs {
     let hosts = runs.iter().filter_map(|run| {
         let eager = run.eager().filter(|time| *time > 1.5 * run.kernels()[0])?;
         let graph = run.graph.eager();
-        let [operators, modules] = launches(&graph, true);
+        let [operators, views, modules] = launches(&graph, true);
         let runs = |place: usize| !matches!(graph.layers[place].op, Some(Op::View));
         let own = run.calls.iter().filter(|(place, _)| runs(*place));
-        Some((eager, [operators, modules, own.map(|(_, row)| row.call.launches(row.kernels)).sum()]))
+        let kernels = own.map(|(_, row)| row.call.launches(row.kernels)).sum();
+        Some((eager, [operators, views, modules, kernels]))
     });
-    let [operator, module, launch] = host_costs(&hosts.collect::<Vec<_>>());
-    Costs { node, replay, operator, module, launch, gradient: 0.0, tensor: 0.0 }
+    let [operator, view, module, launch] = host_costs(&hosts.collect::<Vec<_>>());
+    Costs { node, replay, operator, view, module, launch, ..Costs::default() }
 }
 
 fn run(folder: &Path, output: Option<&Path>) -> Result<()> {

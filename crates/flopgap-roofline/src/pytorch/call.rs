@@ -158,6 +158,18 @@ impl Kind {
         }
     }
 
+    /// Whether a compiled model leaves it to the kernels of a library.
+    const fn is_of_library(self) -> bool {
+        matches!(
+            self,
+            Self::Product
+                | Self::Convolution
+                | Self::GroupedConvolution
+                | Self::DepthwiseConvolution
+                | Self::FusedAttention
+        )
+    }
+
     /// How many sizes a call has.
     pub(super) const fn sizes(self) -> usize {
         match self {
@@ -391,6 +403,14 @@ impl Call {
 
     pub(super) fn key(&self) -> Key {
         (self.phase, self.kind, self.arithmetic)
+    }
+
+    /// The tables that it is in. Compiled models call mostly the same kernels of libraries as
+    /// others, which were measured ten times as often.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
+        let also = self.phase == Phase::Forward && self.kind.is_of_library();
+        let compiled = also.then_some((Phase::Compiled, self.kind, self.arithmetic));
+        std::iter::once(self.key()).chain(compiled)
     }
 
     /// Seconds that its times are shares of: its floor, but for grouped convolutions, whose tiles

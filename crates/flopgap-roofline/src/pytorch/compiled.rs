@@ -7,6 +7,7 @@ use flopgap_graph::op::NormFunction;
 use flopgap_graph::{Graph, Op};
 
 use super::call::{Arithmetic, Call, Kind, Phase};
+use super::fast_path::FastPaths;
 use super::fusion::{Compiled, Does, Fused, Pattern, Units};
 
 impl Pattern {
@@ -16,6 +17,7 @@ impl Pattern {
             Self::Concatenation => "cat",
             Self::Reduction => "reduction",
             Self::Softmax => "softmax",
+            Self::Statistics => "statistics",
         }
     }
 }
@@ -70,16 +72,26 @@ pub(super) fn calls(call: Call, products: Arithmetic) -> Vec<Call> {
 pub fn compiled(graph: &Graph) -> Vec<Compiled> {
     let mut units = Units::new(graph);
     let reordered = channels_last(graph);
+    let paths = FastPaths::compiled(graph);
     for (place, layer) in graph.layers.iter().enumerate() {
         let Some(op) = &layer.op else { continue };
         let Some(does) = Does::of(op) else {
             units.view(layer);
             continue;
         };
+        if paths.has(place) {
+            units.add(Does::Library, place, &layer.inputs, &layer.outputs);
+            continue;
+        }
+        units.split(place, does, reordered);
         if let Op::Conv(conv) = op
             && reordered
         {
             units.reorder(place, conv);
+        }
+        if units.is_inlined(layer) {
+            units.inline(place, layer);
+            continue;
         }
         match (op, does) {
             // Statistics of images take a kernel, and what they change another.
@@ -93,6 +105,7 @@ pub fn compiled(graph: &Graph) -> Vec<Compiled> {
             (Op::Copy { .. }, _) if layer.inputs.len() > MOST_AT_ONCE => {
                 units.concatenate(place, layer);
             }
+            (Op::Gemm(gemm), _) => units.product(place, layer, gemm.batch),
             _ => _ = units.add(does, place, &layer.inputs, &layer.outputs),
         }
         if let (Op::Conv(_), Some(&bias), Some(&output)) = (op, layer.inputs.get(2), layer.outputs.first()) {

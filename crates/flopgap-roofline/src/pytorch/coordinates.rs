@@ -12,6 +12,8 @@ const fn scale(reach: f64) -> Scale {
 const NAME: Scale = Scale { reach: 1.0, near: 1.0, names: true };
 /// The last of all is the GPU: shares of floors differ little.
 const GPU: Scale = Scale { reach: 20.0, near: 20.0, names: true };
+/// Before it, whether a compiled model makes the call: mostly by the same kernels.
+const COMPILED: Scale = scale(16.0);
 /// Whether other kernels compute them: nearly all neighbors are of the same.
 const OTHER_KERNELS: Scale = Scale { reach: 0.3, near: 0.05, names: false };
 
@@ -28,6 +30,7 @@ const PRODUCT: &[Scale] = &[
     scale(4.0),
     scale(4.0),
     scale(4.0),
+    COMPILED,
     GPU,
 ];
 const CONVOLUTION: &[Scale] = &[
@@ -46,6 +49,7 @@ const CONVOLUTION: &[Scale] = &[
     scale(2.5),
     scale(6.0),
     scale(1.0),
+    COMPILED,
     GPU,
 ];
 const DEPTHWISE: &[Scale] = &[
@@ -58,6 +62,7 @@ const DEPTHWISE: &[Scale] = &[
     scale(4.0),
     scale(4.0),
     scale(2.0),
+    COMPILED,
     GPU,
 ];
 const ATTENTION: &[Scale] = &[
@@ -70,16 +75,37 @@ const ATTENTION: &[Scale] = &[
     scale(2.0),
     scale(3.0),
     OTHER_KERNELS,
+    COMPILED,
     GPU,
 ];
-const RECURRENT: &[Scale] =
-    &[scale(6.0), scale(6.0), scale(4.0), scale(12.0), scale(4.0), scale(0.2), scale(2.0), scale(2.0), GPU];
-const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0), GPU];
-const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME, GPU];
-const GROUPED_PRODUCT: &[Scale] = &[scale(8.0), scale(8.0), scale(8.0), scale(8.0), GPU];
-const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, GPU];
-const ELEMENTS: &[Scale] =
-    &[scale(8.0), scale(8.0), NAME, scale(2.0), scale(16.0), scale(3.0), scale(2.0), scale(2.0), GPU];
+const RECURRENT: &[Scale] = &[
+    scale(6.0),
+    scale(6.0),
+    scale(4.0),
+    scale(12.0),
+    scale(4.0),
+    scale(0.2),
+    scale(2.0),
+    scale(2.0),
+    COMPILED,
+    GPU,
+];
+const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0), COMPILED, GPU];
+const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME, COMPILED, GPU];
+const GROUPED_PRODUCT: &[Scale] = &[scale(8.0), scale(8.0), scale(8.0), scale(8.0), COMPILED, GPU];
+const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, COMPILED, GPU];
+const ELEMENTS: &[Scale] = &[
+    scale(8.0),
+    scale(8.0),
+    NAME,
+    scale(2.0),
+    scale(16.0),
+    scale(3.0),
+    scale(2.0),
+    scale(2.0),
+    COMPILED,
+    GPU,
+];
 
 impl Kind {
     pub(super) const fn scales(self) -> &'static [Scale] {
@@ -179,7 +205,7 @@ impl Call {
                 flag(gaps),
             ],
             // Of a file that was damaged; no measured call lies there.
-            _ => vec![f64::INFINITY; self.kind.scales().len() - 1],
+            _ => vec![f64::INFINITY; self.kind.scales().len() - 2],
         }
     }
 }
@@ -239,6 +265,6 @@ fn convolution(kind: Kind, sizes: &[u64], units: f64) -> Vec<f64> {
                 flag(reordered),
             ]
         }
-        _ => vec![f64::INFINITY; kind.scales().len() - 1],
+        _ => vec![f64::INFINITY; kind.scales().len() - 2],
     }
 }

@@ -62,6 +62,23 @@ impl FastPaths {
         found
     }
 
+    /// Those of a compiled model: `nn.TransformerEncoderLayer` is one operator there, too, and
+    /// `nn.MultiheadAttention` is not.
+    pub(super) fn compiled(graph: &Graph) -> Self {
+        let Self { mut of, mut skipped } = Self::new(graph);
+        let is_encoder = |path: &String| {
+            graph.classes.get(path).is_some_and(|class| class.ends_with("TransformerEncoderLayer"))
+        };
+        of.retain(|_, path| is_encoder(path));
+        skipped.retain(|layer| of.contains_key(layer));
+        Self { of, skipped }
+    }
+
+    /// Whether a layer runs as a part of one.
+    pub(super) fn has(&self, layer: usize) -> bool {
+        self.of.contains_key(&layer)
+    }
+
     /// The call of a layer as it runs: none, if another kernel does its work, and without the
     /// layouts that the transpositions of an export leave.
     pub(super) fn call(&self, graph: &Graph, layer: usize, mut call: Call) -> Option<Call> {
@@ -81,13 +98,14 @@ impl FastPaths {
         Some(call)
     }
 
-    /// What a host runs: operators that compute, and modules.
-    pub(super) fn launches(&self, graph: &Graph) -> [f64; 2] {
+    /// What a host runs: operators that compute, views, and modules.
+    pub(super) fn launches(&self, graph: &Graph) -> [f64; 3] {
         let paths: BTreeSet<&String> = self.of.values().collect();
         let alone = graph.layers.iter().enumerate().filter(|(place, _)| !self.of.contains_key(place));
-        let operators = alone.clone().filter(|(_, layer)| !matches!(layer.op, Some(Op::View))).count();
+        let views = alone.clone().filter(|(_, layer)| matches!(layer.op, Some(Op::View))).count();
+        let operators = alone.clone().count() - views;
         let modules: BTreeSet<&str> = alone.map(|(_, layer)| layer.module.as_str()).collect();
-        [operators + paths.len(), modules.len() + paths.len()].map(|count| count as f64)
+        [operators + paths.len(), views, modules.len() + paths.len()].map(|count| count as f64)
     }
 }
 

@@ -1,10 +1,12 @@
 //! Which layers `torch.compile` puts into one kernel: those by element go to what computes their
 //! operands, and into reductions of the same rows, as long as nothing lies between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flopgap_graph::op::{Conv, NormFunction};
 use flopgap_graph::{Graph, Layer, Op};
+
+use super::splits;
 
 /// A kernel of a compiled model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub enum Pattern {
     Reduction,
     /// A softmax.
     Softmax,
+    /// Statistics of groups of channels.
+    Statistics,
 }
 
 /// What a layer does to the elements it reads.
@@ -136,12 +140,107 @@ pub(super) struct Units<'a> {
     /// The tensor whose memory a tensor is.
     root: Vec<usize>,
     writer: Vec<Option<usize>>,
+    /// The layers that read each tensor.
+    users: Vec<Vec<usize>>,
+    /// What is computed again by each of its readers: the layer, until one of them has it, and
+    /// what it reads.
+    inlined: BTreeMap<usize, (Option<usize>, BTreeMap<usize, u64>)>,
+    /// Kernels that reduce what parts of reductions leave.
+    partial: Vec<Fused>,
 }
+
+/// The most tensors that are read for a value that is computed again for each reader (Inductor's
+/// `realize_reads_threshold`).
+const MOST_READS: usize = 4;
 
 impl<'a> Units<'a> {
     pub(super) fn new(graph: &'a Graph) -> Self {
         let count = graph.tensors.len();
-        Self { graph, all: Vec::new(), root: (0..count).collect(), writer: vec![None; count] }
+        let mut users = vec![Vec::new(); count];
+        for (place, layer) in graph.layers.iter().enumerate() {
+            for &input in &layer.inputs {
+                users[input].push(place);
+            }
+        }
+        Self {
+            users,
+            graph,
+            all: Vec::new(),
+            root: (0..count).collect(),
+            writer: vec![None; count],
+            inlined: BTreeMap::new(),
+            partial: Vec::new(),
+        }
+    }
+
+    /// The kernels that a reduction of few rows takes beside its own: what its parts leave is
+    /// reduced once or twice more.
+    pub(super) fn split(&mut self, place: usize, does: Does, channels_last: bool) {
+        let Does::Reduce { rows, columns } = does else { return };
+        let layer = &self.graph.layers[place];
+        let norm = match &layer.op {
+            Some(Op::Norm(norm)) => Some(norm.function),
+            _ => None,
+        };
+        let is_image = |input: &usize| self.graph.tensors[*input].shape.len() > 3;
+        let is_strided = channels_last
+            && layer.inputs.first().is_some_and(is_image)
+            && norm.is_none_or(|function| function == NormFunction::Group);
+        // Norms leave mean, variance and count of each part.
+        let (tensors, pattern) =
+            if norm.is_some() { (3, Pattern::Statistics) } else { (1, Pattern::Reduction) };
+        for parts in splits::steps(rows, columns, is_strided) {
+            let largest = rows.saturating_mul(parts).saturating_mul(4);
+            let bytes = largest.saturating_mul(tensors);
+            let layers = vec![place];
+            self.partial.push(Fused { layers, bytes, largest, tensors: 2 * tensors, width: 4, pattern });
+        }
+    }
+
+    /// The layers that compute with a tensor or with a view of it; `None` of what the graph
+    /// returns.
+    fn readers(&self, tensor: usize) -> Option<BTreeSet<usize>> {
+        let (mut found, mut views) = (BTreeSet::new(), BTreeSet::new());
+        let mut tensors = vec![tensor];
+        while let Some(tensor) = tensors.pop() {
+            if self.graph.outputs.contains(&tensor) {
+                return None;
+            }
+            for &reader in &self.users[tensor] {
+                let layer = &self.graph.layers[reader];
+                if !matches!(layer.op, Some(Op::View)) {
+                    found.insert(reader);
+                } else if views.insert(reader) {
+                    tensors.extend(&layer.outputs);
+                }
+            }
+        }
+        Some(found)
+    }
+
+    /// Whether each of several readers computes a layer's result again instead of reading it: so
+    /// it is for functions of few tensors, of which no library reads the result.
+    pub(super) fn is_inlined(&self, layer: &Layer) -> bool {
+        let (Some(Op::Elementwise(_)), &[output]) = (&layer.op, layer.outputs.as_slice()) else {
+            return false;
+        };
+        let does = |reader: &usize| self.graph.layers[*reader].op.as_ref().and_then(Does::of);
+        let Some(readers) = self.readers(output) else { return false };
+        // Statistics of images and what is normalized by them are two kernels.
+        let reads_twice = |reader: &usize| {
+            let op = self.graph.layers[*reader].op.as_ref();
+            matches!(op, Some(Op::Norm(norm)) if norm.function == NormFunction::Group)
+        };
+        let several = readers.len() > 1 || readers.iter().any(reads_twice);
+        several
+            && !readers.iter().any(|reader| does(reader).is_none_or(|does| does == Does::Library))
+            && self.reads(&layer.inputs, u64::MAX).len() <= MOST_READS
+    }
+
+    /// Leaves a layer to its readers.
+    pub(super) fn inline(&mut self, place: usize, layer: &Layer) {
+        let reads = self.reads(&layer.inputs, u64::MAX);
+        self.inlined.insert(layer.outputs[0], (Some(place), reads));
     }
 
     /// A layer that shows its first operand in another shape.
@@ -164,6 +263,26 @@ impl<'a> Units<'a> {
         }
     }
 
+    /// A product. It reads matrices that follow each other at one distance: others are copied
+    /// first.
+    pub(super) fn product(&mut self, place: usize, layer: &Layer, batch: u64) {
+        let last = if batch > 1 { 2 } else { 1 };
+        let (scattered, read): (Vec<usize>, Vec<usize>) =
+            layer.inputs.iter().partition(|&&input| self.graph.tensors[input].is_scattered(last));
+        let mut copies = Vec::new();
+        for input in scattered {
+            let own = self.add(Does::Map, place, &[input], &[]);
+            self.all[own].into_part += self.bytes(input);
+            copies.push(own);
+        }
+        let own = self.add(Does::Library, place, &read, &layer.outputs);
+        for copy in copies {
+            let above = self.all[copy].above.clone();
+            self.all[own].above.extend(&above);
+            self.all[own].above.insert(copy);
+        }
+    }
+
     fn bytes(&self, tensor: usize) -> u64 {
         self.graph.tensors[tensor].bytes().unwrap_or(u64::MAX)
     }
@@ -172,6 +291,23 @@ impl<'a> Units<'a> {
     fn read(&self, tensor: usize) -> (usize, u64) {
         let root = self.root[tensor];
         (root, self.bytes(tensor).min(self.bytes(root)))
+    }
+
+    /// What is read for some tensors, at most so many bytes of each.
+    fn reads(&self, inputs: &[usize], limit: u64) -> BTreeMap<usize, u64> {
+        let mut reads: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut add = |tensor: usize, bytes: u64| {
+            let known = reads.entry(tensor).or_default();
+            *known = (*known).max(bytes);
+        };
+        for &input in inputs {
+            let (root, bytes) = self.read(input);
+            match self.inlined.get(&root) {
+                Some((_, reads)) => reads.iter().for_each(|(tensor, bytes)| add(*tensor, *bytes)),
+                None => add(root, bytes.min(limit)),
+            }
+        }
+        reads
     }
 
     fn unit(&self, does: Does, layer: usize, inputs: &[usize], outputs: &[usize]) -> Unit {
@@ -184,7 +320,6 @@ impl<'a> Units<'a> {
             Does::Reduce { rows, columns } => rows.saturating_mul(columns),
             _ => elements(outputs),
         };
-        let mut reads: BTreeMap<usize, u64> = BTreeMap::new();
         let limit = match &graph.layers[layer].op {
             // Of a table, only the rows that are picked.
             Some(Op::Gather { rows, width }) => {
@@ -193,11 +328,7 @@ impl<'a> Units<'a> {
             }
             _ => u64::MAX,
         };
-        for &input in inputs {
-            let (root, bytes) = self.read(input);
-            let known = reads.entry(root).or_default();
-            *known = (*known).max(bytes.min(limit));
-        }
+        let reads = self.reads(inputs, limit);
         let mut above = Set::default();
         for writer in self.writers(&reads) {
             above.insert(writer);
@@ -215,7 +346,11 @@ impl<'a> Units<'a> {
 
     /// A layer, in a kernel of those whose results it reads or in one of its own: its place.
     pub(super) fn add(&mut self, does: Does, layer: usize, inputs: &[usize], outputs: &[usize]) -> usize {
-        let unit = self.unit(does, layer, inputs, outputs);
+        let mut unit = self.unit(does, layer, inputs, outputs);
+        for input in inputs {
+            let of = self.inlined.get_mut(&self.root[*input]);
+            unit.layers.extend(of.and_then(|(layer, _)| layer.take()));
+        }
         let writers = self.writers(&unit.reads);
         let mut own = self.all.len();
         self.all.push(unit);
@@ -251,7 +386,7 @@ impl<'a> Units<'a> {
 
     /// The kernels as they are.
     pub(super) fn finish(self) -> Vec<Compiled> {
-        let Self { graph, all, .. } = &self;
+        let Self { graph, all, partial, .. } = &self;
         let mut is_output = vec![false; graph.tensors.len()];
         for &output in &graph.outputs {
             is_output[self.root[output]] = true;
@@ -278,6 +413,12 @@ impl<'a> Units<'a> {
                 let layer = &graph.layers[*layer];
                 match &layer.op {
                     Some(Op::Softmax { .. }) => Pattern::Softmax,
+                    Some(Op::Norm(norm))
+                        if norm.function == NormFunction::Group
+                            && matches!(unit.does, Does::Reduce { .. }) =>
+                    {
+                        Pattern::Statistics
+                    }
                     _ if matches!(unit.does, Does::Reduce { .. }) => Pattern::Reduction,
                     Some(Op::Copy { .. }) if layer.inputs.len() > 1 => Pattern::Concatenation,
                     _ => Pattern::Map,
@@ -318,7 +459,7 @@ impl<'a> Units<'a> {
                 pattern,
             })
         });
-        made.collect()
+        made.chain(partial.iter().cloned().map(Compiled::Fused)).collect()
     }
 
     /// Whether a unit and one that reads it can be one kernel.

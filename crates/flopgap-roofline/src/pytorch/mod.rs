@@ -21,6 +21,7 @@ mod coordinates;
 mod fast_path;
 mod file;
 mod fusion;
+mod splits;
 mod table;
 mod training;
 
@@ -77,8 +78,10 @@ pub struct Costs {
     pub node: f64,
     /// Of a replay.
     pub replay: f64,
-    /// Of the host for an operator that computes; views cost too little to be measured.
+    /// Of the host for an operator that computes.
     pub operator: f64,
+    /// Of the host for a view, forward or backward.
+    pub view: f64,
     /// Of the host for a module.
     pub module: f64,
     /// Of the host for a kernel.
@@ -86,7 +89,7 @@ pub struct Costs {
     /// Of the host for the backward of an operator that computes; 0 of inference.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gradient: f64,
-    /// Of the host for a tensor that the optimizer changes; 0 of inference.
+    /// Of the host for a tensor that the optimizer changes, and for its gradient; 0 of inference.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tensor: f64,
 }
@@ -322,14 +325,19 @@ impl<'a> Sum<'a> {
 
     /// The kernels of a compiled graph.
     fn compiled(&mut self, graph: &Graph, computed: Computed) {
-        let last = channels_last(graph);
+        let (last, paths) = (channels_last(graph), FastPaths::compiled(graph));
         // Compiled, none of these was measured.
         self.missing.extend(graph.unknown().map(calls_of));
         for kernel in compiled(graph) {
             match &kernel {
                 Compiled::Library(layer) => {
                     let of = &graph.layers[*layer];
-                    if let Some(what) = never_measured(of) {
+                    if paths.has(*layer) {
+                        let call = Call::of(graph, of, computed);
+                        if let Some(call) = call.and_then(|call| paths.call(graph, *layer, call)) {
+                            self.add(*layer, call);
+                        }
+                    } else if let Some(what) = never_measured(of) {
                         self.missing.insert(what);
                     } else if let Some(call) = Call::of(graph, of, computed) {
                         for call in compiled::calls(call, computed.products) {
@@ -423,8 +431,10 @@ impl PyTorch {
             for (call, rows) in by_call {
                 let point = calls.point(call, &about.peaks, f64::from(gpu));
                 let unit = 1e9 * call.unit(&about.peaks);
-                let table = calls.tables.entry(call.key());
-                table.or_insert_with(|| Table::new(call.kind)).push(&point, &rows, unit);
+                for key in call.keys() {
+                    let table = calls.tables.entry(key).or_insert_with(|| Table::new(call.kind));
+                    table.push(&point, &rows, unit);
+                }
             }
         }
         let calls = Arc::new(calls);
@@ -502,7 +512,7 @@ impl PyTorch {
             }
             Way::Compiled | Way::CompiledGraph => {
                 sum.compiled(graph, computed);
-                let [_, modules] = launches(graph, false);
+                let [.., modules] = launches(graph, false);
                 self.about.compiled.as_ref()?.module * modules
             }
         };
@@ -519,8 +529,8 @@ impl PyTorch {
     /// Nanoseconds of the host that calls every operator of a model, beside the kernels.
     fn host(&self, graph: &Graph, paths: &FastPaths) -> f64 {
         let costs = &self.about.costs;
-        let [operators, modules] = paths.launches(graph);
-        costs.operator * operators + costs.module * modules
+        let [operators, views, modules] = paths.launches(graph);
+        costs.operator * operators + costs.view * views + costs.module * modules
     }
 }
 
@@ -529,6 +539,7 @@ impl Calls {
         // A name that was never measured is like no other.
         let name = self.names.get(call.operator.as_ref()).copied().unwrap_or(0.0);
         let mut point = call.coordinates(name, peaks.units);
+        point.push(f64::from(u8::from(call.phase == Phase::Compiled)));
         point.push(gpu);
         point
     }
@@ -559,9 +570,9 @@ fn calls_of(layer: &Layer) -> String {
     format!("calls of {}", call::operator(layer))
 }
 
-/// What a host runs: operators that compute, and modules. In `inference` that is not compiled,
-/// `nn.MultiheadAttention` and `nn.TransformerEncoderLayer` are one of each.
-pub fn launches(graph: &Graph, inference: bool) -> [f64; 2] {
+/// What a host runs: operators that compute, views, and modules. In `inference` that is not
+/// compiled, `nn.MultiheadAttention` and `nn.TransformerEncoderLayer` are one operator and module.
+pub fn launches(graph: &Graph, inference: bool) -> [f64; 3] {
     let paths = if inference { FastPaths::new(graph) } else { FastPaths::none() };
     paths.launches(graph)
 }

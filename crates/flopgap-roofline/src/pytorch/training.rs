@@ -26,8 +26,9 @@ impl PyTorch {
             sum.add(graph.layers.len(), call);
         }
         let costs = &self.about.costs;
-        let [layers, tensors] = gradients.launches(graph);
-        sum.whole(way, self.host(graph, &paths) + costs.gradient * layers + costs.tensor * tensors)
+        let [layers, views, tensors] = gradients.launches(graph);
+        let backward = costs.gradient * layers + costs.view * views + costs.tensor * tensors;
+        sum.whole(way, self.host(graph, &paths) + backward)
     }
 }
 

@@ -46,9 +46,12 @@ fn a_model_is_its_calls_and_what_lies_between_them() {
             let expected = kernels + costs.node * nodes + costs.replay;
             assert!((sum(|graph| graph.nanoseconds) / expected - 1.0).abs() < 1e-9, "{}", model.name);
             assert!((graph.host_ns).abs() < f64::EPSILON);
-            let [operators, modules] = launches(&model, true);
+            let [operators, views, modules] = launches(&model, true);
             let launched: f64 = eager.calls.iter().map(|call| call.kernels).sum();
-            let host = costs.operator * operators + costs.module * modules + costs.launch * launched;
+            let host = costs.operator * operators
+                + costs.view * views
+                + costs.module * modules
+                + costs.launch * launched;
             assert!((eager.host_ns / host - 1.0).abs() < 1e-9);
             assert!((eager.nanoseconds - eager.host_ns.max(graph.nanoseconds)).abs() < 1.0);
             for estimate in [graph, eager] {
@@ -76,7 +79,7 @@ fn a_compiled_model_is_its_kernels_and_what_lies_between_them() {
         let nodes: f64 = graph.calls.iter().map(|call| call.kernels).sum();
         let expected = kernels + costs.node * nodes + costs.replay;
         assert!((graph.nanoseconds / expected - 1.0).abs() < 1e-9, "{}", model.name);
-        let [_, modules] = launches(&model, false);
+        let [.., modules] = launches(&model, false);
         let host = compilation.module * modules + compilation.launch * nodes;
         assert!((launched.host_ns / host - 1.0).abs() < 1e-9);
         assert!((launched.nanoseconds - host.max(graph.nanoseconds)).abs() < 1.0);
@@ -177,7 +180,7 @@ fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
     assert_eq!(runs, 126);
     // Half of the models and nine tenths of them, as docs/measurements/calibration.md says.
     assert!(libraries[0] < 0.001 && libraries[1] < 0.1, "{libraries:?}");
-    assert!(fused[0] < 0.16 && fused[1] < 0.42, "{fused:?}");
+    assert!(fused[0] < 0.1 && fused[1] < 0.37, "{fused:?}");
 }
 
 /// A run of a model on an H200.
@@ -275,7 +278,7 @@ fn models_that_nobody_fitted_are_within_their_intervals() {
         }
     }
     let summaries = found.map(Found::summary);
-    for ([median, covered], bar) in summaries.into_iter().zip([0.06, 0.25, 0.12, 0.15, 0.28]) {
+    for ([median, covered], bar) in summaries.into_iter().zip([0.06, 0.12, 0.12, 0.15, 0.2]) {
         assert!(median < bar && covered > 0.8, "{summaries:?}");
     }
 }
@@ -469,8 +472,9 @@ fn an_encoder_runs_its_fast_path_unless_it_trains() {
     let graph = read(&path, &Shapes::default()).unwrap();
     let class = graph.classes.get("layers.4").map(String::as_str);
     assert_eq!(class, Some("torch.nn.modules.transformer.TransformerEncoderLayer"));
-    assert!(launches(&graph, true).iter().all(|count| (count - 5.0).abs() < 0.5), "a layer is one operator");
-    let [operators, modules] = launches(&graph, false);
+    let counts = launches(&graph, true).map(|count| count.to_string());
+    assert_eq!(counts, ["5", "0", "5"], "a layer is one operator");
+    let [operators, _, modules] = launches(&graph, false);
     assert!(operators >= 5.0 * 10.0 && modules > 5.0 * 5.0, "{operators}, {modules}");
     let h200 = named("h200").unwrap();
     let found = h200.estimate(&graph, HALF, Way::Graph).unwrap();
@@ -484,6 +488,9 @@ fn an_encoder_runs_its_fast_path_unless_it_trains() {
     assert_eq!(operators.iter().filter(|name| name.contains("linear")).count(), 5 * 4);
     // Measured: 3,008 µs as a graph; the kernels of the exported graph take 4,919 µs.
     assert!((found.nanoseconds / 3.008e6 - 1.0).abs() < 0.15, "{}", found.nanoseconds);
+    // `torch.compile` leaves it as it is: 3,191 µs a step.
+    let compiled = h200.estimate(&graph, HALF, Way::CompiledGraph).unwrap();
+    assert!((compiled.nanoseconds / 3.191e6 - 1.0).abs() < 0.15, "{}", compiled.nanoseconds);
     let exported = {
         let slow = Graph { classes: std::collections::BTreeMap::new(), ..graph };
         h200.estimate(&slow, HALF, Way::Graph).unwrap().nanoseconds
@@ -641,10 +648,11 @@ fn a_training_step_is_its_parts() {
             let parts = replayed.parts.unwrap();
             let sum = parts.forward + parts.backward + parts.optimizer;
             assert!((sum / kernels - 1.0).abs() < 1e-9, "{}: {parts:?}", graph.name);
-            let [operators, modules] = launches(&graph, false);
-            let [layers, tensors] = Gradients::new(&graph).launches(&graph);
+            let [operators, views, modules] = launches(&graph, false);
+            let [layers, views_backward, tensors] = Gradients::new(&graph).launches(&graph);
             let launched: f64 = eager.calls.iter().map(|call| call.kernels).sum();
             let host = costs.operator * operators
+                + costs.view * (views + views_backward)
                 + costs.module * modules
                 + costs.launch * launched
                 + costs.gradient * layers
