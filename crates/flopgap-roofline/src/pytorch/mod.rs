@@ -207,6 +207,8 @@ struct Calls {
     /// Numbers that stand for the operators.
     names: BTreeMap<String, f64>,
     tables: BTreeMap<Key, Table>,
+    /// How many were measured, by their own table; some are in another one, too.
+    counts: BTreeMap<Key, usize>,
 }
 
 /// The estimate of a call.
@@ -419,7 +421,7 @@ impl PyTorch {
         let operators: BTreeSet<&str> = rows.map(|row| row.call.operator.as_ref()).collect();
         let names = operators.into_iter().zip(1_u32..);
         let names = names.map(|(name, number)| (name.to_owned(), f64::from(number))).collect();
-        let mut calls = Calls { names, tables: BTreeMap::new() };
+        let mut calls = Calls { names, tables: BTreeMap::new(), counts: BTreeMap::new() };
         for (gpu, (about, rows)) in (0_u32..).zip(measured) {
             let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
             let is_whole = |row: &&Row| row.call.sizes.len() == row.call.kind.sizes();
@@ -431,6 +433,7 @@ impl PyTorch {
             for (call, rows) in by_call {
                 let point = calls.point(call, &about.peaks, f64::from(gpu));
                 let unit = 1e9 * call.unit(&about.peaks);
+                *calls.counts.entry(call.key()).or_default() += 1;
                 for key in call.keys() {
                     let table = calls.tables.entry(key).or_insert_with(|| Table::new(call.kind));
                     table.push(&point, &rows, unit);
@@ -448,7 +451,7 @@ impl PyTorch {
 
     /// Measured calls by kind.
     pub fn rows(&self) -> impl Iterator<Item = (Kind, Arithmetic, usize)> + '_ {
-        self.calls.tables.iter().map(|((_, kind, arithmetic), table)| (*kind, *arithmetic, table.len()))
+        self.calls.counts.iter().map(|((_, kind, arithmetic), count)| (*kind, *arithmetic, *count))
     }
 
     /// The time of a call; `None` where nothing of its kind was measured.
