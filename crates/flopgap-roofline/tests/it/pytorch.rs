@@ -33,6 +33,14 @@ const MODELS: [&str; 8] = [
 ];
 
 #[test]
+fn tables_have_as_many_calls_as_the_readme_says() {
+    let count = |name: &str| named(name).unwrap().rows().map(|(.., calls)| calls).sum::<usize>();
+    for name in NAMES {
+        assert_eq!(count(name), 60_689);
+    }
+}
+
+#[test]
 fn a_model_is_its_calls_and_what_lies_between_them() {
     for name in NAMES {
         let pytorch = named(name).unwrap();
@@ -118,22 +126,54 @@ fn layers_are_fused_with_what_computes_their_operands() {
     assert_eq!((libraries, fused.len()), (21, 17 + 2 + 18));
 }
 
-/// What `benches/pytorch/compiled.py` measured: labels, calls of libraries, fused kernels.
-fn measured_kernels() -> Vec<(String, usize, usize)> {
+/// What `benches/pytorch/compiled.py` saw of a model.
+struct Seen {
+    label: String,
+    libraries: usize,
+    fused: usize,
+    /// Bytes of the tensors that fused kernels got; `None` where some pick rows out of tables.
+    bytes: Option<f64>,
+}
+
+fn seen_kernels() -> Vec<Seen> {
+    /// Name, sizes and types of operands.
+    type Kernel = (String, Vec<serde_json::Value>, IgnoredAny, Vec<String>, IgnoredAny);
     #[derive(serde::Deserialize)]
     struct Run {
         label: String,
         tf32: bool,
-        kernels: Vec<(String, IgnoredAny, IgnoredAny, IgnoredAny, IgnoredAny)>,
+        kernels: Vec<Kernel>,
     }
     let lines = unpacked("compiled.jsonl.zst");
     let runs = std::str::from_utf8(&lines).unwrap().lines().skip(1);
     let runs = runs.map(|line| serde_json::from_str::<Run>(line).unwrap()).filter(|run| !run.tf32);
-    let counts = runs.map(|run| {
-        let fused = run.kernels.iter().filter(|kernel| kernel.0.starts_with("triton_")).count();
-        (run.label, run.kernels.len() - fused, fused)
+    let seen = runs.map(|run| {
+        let mut seen = Seen { label: run.label, libraries: 0, fused: 0, bytes: Some(0.0) };
+        for (name, sizes, _, types, _) in run.kernels {
+            if !name.starts_with("triton_") {
+                seen.libraries += 1;
+                continue;
+            }
+            seen.fused += 1;
+            if ["embedding", "index", "gather"].iter().any(|part| name.contains(part)) {
+                seen.bytes = None;
+            }
+            for (sizes, element) in sizes.iter().zip(&types) {
+                let width = match element.as_str() {
+                    "c10::Half" | "c10::BFloat16" => 2.0,
+                    "long int" | "double" => 8.0,
+                    "float" | "int" => 4.0,
+                    "bool" => 1.0,
+                    _ => 0.0,
+                };
+                let elements = sizes.as_array().unwrap().iter().map(|size| size.as_f64().unwrap_or(0.0));
+                let bytes = width * elements.product::<f64>();
+                seen.bytes = seen.bytes.map(|sum| sum + bytes);
+            }
+        }
+        seen
     });
-    counts.collect()
+    seen.collect()
 }
 
 fn unpacked(name: &str) -> Vec<u8> {
@@ -163,24 +203,32 @@ fn archived(name: &str) -> TempDir {
 #[test]
 fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
     let folder = archived("models.tar.zst");
-    let mut errors = [Vec::new(), Vec::new()];
-    for (label, libraries, fused) in measured_kernels().into_iter().filter(|(.., fused)| *fused > 0) {
-        let graph = read(&folder.path().join(format!("{label}.pt2")), &Shapes::default()).unwrap();
+    let mut errors = [const { Vec::new() }; 3];
+    for seen in seen_kernels().into_iter().filter(|seen| seen.fused > 0) {
+        let graph = read(&folder.path().join(format!("{}.pt2", seen.label)), &Shapes::default()).unwrap();
         let found = compiled(&graph);
-        let known = found.iter().filter(|kernel| matches!(kernel, Compiled::Fused(_))).count();
+        let fused = found.iter().filter_map(|kernel| match kernel {
+            Compiled::Fused(fused) => Some(fused.bytes as f64),
+            Compiled::Library(_) => None,
+        });
+        let fused: Vec<f64> = fused.collect();
         let off = |known: usize, measured: usize| (known as f64 / measured as f64 - 1.0).abs();
-        errors[0].push(off(found.len() - known, libraries));
-        errors[1].push(off(known, fused));
+        errors[0].push(off(found.len() - fused.len(), seen.libraries));
+        errors[1].push(off(fused.len(), seen.fused));
+        if let Some(bytes) = seen.bytes {
+            errors[2].push((fused.iter().sum::<f64>() / bytes - 1.0).abs());
+        }
     }
     let runs = errors[0].len();
-    let [libraries, fused] = errors.map(|mut errors| {
+    let [libraries, fused, bytes] = errors.map(|mut errors| {
         errors.sort_by(f64::total_cmp);
-        [errors[runs / 2], errors[runs * 9 / 10]]
+        [errors[errors.len() / 2], errors[errors.len() * 9 / 10]]
     });
     assert_eq!(runs, 126);
     // Half of the models and nine tenths of them, as docs/measurements/calibration.md says.
     assert!(libraries[0] < 0.001 && libraries[1] < 0.1, "{libraries:?}");
     assert!(fused[0] < 0.1 && fused[1] < 0.37, "{fused:?}");
+    assert!(bytes[0] < 0.13 && bytes[1] < 0.36, "{bytes:?}");
 }
 
 /// A run of a model on an H200.
