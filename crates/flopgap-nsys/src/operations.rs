@@ -15,7 +15,7 @@ impl Trace {
     /// [`Error::NoTable`] without any GPU work (or, for ranges, without API calls).
     ///
     /// # Panics
-    /// When there is no range at one of these places.
+    /// If a place is not that of a range.
     pub fn operation_times(
         &self,
         within: Option<&[usize]>,

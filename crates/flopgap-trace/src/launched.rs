@@ -259,7 +259,7 @@ impl Launched {
     /// are named by their places among the trace's ranges, and its process and GPU.
     ///
     /// # Panics
-    /// When the trace has no range at one of these places.
+    /// If a place is not that of a range.
     #[inline]
     pub fn within(&self, ranges: &[usize], mut visit: impl FnMut(Option<ProcessId>, DeviceId, Piece)) {
         let mut wanted = vec![false; self.nvtx.ranges.len()];

@@ -41,7 +41,7 @@ pub trait Recording: Send + Sync {
     /// As [`Recording::launched`].
     ///
     /// # Panics
-    /// When there is no range at one of these places.
+    /// If a place is not that of a range.
     fn operation_times(
         &self,
         within: Option<&[usize]>,

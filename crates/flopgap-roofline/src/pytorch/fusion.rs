@@ -218,8 +218,8 @@ impl<'a> Units<'a> {
         Some(found)
     }
 
-    /// Whether each of several readers computes a layer's result again instead of reading it: so
-    /// it is for functions of few tensors, of which no library reads the result.
+    /// Whether each of several readers computes a layer's result again instead of reading it. This
+    /// holds for functions of few tensors whose result no library reads.
     pub(super) fn is_inlined(&self, layer: &Layer) -> bool {
         let (Some(Op::Elementwise(_)), &[output]) = (&layer.op, layer.outputs.as_slice()) else {
             return false;
@@ -252,11 +252,17 @@ impl<'a> Units<'a> {
         }
     }
 
+    /// Writes a tensor to another place, in a kernel of what computes it or in one of its own.
+    fn copy(&mut self, place: usize, input: usize) -> usize {
+        let own = self.add(Does::Map, place, &[input], &[]);
+        self.all[own].into_part += self.bytes(input);
+        own
+    }
+
     /// Tensors that are written into their places one by one.
     pub(super) fn concatenate(&mut self, place: usize, layer: &Layer) {
         for &input in &layer.inputs {
-            let own = self.add(Does::Map, place, &[input], &[]);
-            self.all[own].into_part += self.bytes(input);
+            let own = self.copy(place, input);
             for &output in &layer.outputs {
                 self.writer[output] = Some(own);
             }
@@ -269,12 +275,7 @@ impl<'a> Units<'a> {
         let last = if batch > 1 { 2 } else { 1 };
         let (scattered, read): (Vec<usize>, Vec<usize>) =
             layer.inputs.iter().partition(|&&input| self.graph.tensors[input].is_scattered(last));
-        let mut copies = Vec::new();
-        for input in scattered {
-            let own = self.add(Does::Map, place, &[input], &[]);
-            self.all[own].into_part += self.bytes(input);
-            copies.push(own);
-        }
+        let copies: Vec<usize> = scattered.into_iter().map(|input| self.copy(place, input)).collect();
         let own = self.add(Does::Library, place, &read, &layer.outputs);
         for copy in copies {
             let above = self.all[copy].above.clone();

@@ -314,14 +314,20 @@ impl<'a> Sum<'a> {
 
     /// The calls of a graph forward.
     fn forward(&mut self, graph: &Graph, computed: Computed, paths: &FastPaths) {
-        for (layer, of) in graph.layers.iter().enumerate() {
-            if let Some(what) = never_measured(of) {
-                self.missing.insert(what);
-            } else if let Some(call) =
-                Call::of(graph, of, computed).and_then(|call| paths.call(graph, layer, call))
-            {
-                self.add(layer, call);
-            }
+        for layer in 0..graph.layers.len() {
+            self.layer(graph, layer, computed, paths);
+        }
+    }
+
+    /// The call of a layer forward.
+    fn layer(&mut self, graph: &Graph, layer: usize, computed: Computed, paths: &FastPaths) {
+        let of = &graph.layers[layer];
+        if let Some(what) = never_measured(of) {
+            self.missing.insert(what);
+        } else if let Some(call) =
+            Call::of(graph, of, computed).and_then(|call| paths.call(graph, layer, call))
+        {
+            self.add(layer, call);
         }
     }
 
@@ -335,10 +341,7 @@ impl<'a> Sum<'a> {
                 Compiled::Library(layer) => {
                     let of = &graph.layers[*layer];
                     if paths.has(*layer) {
-                        let call = Call::of(graph, of, computed);
-                        if let Some(call) = call.and_then(|call| paths.call(graph, *layer, call)) {
-                            self.add(*layer, call);
-                        }
+                        self.layer(graph, *layer, computed, &paths);
                     } else if let Some(what) = never_measured(of) {
                         self.missing.insert(what);
                     } else if let Some(call) = Call::of(graph, of, computed) {
