@@ -157,6 +157,8 @@ def main():
     for compiler, own in zip(compilers, ready):
         if not own.wait(max(0, ends + 30 - time.time())):
             compiler.kill()
+            # Its kernels would run beside those that are timed.
+            compiler.join()
             left -= 1
     go.set()
     with open(folder / "compiled.jsonl", "w") as file:
