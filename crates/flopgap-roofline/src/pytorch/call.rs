@@ -175,7 +175,8 @@ impl Kind {
         match self {
             Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 14,
             Self::Recurrent | Self::FusedAttention | Self::MathAttention => 8,
-            Self::Norm | Self::Fused | Self::GroupedProduct => 4,
+            Self::Fused => 5,
+            Self::Norm | Self::GroupedProduct => 4,
             Self::Optimizer => 3,
             _ => 7,
         }
@@ -293,10 +294,10 @@ impl Call {
         Some(Self { kind, phase: Phase::Forward, arithmetic, operator, sizes, flops, bytes: moved })
     }
 
-    /// The same call by a compiled model: what adds a bias to a convolution is a kernel of its own,
-    /// and images are laid out for all convolutions of the model.
+    /// The same call by a compiled model, which lays images out for all of its convolutions, and
+    /// leaves a bias to another kernel unless the call `adds_bias`.
     #[must_use]
-    pub fn compiled(mut self, channels_last: bool) -> Self {
+    pub fn compiled(mut self, channels_last: bool, adds_bias: bool) -> Self {
         self.phase = Phase::Compiled;
         match (self.kind, self.sizes.as_mut_slice()) {
             (
@@ -305,7 +306,7 @@ impl Call {
             ) => {
                 (*bias, *reordered) = (0, u64::from(channels_last));
             }
-            (Kind::Product, [.., dense]) => *dense = 0,
+            (Kind::Product, [.., bias, _, dense]) => (*bias, *dense) = (*bias * u64::from(adds_bias), 0),
             _ => {}
         }
         self

@@ -3,12 +3,11 @@
 
 use std::borrow::Cow;
 
-use flopgap_graph::op::NormFunction;
 use flopgap_graph::{Graph, Op};
 
 use super::call::{Arithmetic, Call, Kind, Phase};
 use super::fast_path::FastPaths;
-use super::fusion::{Compiled, Does, Fused, Pattern, Units};
+use super::fusion::{Compiled, Does, Fused, Pattern, Units, takes_statistics};
 
 impl Pattern {
     const fn name(self) -> &'static str {
@@ -55,7 +54,8 @@ pub(super) fn calls(call: Call, products: Arithmetic) -> Vec<Call> {
         // A softmax overwrites what it reads.
         let bytes = largest.saturating_add(elements.saturating_mul(read));
         let tensors = 1 + u64::from(read > 0);
-        Fused { layers: Vec::new(), bytes, largest, tensors, width: 4, pattern }.call()
+        let (layers, width, channels) = (Vec::new(), 4, 0);
+        Fused { layers, bytes, largest, tensors, width, pattern, channels }.call()
     };
     vec![
         moved(queries, head_width, width),
@@ -70,9 +70,9 @@ pub(super) fn calls(call: Call, products: Arithmetic) -> Vec<Call> {
 
 /// The kernels of a compiled model, in the order in which they first can run.
 pub fn compiled(graph: &Graph) -> Vec<Compiled> {
-    let mut units = Units::new(graph);
     let reordered = channels_last(graph);
     let paths = FastPaths::compiled(graph);
+    let mut units = Units::new(graph, reordered, &paths);
     for (place, layer) in graph.layers.iter().enumerate() {
         let Some(op) = &layer.op else { continue };
         let Some(does) = Does::of(op) else {
@@ -83,21 +83,21 @@ pub fn compiled(graph: &Graph) -> Vec<Compiled> {
             units.add(Does::Library, place, &layer.inputs, &layer.outputs);
             continue;
         }
-        units.split(place, does, reordered);
+        units.split(place, does);
         if let Op::Conv(conv) = op
             && reordered
         {
             units.reorder(place, conv);
         }
-        if units.is_inlined(layer) {
-            units.inline(place, layer);
+        if let (Op::Elementwise(_), &[output]) = (op, layer.outputs.as_slice())
+            && units.is_inlined(&layer.inputs, output)
+        {
+            units.widen(layer);
+            units.inline(place, &layer.inputs, output);
             continue;
         }
         match (op, does) {
-            // Statistics of images take a kernel, and what they change another.
-            (Op::Norm(norm), Does::Reduce { .. })
-                if norm.function == NormFunction::Group || layer.operator.contains("batch_norm") =>
-            {
+            (_, Does::Reduce { .. }) if takes_statistics(layer) => {
                 units.add(does, place, layer.inputs.get(..1).unwrap_or_default(), &[]);
                 units.add(Does::Map, place, &layer.inputs, &layer.outputs);
             }
@@ -108,9 +108,13 @@ pub fn compiled(graph: &Graph) -> Vec<Compiled> {
             (Op::Gemm(gemm), _) => units.product(place, layer, gemm.batch),
             _ => _ = units.add(does, place, &layer.inputs, &layer.outputs),
         }
-        if let (Op::Conv(_), Some(&bias), Some(&output)) = (op, layer.inputs.get(2), layer.outputs.first()) {
-            // cuDNN adds no bias here.
-            units.add(Does::Map, place, &[output, bias], &[output]);
+        let bias = units.leaves_bias(layer).then(|| layer.inputs.get(2)).flatten();
+        if let (Some(&bias), Some(&output)) = (bias, layer.outputs.first()) {
+            if units.is_inlined(&[output, bias], output) {
+                units.inline(place, &[output, bias], output);
+            } else {
+                units.add(Does::Map, place, &[output, bias], &[output]);
+            }
         }
     }
     units.finish()
@@ -143,7 +147,7 @@ pub fn channels_last(graph: &Graph) -> bool {
 impl Fused {
     /// Its call, as those of fused kernels that were measured.
     pub fn call(&self) -> Call {
-        let Self { bytes, largest, tensors, width, pattern, .. } = *self;
+        let Self { bytes, largest, tensors, width, pattern, channels, .. } = *self;
         let operator = Cow::Borrowed(pattern.name());
         let (kind, phase, arithmetic) = (Kind::Fused, Phase::Compiled, Arithmetic::Fp32);
         Call {
@@ -151,7 +155,7 @@ impl Fused {
             phase,
             arithmetic,
             operator,
-            sizes: vec![bytes, largest, tensors, width],
+            sizes: vec![bytes, largest, tensors, width, channels],
             flops: 0,
             bytes,
         }

@@ -62,6 +62,7 @@ const DEPTHWISE: &[Scale] = &[
     scale(4.0),
     scale(4.0),
     scale(2.0),
+    scale(1.0),
     COMPILED,
     GPU,
 ];
@@ -93,7 +94,7 @@ const RECURRENT: &[Scale] = &[
 const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0), COMPILED, GPU];
 const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME, COMPILED, GPU];
 const GROUPED_PRODUCT: &[Scale] = &[scale(8.0), scale(8.0), scale(8.0), scale(8.0), COMPILED, GPU];
-const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, COMPILED, GPU];
+const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, scale(4.0), COMPILED, GPU];
 const ELEMENTS: &[Scale] = &[
     scale(8.0),
     scale(8.0),
@@ -189,8 +190,8 @@ impl Call {
             (Kind::Norm, &[rows, columns, reordered, gaps]) => {
                 vec![log(rows), log(columns), name, log(self.bytes), flag(reordered), flag(gaps)]
             }
-            (Kind::Fused, &[bytes, largest, tensors, width]) => {
-                vec![log(bytes), log(bytes) - log(largest), log(tensors), log(width), name]
+            (Kind::Fused, &[bytes, largest, tensors, width, channels]) => {
+                vec![log(bytes), log(bytes) - log(largest), log(tensors), log(width), name, log(channels)]
             }
             (Kind::GroupedProduct, &[groups, m, n, k]) => [groups, m, n, k].map(log).to_vec(),
             (Kind::Optimizer, &[tensors, elements, _]) => vec![log(tensors), log(elements), name],
@@ -214,7 +215,7 @@ fn convolution(kind: Kind, sizes: &[u64], units: f64) -> Vec<f64> {
     match (kind, sizes) {
         (
             Kind::DepthwiseConvolution,
-            &[batch, pixels, image, kernel, _, _, groups, stride, _, _, _, bias, reordered, bf16],
+            &[batch, pixels, image, kernel, _, _, groups, stride, dilation, _, _, bias, reordered, bf16],
         ) => vec![
             log(batch),
             log(image),
@@ -225,6 +226,7 @@ fn convolution(kind: Kind, sizes: &[u64], units: f64) -> Vec<f64> {
             log(stride),
             flag(bias),
             flag(bf16),
+            f64::from(u8::from(dilation > 1)),
         ],
         (
             _,

@@ -337,16 +337,16 @@ impl<'a> Sum<'a> {
         // Compiled, none of these was measured.
         self.missing.extend(graph.unknown().map(calls_of));
         for kernel in compiled(graph) {
-            match &kernel {
-                Compiled::Library(layer) => {
-                    let of = &graph.layers[*layer];
-                    if paths.has(*layer) {
-                        self.layer(graph, *layer, computed, &paths);
+            match kernel {
+                Compiled::Library { layer, adds_bias } => {
+                    let of = &graph.layers[layer];
+                    if paths.has(layer) {
+                        self.layer(graph, layer, computed, &paths);
                     } else if let Some(what) = never_measured(of) {
                         self.missing.insert(what);
                     } else if let Some(call) = Call::of(graph, of, computed) {
                         for call in compiled::calls(call, computed.products) {
-                            self.add(*layer, self.pytorch.of_compiled(call, last));
+                            self.add(layer, self.pytorch.of_compiled(call, last, adds_bias));
                         }
                     }
                 }
@@ -527,8 +527,8 @@ impl PyTorch {
 
     /// The call of a compiled model, where such calls were measured: others run as they do without
     /// `torch.compile`.
-    fn of_compiled(&self, call: Call, channels_last: bool) -> Call {
-        let compiled = call.clone().compiled(channels_last);
+    fn of_compiled(&self, call: Call, channels_last: bool, adds_bias: bool) -> Call {
+        let compiled = call.clone().compiled(channels_last, adds_bias);
         if self.calls.known(&compiled).is_some() { compiled } else { call }
     }
 

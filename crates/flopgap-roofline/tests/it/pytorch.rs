@@ -1,13 +1,14 @@
 //! Calls of PyTorch.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use flopgap_flops::AttentionMask;
 use flopgap_graph::{Graph, Layer, Op, Shapes, read, read_training};
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, Compiled, Computed, Estimate, Gradients, Kind, NAMES, Phase, PyTorch, Row, Way,
-    compiled, launches, named, parse, to_bytes, training,
+    About, Arithmetic, Call, Compiled, Computed, Estimate, Gradients, Kind, NAMES, Pattern, Phase, PyTorch,
+    Row, Way, compiled, launches, named, parse, to_bytes, training,
 };
 
 use serde::de::IgnoredAny;
@@ -36,7 +37,7 @@ const MODELS: [&str; 8] = [
 fn tables_have_as_many_calls_as_the_readme_says() {
     let count = |name: &str| named(name).unwrap().rows().map(|(.., calls)| calls).sum::<usize>();
     for name in NAMES {
-        assert_eq!(count(name), 60_689);
+        assert_eq!(count(name), 60_507);
     }
 }
 
@@ -95,44 +96,62 @@ fn a_compiled_model_is_its_kernels_and_what_lies_between_them() {
     }
 }
 
+fn layers_of(kernel: &Compiled) -> Vec<usize> {
+    match kernel {
+        Compiled::Fused(fused) => fused.layers.clone(),
+        Compiled::Library { layer, .. } => vec![*layer],
+    }
+}
+
 #[test]
 fn layers_are_fused_with_what_computes_their_operands() {
     let kernels = |name: &str| {
         let graph = model(name);
         let all = compiled(&graph);
-        let libraries = all.iter().filter(|kernel| matches!(kernel, Compiled::Library(_))).count();
+        let libraries = all.iter().filter(|kernel| matches!(kernel, Compiled::Library { .. })).count();
         let fused = all.iter().filter_map(|kernel| match kernel {
             Compiled::Fused(fused) => Some(fused.layers.len()),
-            Compiled::Library(_) => None,
+            Compiled::Library { .. } => None,
         });
         // Each layer that computes is in a kernel, and in no second one but for what is around a
         // convolution.
         let computes = |layer: &&flopgap_graph::Layer| !matches!(layer.op, Some(Op::View | Op::Conv(_)));
         let layers: usize = all
             .iter()
-            .flat_map(|kernel| match kernel {
-                Compiled::Fused(fused) => fused.layers.clone(),
-                Compiled::Library(layer) => vec![*layer],
-            })
+            .flat_map(layers_of)
             .filter(|layer| !matches!(graph.layers[*layer].op, Some(Op::Conv(_))))
             .count();
         assert_eq!(layers, graph.layers.iter().filter(computes).count(), "{name}");
         (libraries, fused.collect::<Vec<_>>())
     };
     // Convolution, norm and activation: 16 of blocks and the first, with the sums at the ends of
-    // the blocks and the norms beside them; the pool, the mean; the weights of 17 convolutions and
-    // the image in another order.
+    // the blocks and the norms beside them, and with the last the mean; the pool; the weights of 17
+    // convolutions and the image in another order.
     let (libraries, fused) = kernels("resnet18.pt2");
-    assert_eq!((libraries, fused.len()), (21, 17 + 2 + 18));
+    assert_eq!((libraries, fused.len()), (21, 17 + 1 + 18));
 }
 
 /// What `benches/pytorch/compiled.py` saw of a model.
 struct Seen {
     label: String,
     libraries: usize,
+    /// Products that add a bias themselves.
+    with_bias: usize,
     fused: usize,
+    /// Kernels that take statistics of groups of channels.
+    statistics: usize,
     /// Bytes of the tensors that fused kernels got; `None` where some pick rows out of tables.
     bytes: Option<f64>,
+}
+
+/// Whether a fused kernel writes several values for each group of each image, or for parts of it.
+fn takes_statistics(name: &str, sizes: &[serde_json::Value]) -> bool {
+    let tensors = sizes.iter().filter_map(serde_json::Value::as_array);
+    let tensors: Vec<_> =
+        tensors.filter(|sizes| sizes.first().is_some_and(serde_json::Value::is_u64)).collect();
+    let [.., before, last] = tensors.as_slice() else { return false };
+    let is_of_groups = last.len() > 3 && last[2..4].iter().all(|size| *size == 1) && last == before;
+    is_of_groups && !name.starts_with("triton_poi")
 }
 
 fn seen_kernels() -> Vec<Seen> {
@@ -148,13 +167,16 @@ fn seen_kernels() -> Vec<Seen> {
     let runs = std::str::from_utf8(&lines).unwrap().lines().skip(1);
     let runs = runs.map(|line| serde_json::from_str::<Run>(line).unwrap()).filter(|run| !run.tf32);
     let seen = runs.map(|run| {
-        let mut seen = Seen { label: run.label, libraries: 0, fused: 0, bytes: Some(0.0) };
+        let [libraries, with_bias, fused, statistics] = [0; 4];
+        let mut seen = Seen { label: run.label, libraries, with_bias, fused, statistics, bytes: Some(0.0) };
         for (name, sizes, _, types, _) in run.kernels {
             if !name.starts_with("triton_") {
                 seen.libraries += 1;
+                seen.with_bias += usize::from(name == "aten::addmm");
                 continue;
             }
             seen.fused += 1;
+            seen.statistics += usize::from(takes_statistics(&name, &sizes));
             if ["embedding", "index", "gather"].iter().any(|part| name.contains(part)) {
                 seen.bytes = None;
             }
@@ -203,32 +225,56 @@ fn archived(name: &str) -> TempDir {
 #[test]
 fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
     let folder = archived("models.tar.zst");
-    let mut errors = [const { Vec::new() }; 3];
+    let mut errors = [const { Vec::new() }; 4];
+    // Runs whose number of products with a bias is another one, and the same.
+    let mut with_bias = [0; 2];
     for seen in seen_kernels().into_iter().filter(|seen| seen.fused > 0) {
         let graph = read(&folder.path().join(format!("{}.pt2", seen.label)), &Shapes::default()).unwrap();
         let found = compiled(&graph);
         let fused = found.iter().filter_map(|kernel| match kernel {
             Compiled::Fused(fused) => Some(fused.bytes as f64),
-            Compiled::Library(_) => None,
+            Compiled::Library { .. } => None,
         });
         let fused: Vec<f64> = fused.collect();
+        let in_kernels: BTreeSet<usize> = found.iter().flat_map(layers_of).collect();
+        for (place, layer) in graph.layers.iter().enumerate() {
+            let computes = layer.op.as_ref().is_some_and(|op| !matches!(op, Op::View | Op::Empty));
+            assert!(!computes || in_kernels.contains(&place), "{}: {}", seen.label, layer.name);
+        }
+        let adds_bias = |kernel: &Compiled| match *kernel {
+            Compiled::Library { layer, adds_bias } => {
+                let layer = &graph.layers[layer];
+                adds_bias && matches!(layer.op, Some(Op::Gemm(_))) && layer.inputs.len() > 2
+            }
+            Compiled::Fused(_) => false,
+        };
+        if seen.with_bias > 0 {
+            let is_equal = found.iter().filter(|kernel| adds_bias(kernel)).count() == seen.with_bias;
+            with_bias[usize::from(is_equal)] += 1;
+        }
         let off = |known: usize, measured: usize| (known as f64 / measured as f64 - 1.0).abs();
         errors[0].push(off(found.len() - fused.len(), seen.libraries));
         errors[1].push(off(fused.len(), seen.fused));
+        if seen.statistics > 0 {
+            let is_one = |kernel: &&Compiled| matches!(kernel, Compiled::Fused(of) if of.pattern == Pattern::Statistics);
+            errors[3].push(off(found.iter().filter(is_one).count(), seen.statistics));
+        }
         if let Some(bytes) = seen.bytes {
             errors[2].push((fused.iter().sum::<f64>() / bytes - 1.0).abs());
         }
     }
     let runs = errors[0].len();
-    let [libraries, fused, bytes] = errors.map(|mut errors| {
+    let [libraries, fused, bytes, statistics] = errors.map(|mut errors| {
         errors.sort_by(f64::total_cmp);
         [errors[errors.len() / 2], errors[errors.len() * 9 / 10]]
     });
     assert_eq!(runs, 126);
+    assert_eq!(with_bias, [11, 89]);
     // Half of the models and nine tenths of them, as docs/measurements/calibration.md says.
     assert!(libraries[0] < 0.001 && libraries[1] < 0.1, "{libraries:?}");
-    assert!(fused[0] < 0.1 && fused[1] < 0.37, "{fused:?}");
-    assert!(bytes[0] < 0.13 && bytes[1] < 0.36, "{bytes:?}");
+    assert!(fused[0] < 0.1 && fused[1] < 0.375, "{fused:?}");
+    assert!(bytes[0] < 0.1 && bytes[1] < 0.36, "{bytes:?}");
+    assert!(statistics[0] < 0.16, "{statistics:?}");
 }
 
 /// A run of a model on an H200.
@@ -587,6 +633,22 @@ fn what_was_never_measured_is_not_estimated() {
     assert_eq!(pytorch.call(0, &product), None);
     let found = pytorch.estimate(&model("resnet18.pt2"), FP32, Way::Graph).unwrap();
     assert!(found.missing.contains("convolutions of 2-D images"), "{:?}", found.missing);
+}
+
+/// cuDNN has no fast kernel for dilated ones: this one took 276.7 µs in `lraspp_mobilenet_v3_large`.
+#[test]
+fn dilated_depthwise_convolutions_are_distinguished() {
+    let time = |dilation: u64| {
+        let sizes = vec![16, 196, 196, 25, 960, 960, 960, 1, dilation, 2, 0, 0, 1, 0];
+        let (read, written) = (2 * (16 * 960 * 196 + 960 * 25), 2 * 16 * 960 * 196);
+        let (kind, arithmetic, flops) =
+            (Kind::DepthwiseConvolution, Arithmetic::Half, 2 * 16 * 960 * 196 * 25);
+        let phase = Phase::Compiled;
+        let call = Call { kind, phase, arithmetic, sizes, flops, ..call("", read, written) };
+        named("h200").unwrap().call(0, &call).unwrap().nanoseconds / 1e3
+    };
+    assert!((200.0..350.0).contains(&time(4)), "{}", time(4));
+    assert!(time(1) < 30.0, "{}", time(1));
 }
 
 /// Convolutions of images and volumes were measured; of four dimensions, none was.

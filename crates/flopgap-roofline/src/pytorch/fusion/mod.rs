@@ -1,18 +1,27 @@
 //! Which layers `torch.compile` puts into one kernel: those by element go to what computes their
 //! operands, and into reductions of the same rows, as long as nothing lies between them.
 
+mod inlining;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use flopgap_graph::op::{Conv, NormFunction};
+use flopgap_graph::op::{Conv, NormFunction, PoolFunction};
 use flopgap_graph::{Graph, Layer, Op};
 
+pub(super) use self::inlining::takes_statistics;
+use super::fast_path::FastPaths;
 use super::splits;
 
 /// A kernel of a compiled model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Compiled {
     /// The kernels of a layer, by a library.
-    Library(usize),
+    Library {
+        /// Its index.
+        layer: usize,
+        /// Whether they add its bias, if it has one: otherwise a fused kernel does.
+        adds_bias: bool,
+    },
     /// Layers in one kernel.
     Fused(Fused),
 }
@@ -32,6 +41,9 @@ pub struct Fused {
     pub width: u64,
     /// What decides how fast it moves them.
     pub pattern: Pattern,
+    /// Channels of a group whose statistics it takes, if channels come last: so far are the
+    /// elements of a channel apart. Otherwise 0.
+    pub channels: u64,
 }
 
 /// What a fused kernel does, as far as that decides how fast it moves bytes.
@@ -71,6 +83,13 @@ impl Does {
             Op::Softmax { rows, columns } => Self::Reduce { rows: *rows, columns: *columns },
             Op::Reduce { inputs, outputs } => {
                 Self::Reduce { rows: *outputs, columns: inputs / outputs.max(&1) }
+            }
+            // Inductor has a mean for it.
+            Op::Pool(pool)
+                if pool.function == PoolFunction::Average && pool.output.iter().all(|size| *size == 1) =>
+            {
+                let columns = pool.image.iter().copied().fold(1, u64::saturating_mul);
+                Self::Reduce { rows: pool.planes, columns }
             }
             Op::Elementwise(_) | Op::Norm(_) | Op::Copy { .. } | Op::Gather { .. } | Op::Pool(_) => Self::Map,
             _ => Self::Library,
@@ -142,19 +161,20 @@ pub(super) struct Units<'a> {
     writer: Vec<Option<usize>>,
     /// The layers that read each tensor.
     users: Vec<Vec<usize>>,
-    /// What is computed again by each of its readers: the layer, until one of them has it, and
-    /// what it reads.
-    inlined: BTreeMap<usize, (Option<usize>, BTreeMap<usize, u64>)>,
+    /// What is computed again by each of its readers: the layers, until one of them has them, and
+    /// what they read.
+    inlined: BTreeMap<usize, (Vec<usize>, BTreeMap<usize, u64>)>,
+    /// Tensors that are stored in 32 bits, though the model has them in 16.
+    wide: BTreeSet<usize>,
     /// Kernels that reduce what parts of reductions leave.
     partial: Vec<Fused>,
+    /// Whether images lie with channels last.
+    channels_last: bool,
+    paths: &'a FastPaths,
 }
 
-/// The most tensors that are read for a value that is computed again for each reader (Inductor's
-/// `realize_reads_threshold`).
-const MOST_READS: usize = 4;
-
 impl<'a> Units<'a> {
-    pub(super) fn new(graph: &'a Graph) -> Self {
+    pub(super) fn new(graph: &'a Graph, channels_last: bool, paths: &'a FastPaths) -> Self {
         let count = graph.tensors.len();
         let mut users = vec![Vec::new(); count];
         for (place, layer) in graph.layers.iter().enumerate() {
@@ -169,13 +189,16 @@ impl<'a> Units<'a> {
             root: (0..count).collect(),
             writer: vec![None; count],
             inlined: BTreeMap::new(),
+            wide: BTreeSet::new(),
             partial: Vec::new(),
+            channels_last,
+            paths,
         }
     }
 
     /// The kernels that a reduction of few rows takes beside its own: what its parts leave is
     /// reduced once or twice more.
-    pub(super) fn split(&mut self, place: usize, does: Does, channels_last: bool) {
+    pub(super) fn split(&mut self, place: usize, does: Does) {
         let Does::Reduce { rows, columns } = does else { return };
         let layer = &self.graph.layers[place];
         let norm = match &layer.op {
@@ -183,7 +206,7 @@ impl<'a> Units<'a> {
             _ => None,
         };
         let is_image = |input: &usize| self.graph.tensors[*input].shape.len() > 3;
-        let is_strided = channels_last
+        let is_strided = self.channels_last
             && layer.inputs.first().is_some_and(is_image)
             && norm.is_none_or(|function| function == NormFunction::Group);
         // Norms leave mean, variance and count of each part.
@@ -192,61 +215,17 @@ impl<'a> Units<'a> {
         for parts in splits::steps(rows, columns, is_strided) {
             let largest = rows.saturating_mul(parts).saturating_mul(4);
             let bytes = largest.saturating_mul(tensors);
-            let layers = vec![place];
-            self.partial.push(Fused { layers, bytes, largest, tensors: 2 * tensors, width: 4, pattern });
+            let (layers, tensors) = (vec![place], 2 * tensors);
+            self.partial.push(Fused { layers, bytes, largest, tensors, width: 4, pattern, channels: 0 });
         }
     }
 
-    /// The layers that compute with a tensor or with a view of it; `None` of what the graph
-    /// returns.
-    fn readers(&self, tensor: usize) -> Option<BTreeSet<usize>> {
-        let (mut found, mut views) = (BTreeSet::new(), BTreeSet::new());
-        let mut tensors = vec![tensor];
-        while let Some(tensor) = tensors.pop() {
-            if self.graph.outputs.contains(&tensor) {
-                return None;
-            }
-            for &reader in &self.users[tensor] {
-                let layer = &self.graph.layers[reader];
-                if !matches!(layer.op, Some(Op::View)) {
-                    found.insert(reader);
-                } else if views.insert(reader) {
-                    tensors.extend(&layer.outputs);
-                }
-            }
-        }
-        Some(found)
-    }
-
-    /// Whether each of several readers computes a layer's result again instead of reading it. This
-    /// holds for functions of few tensors whose result no library reads.
-    pub(super) fn is_inlined(&self, layer: &Layer) -> bool {
-        let (Some(Op::Elementwise(_)), &[output]) = (&layer.op, layer.outputs.as_slice()) else {
-            return false;
-        };
-        let does = |reader: &usize| self.graph.layers[*reader].op.as_ref().and_then(Does::of);
-        let Some(readers) = self.readers(output) else { return false };
-        // Statistics of images and what is normalized by them are two kernels.
-        let reads_twice = |reader: &usize| {
-            let op = self.graph.layers[*reader].op.as_ref();
-            matches!(op, Some(Op::Norm(norm)) if norm.function == NormFunction::Group)
-        };
-        let several = readers.len() > 1 || readers.iter().any(reads_twice);
-        several
-            && !readers.iter().any(|reader| does(reader).is_none_or(|does| does == Does::Library))
-            && self.reads(&layer.inputs, u64::MAX).len() <= MOST_READS
-    }
-
-    /// Leaves a layer to its readers.
-    pub(super) fn inline(&mut self, place: usize, layer: &Layer) {
-        let reads = self.reads(&layer.inputs, u64::MAX);
-        self.inlined.insert(layer.outputs[0], (Some(place), reads));
-    }
-
-    /// A layer that shows its first operand in another shape.
+    /// A layer that shows its first operand in another shape, or each of several (a mesh).
     pub(super) fn view(&mut self, layer: &Layer) {
-        if let (Some(&input), Some(Op::View)) = (layer.inputs.first(), &layer.op) {
-            for &output in &layer.outputs {
+        let (inputs, outputs) = (&layer.inputs, &layer.outputs);
+        if let (Some(first), Some(Op::View)) = (inputs.first(), &layer.op) {
+            for (place, &output) in outputs.iter().enumerate() {
+                let input = if inputs.len() == outputs.len() { inputs[place] } else { *first };
                 self.root[output] = self.root[input];
             }
         }
@@ -285,7 +264,14 @@ impl<'a> Units<'a> {
     }
 
     fn bytes(&self, tensor: usize) -> u64 {
-        self.graph.tensors[tensor].bytes().unwrap_or(u64::MAX)
+        let stored = self.graph.tensors[tensor].bytes().unwrap_or(u64::MAX);
+        if self.wide.contains(&tensor) { stored.saturating_mul(2) } else { stored }
+    }
+
+    /// Bytes of an element as it is stored.
+    fn width(&self, tensor: usize) -> u64 {
+        let of = self.graph.tensors.get(tensor).filter(|_| !self.wide.contains(&tensor));
+        of.map_or(4, |tensor| tensor.element_bytes)
     }
 
     /// The bytes of a view: those that it shows, and of an expanded tensor those in memory.
@@ -348,15 +334,12 @@ impl<'a> Units<'a> {
     /// A layer, in a kernel of those whose results it reads or in one of its own: its place.
     pub(super) fn add(&mut self, does: Does, layer: usize, inputs: &[usize], outputs: &[usize]) -> usize {
         let mut unit = self.unit(does, layer, inputs, outputs);
-        for input in inputs {
-            let of = self.inlined.get_mut(&self.root[*input]);
-            unit.layers.extend(of.and_then(|(layer, _)| layer.take()));
-        }
+        unit.layers.extend(self.take_inlined(inputs));
         let writers = self.writers(&unit.reads);
         let mut own = self.all.len();
         self.all.push(unit);
         // What is read once for each window is in memory.
-        let reads_windows = matches!(self.graph.layers[layer].op, Some(Op::Pool(_)));
+        let reads_windows = does == Does::Map && matches!(self.graph.layers[layer].op, Some(Op::Pool(_)));
         if does != Does::Library && !reads_windows {
             // The latest first: what is nearest in time is what is fused.
             for &writer in writers.iter().rev() {
@@ -408,7 +391,9 @@ impl<'a> Units<'a> {
         let all = all.iter().enumerate();
         let made = all.filter(|(_, unit)| !unit.is_gone).map(|(place, unit)| {
             if unit.does == Does::Library {
-                return Compiled::Library(unit.layers[0]);
+                let layer = unit.layers[0];
+                let adds_bias = !self.leaves_bias(&graph.layers[layer]);
+                return Compiled::Library { layer, adds_bias };
             }
             let pattern = |layer: &usize| {
                 let layer = &graph.layers[*layer];
@@ -450,23 +435,36 @@ impl<'a> Units<'a> {
             if unit.into_part > 0 {
                 moved.push((usize::MAX, unit.into_part));
             }
+            let statistics = unit.layers.iter().find_map(|layer| self.channels(*layer));
+            let channels = statistics.filter(|_| pattern == Pattern::Statistics && self.channels_last);
             let (of, largest) = moved.iter().copied().max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
             Compiled::Fused(Fused {
                 layers: unit.layers.clone(),
                 bytes: moved.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)),
                 largest,
                 tensors: moved.iter().filter(|(_, bytes)| *bytes > 8).count() as u64,
-                width: graph.tensors.get(of).map_or(4, |tensor| tensor.element_bytes),
+                width: self.width(of),
                 pattern,
+                channels: channels.unwrap_or(0),
             })
         });
         made.chain(partial.iter().cloned().map(Compiled::Fused)).collect()
     }
 
+    /// Channels of a group of images, of a layer that takes statistics of them.
+    fn channels(&self, layer: usize) -> Option<u64> {
+        let layer = &self.graph.layers[layer];
+        let (Some(Op::Norm(norm)), Some(&input)) = (&layer.op, layer.inputs.first()) else { return None };
+        let &[images, channels, ..] = self.graph.tensors[input].shape.as_slice() else { return None };
+        (norm.function == NormFunction::Group).then(|| images.saturating_mul(channels) / norm.rows.max(1))
+    }
+
     /// Whether a unit and one that reads it can be one kernel.
     fn fits(&self, before: usize, after: usize) -> bool {
         let [a, b] = [before, after].map(|at| &self.all[at]);
+        let takes_statistics = a.layers.iter().any(|layer| takes_statistics(&self.graph.layers[*layer]));
         let sizes = match (a.does, b.does) {
+            (Does::Reduce { .. }, _) if takes_statistics => false,
             (Does::Map, Does::Map) => true,
             (Does::Map, Does::Reduce { .. }) => a.elements <= b.elements,
             (Does::Reduce { rows, .. }, Does::Map) => b.elements == a.elements || b.elements == rows,
