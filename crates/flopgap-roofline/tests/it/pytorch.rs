@@ -635,7 +635,8 @@ fn what_was_never_measured_is_not_estimated() {
     assert!(found.missing.contains("convolutions of 2-D images"), "{:?}", found.missing);
 }
 
-/// cuDNN has no fast kernel for dilated ones: this one took 276.7 µs in `lraspp_mobilenet_v3_large`.
+/// cuDNN has no fast kernel for dilated ones: this one took 276.7 µs in
+/// `lraspp_mobilenet_v3_large`.
 #[test]
 fn dilated_depthwise_convolutions_are_distinguished() {
     let time = |dilation: u64| {
