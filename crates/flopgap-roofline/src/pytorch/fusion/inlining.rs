@@ -46,11 +46,9 @@ impl Units<'_> {
     pub(in crate::pytorch) fn is_inlined(&self, inputs: &[usize], output: usize) -> bool {
         let Some(readers) = self.readers(output) else { return false };
         let reads_memory = |reader: &usize| {
-            let op = self.graph.layers[*reader].op.as_ref();
-            let does = op.and_then(Does::of).filter(|_| !self.paths.has(*reader));
-            does.is_none_or(|does| {
-                does == Does::Library || (does == Does::Map && matches!(op, Some(Op::Pool(_))))
-            })
+            let layer = &self.graph.layers[*reader];
+            let does = layer.op.as_ref().and_then(Does::of).filter(|_| !self.paths.has(*reader));
+            does.is_none_or(|does| does.reads_memory(layer))
         };
         let reads_twice = |reader: &usize| takes_statistics(&self.graph.layers[*reader]);
         let several = readers.len() > 1 || readers.iter().any(reads_twice);

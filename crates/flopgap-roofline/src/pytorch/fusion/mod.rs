@@ -95,6 +95,12 @@ impl Does {
             _ => Self::Library,
         })
     }
+
+    /// Whether a layer that does this reads tensors from memory: a library's, and windows, which
+    /// read each element several times.
+    fn reads_memory(self, layer: &Layer) -> bool {
+        self == Self::Library || self == Self::Map && matches!(layer.op, Some(Op::Pool(_)))
+    }
 }
 
 /// A kernel as it grows.
@@ -338,9 +344,7 @@ impl<'a> Units<'a> {
         let writers = self.writers(&unit.reads);
         let mut own = self.all.len();
         self.all.push(unit);
-        // What is read once for each window is in memory.
-        let reads_windows = does == Does::Map && matches!(self.graph.layers[layer].op, Some(Op::Pool(_)));
-        if does != Does::Library && !reads_windows {
+        if !does.reads_memory(&self.graph.layers[layer]) {
             // The latest first: what is nearest in time is what is fused.
             for &writer in writers.iter().rev() {
                 if !self.all[writer].is_gone && writer != own && self.fits(writer, own) {
@@ -462,9 +466,9 @@ impl<'a> Units<'a> {
     /// Whether a unit and one that reads it can be one kernel.
     fn fits(&self, before: usize, after: usize) -> bool {
         let [a, b] = [before, after].map(|at| &self.all[at]);
-        let takes_statistics = a.layers.iter().any(|layer| takes_statistics(&self.graph.layers[*layer]));
+        let takes_statistics = |layer: &usize| takes_statistics(&self.graph.layers[*layer]);
         let sizes = match (a.does, b.does) {
-            (Does::Reduce { .. }, _) if takes_statistics => false,
+            (Does::Reduce { .. }, _) if a.layers.iter().any(takes_statistics) => false,
             (Does::Map, Does::Map) => true,
             (Does::Map, Does::Reduce { .. }) => a.elements <= b.elements,
             (Does::Reduce { rows, .. }, Does::Map) => b.elements == a.elements || b.elements == rows,
