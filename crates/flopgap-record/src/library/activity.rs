@@ -8,13 +8,14 @@ use std::sync::{Mutex, PoisonError};
 use std::{env, ptr};
 
 use super::count::Counting;
-use super::cupti::{Code, Cupti, SUBSCRIBED, SUCCESS};
+use super::cupti::{Code, Cupti, DRIVER, SUBSCRIBED, SUCCESS};
 use super::file::Chunk;
 use super::format::{activity, chunk, event, followed, header, severity, variable};
 use super::launch::Call;
-use super::life::{self, Recorder, recorder};
+use super::life::{self, recorder};
 use super::range::Wanted;
-use super::{c, devices, write};
+use super::recorder::Recorder;
+use super::{c, devices};
 
 /// CUPTI in this process.
 struct Session {
@@ -54,7 +55,6 @@ static SESSION: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 
 const THREADS_OF_THE_SYSTEM: u32 = 1;
 const ZEROED_BUFFERS: u32 = 5;
-pub(super) const DRIVER: u32 = 1;
 const RUNTIME: u32 = 2;
 const RESOURCE: u32 = 3;
 const CONTEXT_ENDS: u32 = 2;
@@ -134,7 +134,7 @@ pub(super) fn step_ends(recorder: &Recorder) {
 pub(super) fn follow(recorder: &Recorder, during_initialization: bool) {
     let Some(session) = session() else { return };
     let mut asked = session.asked.lock().unwrap_or_else(PoisonError::into_inner);
-    let on = life::is_on(recorder);
+    let on = recorder.is_on();
     if std::mem::replace(&mut *asked, on) != on {
         if !on {
             session.counting.iter().for_each(Counting::stop);
@@ -155,7 +155,7 @@ pub(super) fn follow(recorder: &Recorder, during_initialization: bool) {
 }
 
 fn switched(recorder: &Recorder, state: u64) {
-    write::definition(recorder, event::SWITCHED, &[&state.to_le_bytes(), &c::now().to_le_bytes()]);
+    recorder.definition(event::SWITCHED, &[&state.to_le_bytes(), &c::now().to_le_bytes()]);
 }
 
 fn refused(recorder: &Recorder, reason: &str) {
@@ -417,7 +417,7 @@ impl State {
     fn learn(&mut self, recorder: &Recorder, kind: u32, stride: usize) {
         if self.strides.insert(kind, stride) != Some(stride) {
             let bytes = u32::try_from(stride).unwrap_or(0).to_le_bytes();
-            write::definition(recorder, event::STRIDE, &[&kind.to_le_bytes(), &bytes]);
+            recorder.definition(event::STRIDE, &[&kind.to_le_bytes(), &bytes]);
         }
     }
 
@@ -448,7 +448,7 @@ impl State {
         let number = self.last_string;
         self.strings.insert(address, (text.to_vec(), number));
         let (number_bytes, address_bytes) = (number.to_le_bytes(), (address as u64).to_le_bytes());
-        write::definition(recorder, event::STRING, &[&number_bytes, &address_bytes, text]);
+        recorder.definition(event::STRING, &[&number_bytes, &address_bytes, text]);
         number
     }
 
@@ -458,7 +458,7 @@ impl State {
         }
         if let Some(name) = cupti.function(domain, number) {
             let parts = [&domain.to_le_bytes()[..], &number.to_le_bytes(), name.to_bytes()];
-            write::definition(recorder, event::FUNCTION, &parts);
+            recorder.definition(event::FUNCTION, &parts);
         }
     }
 }
@@ -507,7 +507,7 @@ extern "C" fn called(_user: *mut c_void, domain: u32, number: u32, data: *const 
         let ids = [node.this, if is_copy { node.original } else { ptr::null_mut() }];
         let [own, original] = ids.map(|node| session.cupti.node(node));
         let parts = [&own.to_le_bytes()[..], &original.to_le_bytes()];
-        write::event(recorder, event::NODE, c::now(), &parts);
+        recorder.event(event::NODE, c::now(), &parts);
     });
 }
 

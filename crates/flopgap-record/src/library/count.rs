@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use std::{fs, ptr};
 
 use super::c;
-use super::cupti::Cupti;
-use super::format::{COUNTERS, STEPS, counted, event, header, severity};
+use super::cupti::{Cupti, DRIVER};
+use super::format::{COUNTERS, STEPS, counted, event, severity};
 use super::launch::{Call, FOLLOWED, Function, Launch, Work};
-use super::life::Recorder;
+use super::plan::{Plan, TIMES, not_counted};
 use super::profiler::{Counter, Functions, ROOM};
+use super::recorder::Recorder;
 use super::step::Steps;
-use super::write;
 
 /// Counts of this process.
 pub(super) struct Counting {
@@ -34,26 +34,6 @@ pub(super) struct Counting {
     launches_ended: AtomicBool,
     /// Whole steps, which are counted after the launches.
     steps: Option<Steps>,
-}
-
-/// What is counted, and by what.
-pub(super) struct Plan {
-    pub(super) functions: Functions,
-    chip: CString,
-    /// Metrics that are counted together.
-    pub(super) groups: Vec<Vec<CString>>,
-}
-
-impl Plan {
-    /// Begins to count a group on a context, which is current on this thread.
-    pub(super) fn begin(&self, cupti: &Cupti, group: usize, context: *mut c_void) -> Result<Counter, String> {
-        Counter::begin(cupti, &self.functions, &self.chip, &self.groups[group], context)
-    }
-
-    /// Instructions of the shader cores are not counted in graphs.
-    pub(super) fn is_of_shader_cores(&self, group: usize) -> bool {
-        self.groups[group].iter().any(|metric| metric.to_bytes().windows(6).any(|word| word == b"_sass_"))
-    }
 }
 
 /// The work of a launch, after the works that were launched before it on its stream: numbers.
@@ -97,8 +77,6 @@ struct Seen {
     times: Vec<u8>,
 }
 
-/// How often each is counted: whether counts repeat shows from the second time on.
-pub(super) const TIMES: u8 = 2;
 /// A group is done after so many launches without anything to count, or as many as make two steps.
 const QUIET: u64 = 1000;
 const QUIET_AT_MOST: u64 = 20_000;
@@ -156,7 +134,7 @@ impl Counting {
         let chip = CString::new(chip).ok()?;
         let mut groups: Vec<Vec<CString>> = Vec::new();
         for (number, metrics) in (0_u32..).zip(lines) {
-            write::definition(recorder, event::METRICS, &[&number.to_le_bytes(), metrics.as_bytes()]);
+            recorder.definition(event::METRICS, &[&number.to_le_bytes(), metrics.as_bytes()]);
             groups.push(metrics.split(' ').filter_map(|metric| CString::new(metric).ok()).collect());
         }
         if groups.is_empty() {
@@ -186,7 +164,7 @@ impl Counting {
     pub(super) fn follow(cupti: &Cupti, subscriber: *mut c_void, on: bool) {
         for (number, _) in FOLLOWED {
             // SAFETY: what the caller subscribed. Older versions do not know all numbers.
-            unsafe { (cupti.enable_callback)(u32::from(on), subscriber, super::activity::DRIVER, number) };
+            unsafe { (cupti.enable_callback)(u32::from(on), subscriber, DRIVER, number) };
         }
     }
 
@@ -417,7 +395,7 @@ impl Counting {
             let mut bytes = group.to_le_bytes().to_vec();
             bytes.extend(key.iter().flat_map(|work| work.to_le_bytes()));
             bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            write::definition(recorder, event::COUNTED, &[&bytes]);
+            recorder.definition(event::COUNTED, &[&bytes]);
         });
         if let Err(reason) = read {
             self.fail(recorder, cupti, state, &reason);
@@ -465,10 +443,5 @@ fn define(recorder: &Recorder, number: u32, work: &Work) {
     };
     let words = [number, graph, x, y, z, width, height, depth, shared];
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    write::definition(recorder, event::WORK, &[&bytes, name]);
-}
-
-pub(super) fn not_counted(recorder: &Recorder, reason: &str) {
-    recorder.file.number(header::NOT_COUNTED).store(c::now(), Ordering::Release);
-    recorder.message(severity::WARNING, &format!("kernels are not counted: {reason}"));
+    recorder.definition(event::WORK, &[&bytes, name]);
 }

@@ -12,6 +12,8 @@ pub(super) type Code = u32;
 pub(super) const SUCCESS: Code = 0;
 /// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
 pub(super) const SUBSCRIBED: Code = 39;
+/// The domain of callbacks of the driver API.
+pub(super) const DRIVER: u32 = 1;
 
 pub(super) type Requested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 pub(super) type Completed = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);

@@ -5,8 +5,7 @@ use std::ffi::{CStr, c_char, c_int};
 use super::c::Loaded;
 use super::cupti::SUCCESS;
 use super::format::event;
-use super::life::Recorder;
-use super::write;
+use super::recorder::Recorder;
 
 type Number = unsafe extern "C" fn(*mut c_int) -> u32;
 type Name = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> u32;
@@ -58,7 +57,7 @@ pub(super) fn write(recorder: &Recorder) {
                 fixed.extend(bandwidth.to_le_bytes());
                 fixed.extend((bytes as u64).to_le_bytes());
                 let name = CStr::from_ptr(text.as_ptr()).to_bytes();
-                write::definition(recorder, event::DEVICE, &[&fixed, &id, name]);
+                recorder.definition(event::DEVICE, &[&fixed, &id, name]);
             }
         }
         Some(())

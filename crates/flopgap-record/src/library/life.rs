@@ -2,27 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 use std::{env, fs, ptr};
 
 use super::file::RecordFile;
-use super::format::{SWITCH, event, header, severity, variable};
+use super::format::{event, header, severity, variable};
 use super::range::Wanted;
-use super::write::{self, Definitions};
+use super::recorder::{Definitions, Recorder, complain, number};
 use super::{activity, c, nvtx};
-
-/// The recorder of a process. It is never dropped.
-pub(super) struct Recorder {
-    pub(super) file: RecordFile,
-    /// Counts processes along forks, from 1.
-    pub(super) generation: u64,
-    pub(super) directory: PathBuf,
-    /// The range that is recorded alone, if the user names one.
-    pub(super) wanted: Option<Wanted>,
-    definitions: Mutex<Definitions>,
-}
 
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(ptr::null_mut());
 static GENERATION: AtomicU64 = AtomicU64::new(1);
@@ -36,24 +25,6 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 const UNBOUNDED: u64 = u64::MAX / 2;
 /// How often complete records are brought into the file.
 const FLUSH_EVERY: u64 = 100;
-
-impl Recorder {
-    pub(super) fn definitions(&self) -> MutexGuard<'_, Definitions> {
-        self.definitions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says something to the user with the recording.
-    pub(super) fn message(&self, severity: u64, text: &str) {
-        write::definition(self, event::MESSAGE, &[&severity.to_le_bytes(), text.as_bytes()]);
-    }
-
-    /// Says with the recording and at once why CUDA is not recorded.
-    pub(super) fn without_cuda(&self, reason: &str) {
-        let text = format!("CUDA is not recorded: {reason}");
-        self.message(severity::ERROR, &text);
-        complain(&text);
-    }
-}
 
 /// The recorder, which the first call opens.
 pub(super) fn recorder() -> Option<&'static Recorder> {
@@ -93,7 +64,7 @@ fn opened() -> Option<&'static Recorder> {
     } else {
         nvtx::repeat(recorder);
     }
-    write::definition(recorder, event::COMMAND, &[&fs::read("/proc/self/cmdline").unwrap_or_default()]);
+    recorder.definition(event::COMMAND, &[&fs::read("/proc/self/cmdline").unwrap_or_default()]);
     Some(recorder)
 }
 
@@ -112,18 +83,6 @@ fn create(directory: &Path) -> std::io::Result<Recorder> {
         wanted: Wanted::of_environment(),
         definitions: Mutex::new(Definitions::EMPTY),
     })
-}
-
-/// A number of the environment.
-pub(super) fn number(name: &str) -> Option<u64> {
-    env::var(name).ok()?.parse().ok()
-}
-
-/// One line for the user where the recording cannot take it.
-fn complain(text: &str) {
-    use std::io::Write as _;
-    // Nothing is left to do where this fails, too.
-    let _ = writeln!(std::io::stderr(), "flopgap: {text}");
 }
 
 /// A forked child has its own recording, and threads of its parent are not in it.
@@ -146,7 +105,7 @@ extern "C" fn ended() {
     let recorder = unsafe { &*recorder };
     let _ = std::panic::catch_unwind(|| {
         activity::end(recorder);
-        name_threads(recorder, &mut Vec::new());
+        recorder.name_threads(&mut Vec::new());
         recorder.file.number(header::CLOSED).store(c::now(), Ordering::Release);
     });
 }
@@ -185,44 +144,10 @@ fn keep(recorder: &'static Recorder) {
             activity::follow(recorder, false);
             activity::flush(recorder);
             if turns.is_multiple_of(10) {
-                name_threads(recorder, &mut named);
+                recorder.name_threads(&mut named);
             }
             turns += 1;
         }
         std::thread::park_timeout(every);
     }
-}
-
-/// Whether this process is to be recorded now: the switch says so, and the range that is recorded
-/// alone is open.
-pub(super) fn is_on(recorder: &Recorder) -> bool {
-    if recorder.wanted.as_ref().is_some_and(|wanted| !wanted.is_open()) {
-        return false;
-    }
-    // A directory that is gone is not recorded to.
-    let switches = fs::read_to_string(recorder.directory.join(SWITCH)).unwrap_or_default();
-    switches.lines().last().is_some_and(|last| last.starts_with('1'))
-}
-
-/// Names this thread, when it writes its first event.
-pub(super) fn name_this_thread(recorder: &Recorder) {
-    name_thread(recorder, c::thread());
-}
-
-fn name_thread(recorder: &Recorder, thread: u32) {
-    if let Ok(name) = fs::read(format!("/proc/self/task/{thread}/comm")) {
-        let name = name.strip_suffix(b"\n").unwrap_or(&name);
-        write::definition(recorder, event::THREAD, &[&u64::from(thread).to_le_bytes(), name]);
-    }
-}
-
-/// Names the threads that have none yet. A later name replaces an earlier one.
-fn name_threads(recorder: &Recorder, named: &mut Vec<u32>) {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
-    let threads = threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok());
-    let new: Vec<u32> = threads.filter(|thread| !named.contains(thread)).collect();
-    for &thread in &new {
-        name_thread(recorder, thread);
-    }
-    named.extend(new);
 }

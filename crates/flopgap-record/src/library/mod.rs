@@ -19,10 +19,11 @@ mod format;
 mod launch;
 mod life;
 mod nvtx;
+mod plan;
 mod profiler;
 mod range;
+mod recorder;
 mod step;
-mod write;
 
 use std::ffi::c_void;
 use std::panic::catch_unwind;

@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::{ptr, slice};
 
 use super::format::event;
-use super::life::{Recorder, recorder};
-use super::{activity, c, write};
+use super::life::recorder;
+use super::recorder::Recorder;
+use super::{activity, c};
 
 /// A function of NVTX, of any type.
 type Function = *const c_void;
@@ -203,7 +204,7 @@ fn begin(
     }
     let time = c::now();
     if kind == event::PUSH && domain == 0 && registered == 0 && attributes.is_none() {
-        return write::event(recorder, event::PUSH_TEXT, time, &[text]);
+        return recorder.event(event::PUSH_TEXT, time, &[text]);
     }
     let domain = u32::try_from(domain).unwrap_or(0);
     let category = attributes.map_or(0, |it| it.category);
@@ -219,7 +220,7 @@ fn begin(
     fields[24..32].copy_from_slice(&payload.to_le_bytes());
     fields[32..36].copy_from_slice(&payload_type.to_le_bytes());
     fields[36..40].copy_from_slice(&registered.to_le_bytes());
-    write::event(recorder, kind, time, &[&fields, text]);
+    recorder.event(kind, time, &[&fields, text]);
 }
 
 /// # Safety
@@ -254,7 +255,7 @@ fn finish(kind: u32, number: u64) {
     let time = c::now();
     if let Some(recorder) = recorder() {
         let bytes = number.to_le_bytes();
-        write::event(recorder, kind, time, &[if number == 0 { &[] } else { &bytes[..] }]);
+        recorder.event(kind, time, &[if number == 0 { &[] } else { &bytes[..] }]);
         if recorder.wanted.as_ref().is_some_and(|wanted| wanted.ends(kind, number)) {
             activity::step_ends(recorder);
         }
@@ -369,7 +370,7 @@ static DEFINED: Mutex<Vec<(u32, Vec<u8>)>> = Mutex::new(Vec::new());
 fn define(kind: u32, number: u64, text: &[u8]) {
     let Some(recorder) = recorder() else { return };
     let definition = [&number.to_le_bytes(), text].concat();
-    write::definition(recorder, kind, &[&definition]);
+    recorder.definition(kind, &[&definition]);
     DEFINED.lock().unwrap_or_else(PoisonError::into_inner).push((kind, definition));
 }
 
@@ -383,7 +384,7 @@ pub(super) fn repeat(recorder: &Recorder) {
     // Another thread of the parent may have held it at the fork, and does not exist here.
     if let Ok(defined) = DEFINED.try_lock() {
         for (kind, definition) in defined.iter() {
-            write::definition(recorder, *kind, &[definition]);
+            recorder.definition(*kind, &[definition]);
         }
     }
 }
@@ -408,7 +409,7 @@ extern "C" fn domain_category_w(domain: *const Handle, category: u32, text: *con
 
 fn name_thread(thread: u32, text: &[u8]) {
     if let Some(recorder) = recorder() {
-        write::definition(recorder, event::THREAD, &[&u64::from(thread).to_le_bytes(), text]);
+        recorder.definition(event::THREAD, &[&u64::from(thread).to_le_bytes(), text]);
     }
 }
 

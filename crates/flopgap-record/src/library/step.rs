@@ -8,13 +8,12 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::count::{Plan, TIMES, not_counted};
 use super::cupti::Cupti;
 use super::format::event;
-use super::life::Recorder;
+use super::plan::{Plan, TIMES, not_counted};
 use super::profiler::Counter;
 use super::range::Wanted;
-use super::write;
+use super::recorder::Recorder;
 
 /// Steps of this process.
 #[derive(Default)]
@@ -158,7 +157,7 @@ impl Steps {
             let mut bytes = group.to_le_bytes().to_vec();
             bytes.extend(u32::try_from(values.len()).unwrap_or(0).to_le_bytes());
             bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-            write::definition(recorder, event::STEP, &[&bytes, name.as_bytes()]);
+            recorder.definition(event::STEP, &[&bytes, name.as_bytes()]);
         });
         if let Err(reason) = read {
             self.fail(recorder, cupti, plan, state, &reason);
