@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Limit, Part};
 use crate::measured::Measured;
-use crate::partition::{Detail, Key, Sum, Thing};
+use crate::partition::{Key, Sum, Thing};
+use crate::parts::Detail;
 use crate::{Place, operation, peaks};
 
 /// Declares the kinds of advice with their names.

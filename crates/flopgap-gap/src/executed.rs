@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::measured::interval_at;
+use crate::intervals::interval_at;
 use crate::peaks::Peaks;
 
 /// What the kernels of all measured steps executed.

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Part};
-use crate::partition::Share;
+use crate::parts::Share;
 use crate::peaks::Peaks;
 
 /// What the measured work needs at least, by the definitions of the operators that launched it.

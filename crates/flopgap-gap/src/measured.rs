@@ -7,8 +7,10 @@ use flopgap_trace::{ProcessId, ThreadId};
 use crate::cause::Cause;
 use crate::floor::Floors;
 use crate::frequency::Frequencies;
+use crate::intervals::interval_at;
 use crate::operation::Lane;
-use crate::partition::{Context, Folded, Key, Step, Sum, Total};
+use crate::partition::{Context, Folded, Key, Sum, Total};
+use crate::parts::Step;
 use crate::patterns::Patterns;
 use crate::pieces::{Last, Pieces};
 use crate::steps::{FoundBy, HostStep, HostSteps};
@@ -134,12 +136,6 @@ impl<'a> Measured<'a> {
             *self.late.entry(own.last).or_default() += Sum { ns, pieces: 1 };
         }
     }
-}
-
-/// Which of some intervals a time is within; they lie by time and do not overlap.
-pub(crate) fn interval_at(intervals: &[(i64, i64)], at: i64) -> Option<usize> {
-    let next = intervals.partition_point(|(start, _)| *start <= at);
-    next.checked_sub(1).filter(|last| at < intervals[*last].1)
 }
 
 /// All work of a lane as one step.

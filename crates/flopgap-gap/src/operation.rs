@@ -42,6 +42,12 @@ impl Op {
         if self.captured == NONE { None } else { Some(self.call) }
     }
 
+    /// The thread and the time of its launch.
+    pub(crate) fn launch(&self, host: &Host) -> Option<(u16, i64)> {
+        let call = (self.call != NONE).then(|| host.calls[self.call as usize])?;
+        Some((call.thread, call.start))
+    }
+
     /// The innermost range around its launch, or around what was captured as it: on the thread of
     /// that call, or where that has none, on the main one.
     pub(crate) fn range(&self, host: &Host, main: Option<u16>) -> u32 {

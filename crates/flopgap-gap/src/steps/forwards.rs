@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use flopgap_flops::torch::OperatorKind;
 use flopgap_trace::ThreadId;
 
+use super::{FoundBy, HostStep, HostSteps};
 use crate::host::Host;
-use crate::steps::{FoundBy, HostStep, HostSteps};
 
 /// Attention of one size, once for each layer.
 #[derive(Clone, Copy, Debug)]

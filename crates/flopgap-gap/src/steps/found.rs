@@ -1,4 +1,4 @@
-//! Which steps a trace has, and from when to when each lasts on a GPU.
+//! Which steps a trace has.
 
 use std::collections::BTreeMap;
 
@@ -6,74 +6,12 @@ use flopgap_files::{Hint as _, present};
 use flopgap_timings::{Ranges as Which, Scope, WarmUp, fold_range};
 use flopgap_trace::{ProcessId, Recording, ThreadId};
 use rustc_hash::FxHashSet;
-use serde::{Deserialize, Serialize};
 
+use super::forwards::forwards;
+use super::{FoundBy, HostStep, HostSteps};
 use crate::error::Error;
-use crate::forwards::forwards;
 use crate::host::{Host, NONE};
-use crate::measured::interval_at;
-use crate::operation::{Lane, Op};
-
-/// How the steps were found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FoundBy {
-    /// Ranges mark them.
-    Marked,
-    /// From each fetch of a batch by PyTorch's `DataLoader` to the next.
-    DataLoader,
-    /// From the end of each step of an optimizer to that of the next.
-    Optimizer,
-    /// From the first attention of each forward pass of a language model to that of the next, which
-    /// sees one key more.
-    GrowingCache,
-    /// From each launch of a CUDA graph to the next: the graph is replayed at least three times.
-    GraphReplays,
-    /// The same kernels run in the same order at least three times.
-    RepeatedKernels,
-    /// There are none: the whole recording is taken apart as one.
-    None,
-}
-
-/// The clock by which steps begin and end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Clock {
-    /// Of the host: from the beginning to the end of the range, or of what stands for it.
-    Host,
-    /// Of the GPU: from the end of the last work of the step before to the end of its own. The host
-    /// is so far ahead that more than a tenth of the work runs after the range that launched it.
-    Gpu,
-}
-
-/// A step on the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostStep {
-    pub(crate) name: String,
-    pub(crate) process: Option<ProcessId>,
-    /// The thread that marked it.
-    pub(crate) thread: Option<ThreadId>,
-    pub(crate) start: i64,
-    pub(crate) end: i64,
-    pub(crate) warm_up: bool,
-}
-
-impl HostStep {
-    /// Whether the work of a lane may be its own: that of its process, where both are recorded.
-    pub(crate) fn is_of(&self, lane: &Lane) -> bool {
-        lane.process.is_none() || self.process.is_none() || self.process == lane.process
-    }
-}
-
-/// All steps.
-#[derive(Clone, Debug)]
-pub(crate) struct HostSteps {
-    pub(crate) found: FoundBy,
-    /// The folded name of the steps.
-    pub(crate) name: String,
-    /// By start.
-    pub(crate) steps: Vec<HostStep>,
-}
+use crate::operation::Lane;
 
 /// What may be the steps by the ranges of the host, best first: known before any work is.
 #[derive(Debug)]
@@ -130,7 +68,7 @@ impl HostSteps {
         lanes.iter().flat_map(move |lane| {
             let own: Vec<usize> = (0..self.steps.len()).filter(|at| self.steps[*at].is_of(lane)).collect();
             lane.operations.iter().filter_map(move |op| {
-                let time = launch(host, op).map_or(op.start, |(_, time)| time);
+                let time = op.launch(host).map_or(op.start, |(_, time)| time);
                 let next = own.partition_point(|at| self.steps[*at].start <= time);
                 let at = own[next.checked_sub(1)?];
                 (time < self.steps[at].end).then_some(at)
@@ -237,12 +175,6 @@ fn busiest(lanes: &[Lane]) -> impl Iterator<Item = &Lane> {
     busiest.into_values()
 }
 
-/// The thread and the time of an operation's launch.
-fn launch(host: &Host, op: &Op) -> Option<(u16, i64)> {
-    let call = (op.call != NONE).then(|| host.calls[op.call as usize])?;
-    Some((call.thread, call.start))
-}
-
 /// From each launch of a CUDA graph to the next.
 fn replayed(host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
     let launches_graph = host.calls_named(|name| name.contains("GraphLaunch"));
@@ -254,7 +186,7 @@ fn replayed(host: &Host, lanes: &[Lane]) -> Option<HostSteps> {
                 nodes += 1;
                 if op.call != last {
                     last = op.call;
-                    starts.push(launch(host, op)?.1);
+                    starts.push(op.launch(host)?.1);
                 }
             }
         }
@@ -322,92 +254,4 @@ fn z_function(all: &[u32]) -> Vec<usize> {
         common[at] = length;
     }
     common
-}
-
-/// From when to when a step lasts on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) start: i64,
-    pub(crate) end: i64,
-    /// A place among the steps of the process; none between steps.
-    pub(crate) step: Option<usize>,
-    /// It is a step that warms up, or lies beside one, or is a pause between steps.
-    pub(crate) warm_up: bool,
-}
-
-/// The steps of one thread on one GPU, and the time between them, without a gap.
-pub(crate) fn windows(steps: &[&HostStep], host: &Host, lane: &Lane) -> (Clock, Vec<Window>) {
-    let spans: Vec<(i64, i64)> = steps.iter().map(|step| (step.start, step.end)).collect();
-    // When the last work ended that each launched.
-    let mut ends: Vec<Option<i64>> = vec![None; steps.len()];
-    let (mut launched, mut inside) = (0_i128, 0_i128);
-    for op in &lane.operations {
-        let Some((_, at)) = launch(host, op) else { continue };
-        let Some(step) = interval_at(&spans, at) else { continue };
-        ends[step] = ends[step].max(Some(op.end));
-        if !steps[step].warm_up {
-            launched += i128::from(op.end - op.start);
-            let (start, end) = spans[step];
-            inside += i128::from((op.end.min(end) - op.start.max(start)).max(0));
-        }
-    }
-    let mut windows: Vec<Window> = Vec::new();
-    let mut push = |start: i64, end: i64, step, warm_up| {
-        if start < end {
-            windows.push(Window { start, end, step, warm_up });
-        }
-    };
-    let known: Vec<i64> = ends.iter().copied().flatten().collect();
-    // Each step has work, and they end in their order. By the host's clock, measured time would
-    // hold work of the step before it.
-    if inside < launched - launched / AHEAD && known.len() == steps.len() && known.is_sorted() {
-        let mut start = first_start(steps[0], host, lane);
-        for (at, step) in steps.iter().enumerate() {
-            push(start, known[at], Some(at), step.warm_up);
-            start = known[at];
-        }
-        return (Clock::Gpu, windows);
-    }
-    let last = |at: usize| ends[at].unwrap_or(spans[at].1).max(spans[at].1);
-    for (at, step) in steps.iter().enumerate() {
-        push(step.start, step.end, Some(at), step.warm_up);
-        let next = steps.get(at + 1);
-        let until = next.map_or_else(|| last(at), |next| next.start);
-        push(step.end, until, None, step.warm_up || next.is_some_and(|next| next.warm_up));
-    }
-    leave_pauses(&mut windows);
-    (Clock::Host, windows)
-}
-
-/// When a first step begins on a GPU that is behind the host: when the work before it ended. Where
-/// none is recorded, with its own first work: what the GPU did until then is not known.
-fn first_start(step: &HostStep, host: &Host, lane: &Lane) -> i64 {
-    let is_own = |op: &&Op| launch(host, op).is_some_and(|(_, at)| (step.start..step.end).contains(&at));
-    let Some(first) = lane.operations.iter().find(is_own) else { return step.start };
-    let before = lane.operations.iter().take_while(|op| op.start < first.start).map(|op| op.end).max();
-    before.map_or(first.start, |end| end.min(first.start)).max(step.start)
-}
-
-/// The host is ahead where more than one part in so many of the work of steps runs after the range
-/// that launched it.
-const AHEAD: i128 = 10;
-
-/// Time between steps that is longer than this many median steps is not part of the loop: the
-/// program did something else, such as a validation or a checkpoint.
-const PAUSE: i64 = 5;
-
-/// Leaves out the time between two steps where it is far longer than steps and than the time
-/// between others.
-fn leave_pauses(windows: &mut [Window]) {
-    let median = |is_step: bool, windows: &[Window]| {
-        let of_kind = windows.iter().filter(|window| window.step.is_some() == is_step && !window.warm_up);
-        let mut lengths: Vec<i64> = of_kind.map(|window| window.end - window.start).collect();
-        lengths.sort_unstable();
-        lengths.get(lengths.len() / 2).copied()
-    };
-    let (Some(step), Some(between)) = (median(true, windows), median(false, windows)) else { return };
-    let longest = step.max(between).saturating_mul(PAUSE);
-    for window in windows.iter_mut().filter(|window| window.step.is_none()) {
-        window.warm_up |= window.end - window.start > longest;
-    }
 }
