@@ -7,11 +7,24 @@ use ash::vk;
 use super::device::Device;
 use super::error::VulkanError;
 use super::memory::Buffer;
-use super::model::{Model, Pass};
 use super::pipeline::BINDINGS;
 use super::plan::Plan;
 use super::shape::{ROWS, Shape};
+use super::stored::Stored;
 use crate::{Element, MlpError};
+
+/// What is computed of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// Outputs.
+    Forward,
+    /// Outputs, and what a backward pass needs.
+    ForwardTrain,
+    /// Gradients by inputs, weights and biases.
+    Backward,
+    /// [`Pass::ForwardTrain`], then [`Pass::Backward`].
+    Train,
+}
 
 /// The arrays of a batch: inputs and outputs, and for training passes what is kept, and gradients.
 ///
@@ -63,7 +76,12 @@ fn most(device: &Device, plan: &Plan, bytes: usize, training: bool) -> usize {
 }
 
 impl<T: Element> Batch<T> {
-    pub(super) fn new(model: &Model<T>, samples: usize, training: bool) -> Result<Self, MlpError> {
+    pub(super) fn new(
+        model: &Stored,
+        layout: vk::DescriptorSetLayout,
+        samples: usize,
+        training: bool,
+    ) -> Result<Self, MlpError> {
         let (device, plan) = (&model.device, &model.plan);
         let bytes = size_of::<T>();
         let most = most(device, plan, bytes, training);
@@ -80,7 +98,7 @@ impl<T: Element> Batch<T> {
         let of_model = [&model.layers, &model.weights, &model.biases, &x, &y];
         let bind = |of_training: [&Buffer; 6]| {
             let all = [&of_model[..], &of_training, &[&model.transposed]].concat();
-            Arrays::new(device, model.arrays_layout(), &all)
+            Arrays::new(device, layout, &all)
         };
         let (training, arrays) = if training {
             let (dy, dx) = (of_rows(shape.outputs(), bytes)?, of_rows(shape.inputs(), bytes)?);

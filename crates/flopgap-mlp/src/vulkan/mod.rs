@@ -43,8 +43,9 @@ mod model;
 mod pipeline;
 mod plan;
 mod shape;
+mod stored;
 
-pub use batch::Batch;
+pub use batch::{Batch, Pass};
 pub use device::Device;
 pub use error::VulkanError;
-pub use model::{Model, Pass};
+pub use model::Model;
