@@ -23,7 +23,8 @@ from .modules import Labels, at_current_node, follow_backward, follow_modules, f
 from .peaks import Peaks, peaks_of
 from .profiling import is_profiling, kernels_traced
 from .recording import is_idle_recorder
-from .result import Counts, Row, merged
+from .result import Counts
+from .rows import Row, merged
 from .observe import Observation, observed
 from .theory import Theory, observer
 

@@ -10,7 +10,8 @@ from .names import kernel
 from .theory import PRODUCTS, Operator
 
 if TYPE_CHECKING:
-    from .result import Counts, Row
+    from .result import Counts
+    from .rows import Row
 
 __all__ = ["Gap", "gap_of"]
 

@@ -9,7 +9,7 @@ from .errors import AbsentError
 from .names import kernel
 from .metrics import traffic_of
 from .modules import Label
-from .result import Row
+from .rows import Row
 
 if TYPE_CHECKING:
     from .result import Counts

@@ -114,7 +114,7 @@ def test_kernels_and_launches_are_distinguished(gpu):
 
 def test_regions_that_launch_nothing_need_not_be_in_every_run(gpu):
     from flopgap.modules import Label
-    from flopgap.result import Row, merged
+    from flopgap.rows import Row, merged
 
     def row(path, launches, **values):
         return Row(Label(path), launches=launches, values=values)
