@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_files::{create_folder, write_atomic};
 use flopgap_phases::Strictness;
 use flopgap_phases::sweep::{Config, MetricsRow, Problem, RunAnalysis, RunError, write_metrics};
 use flopgap_report::numbers::group_thousands;
-use flopgap_report::table::TextOptions;
+use flopgap_report::table::{Format, TextOptions};
 
 use crate::plots::{self, Measured};
 use crate::{configurations, failure, page, tables};
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     force: bool,
     /// Output format of the metrics on standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: FormatArg,
+    format: Format,
     /// Write processed/, plots/ and report.html to this directory instead of the run directory
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -52,7 +52,7 @@ impl Arguments {
     pub(crate) fn of_run(run: &Path, no_plots: bool, named: BTreeSet<Config>) -> Arguments {
         let run = run.to_owned();
         let (force, no_files) = (false, false);
-        Arguments { run, no_plots, no_files, force, format: FormatArg::default(), output: None, named }
+        Arguments { run, no_plots, no_files, force, format: Format::default(), output: None, named }
     }
 }
 
@@ -131,15 +131,13 @@ fn write_files(
     Ok(())
 }
 
-fn print(rows: &[MetricsRow], requested: usize, format: FormatArg, console: Console) -> Result<(), Failure> {
+fn print(rows: &[MetricsRow], requested: usize, format: Format, console: Console) -> Result<(), Failure> {
     let options = TextOptions::for_stdout();
     let render = |table: Result<flopgap_report::table::Table, _>| {
-        table
-            .and_then(|table| table.render(format.into(), &options))
-            .map_err(|error| Failure::from_error(&error))
+        table.and_then(|table| table.render(format, &options)).map_err(|error| Failure::from_error(&error))
     };
     let mut text = String::new();
-    if format == FormatArg::Table {
+    if format == Format::Table {
         if rows.len() <= LISTED {
             text.push_str(&render(tables::overheads(rows))?);
             text.push('\n');

@@ -6,9 +6,9 @@ use flopgap_cli::Failure;
 use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::sweep::{Launches, MetricsRow, RunAnalysis};
 use flopgap_phases::{Cause, PassAnalysis};
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point, Step};
 use flopgap_report::numbers;
-use flopgap_report::surface::AxisLabel;
 
 use crate::metric::METRICS;
 use crate::plots::{Measured, TILE_STEPS};

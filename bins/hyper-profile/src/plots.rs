@@ -8,8 +8,9 @@ use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::Pass;
 use flopgap_phases::sweep::{Config, MetricsRow, Problem, RunAnalysis};
 use flopgap_report::ReportError;
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
-use flopgap_report::surface::{AxisLabel, Surface};
+use flopgap_report::surface::Surface;
 use rayon::prelude::*;
 
 use crate::metric::{METRICS, Metric};

@@ -1,6 +1,6 @@
 //! Results as the answer of a command.
 
-use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_report::table::Format;
 
 use crate::results::Results;
@@ -9,11 +9,11 @@ use crate::{failed, table};
 /// Writes results in a format to where the options say.
 pub(crate) fn write(
     output: &OutputArgs,
-    format: FormatArg,
+    format: Format,
     results: &Results,
     console: Console,
 ) -> Result<(), Failure> {
-    let text = match Format::from(format) {
+    let text = match format {
         Format::Json => serde_json::to_string_pretty(results).map_err(failed)?,
         format => table::render(results, format, &output.text()).map_err(failed)?,
     };

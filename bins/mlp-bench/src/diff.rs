@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         );
         return Err(Failure::new(what).exit(Exit::Absent));
     }
-    let format = Format::from(arguments.output.format());
+    let format = arguments.output.format();
     let table = table(&pairs, arguments.noise, arguments.changed).map_err(failed)?;
     let mut text = table.render(format, &arguments.output.text()).map_err(failed)?;
     if matches!(format, Format::Table | Format::Markdown) {

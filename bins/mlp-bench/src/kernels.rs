@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         return Err(Failure::new("no kernel matches the request").exit(Exit::Absent));
     }
     let output = &arguments.output;
-    output.write(console, &table.render(output.format().into(), &output.text()).map_err(failed)?)
+    output.write(console, &table.render(output.format(), &output.text()).map_err(failed)?)
 }
 
 /// The assembler's report on a kernel.

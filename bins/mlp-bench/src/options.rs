@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use flopgap_cli::{Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Failure, OutputArgs};
 use flopgap_gpu::compile::Architecture;
 use flopgap_gpu::timing::Repetitions;
 use flopgap_mlp::cuda::{Accumulate, Implementation, Options, Reduction};
 use flopgap_mlp::{Activation, Network, Precision, Size};
+use flopgap_report::table::Format;
 
 use crate::device::Device;
 use crate::networks::networks;
@@ -166,8 +167,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn format(&self) -> FormatArg {
-        if self.json { FormatArg::Json } else { self.answer.format() }
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.answer.format() }
     }
 }
 

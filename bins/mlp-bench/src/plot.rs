@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flopgap_cli::Failure;
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{Color, Plot, Series};
 use flopgap_report::numbers::ValueFormat;
-use flopgap_report::surface::AxisLabel;
 
 use crate::failed;
 use crate::results::{Measurement, Results};

@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
         let message = "the calibrations have no rows in common";
         return Err(Failure::new(message).exit(Exit::Absent).hint("compare sweeps of the same workloads"));
     }
-    let format: Format = arguments.output.format().into();
+    let format = arguments.output.format();
     let shown = match arguments.top {
         None if !format.is_csv() && format != Format::Json => SHOWN,
         None | Some(0) => comparison.changes.len(),

@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
 }
 
 fn print(tables: Vec<Table>, output: &OutputArgs) -> Result<String, ReportError> {
-    let format = output.format().into();
+    let format = output.format();
     match format {
         // A table is one file, so only the most informative table is printed.
         Format::Csv | Format::CsvEscaped => tables[0].render(format, &TextOptions::default()),

@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let output = &arguments.output;
-    let format: Format = output.format().into();
+    let format = output.format();
     let text = output.text();
     let table = listed()?.render(format, &text)?;
     // Data alone is what programs read.

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_phases::{Gpu, KernelProfile, Profile, Totals};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use serde_json::{Map, Value, json};
 
 use crate::PROGRAM;
@@ -192,17 +192,17 @@ impl<'a> Comparison<'a> {
             .take(arguments.top.unwrap_or(usize::MAX))
             .collect();
         let format = arguments.output.format();
-        if format == FormatArg::Json {
+        if format == Format::Json {
             return Ok(self.in_json(&rows, arguments));
         }
         let title = format!("{}, A and B{}", arguments.by.title(), arguments.selection.title());
         if format.is_csv() {
             let table = self.table(title, &rows, false).map_err(report)?;
-            return table.render(format.into(), &TextOptions::default()).map_err(report);
+            return table.render(format, &TextOptions::default()).map_err(report);
         }
         let options = arguments.output.text();
         let tables = [self.totals(arguments), self.table(title, &rows, true)];
-        let render = |table: Result<Table, ReportError>| table?.render(format.into(), &options);
+        let render = |table: Result<Table, ReportError>| table?.render(format, &options);
         let texts = tables.into_iter().map(render).collect::<Result<Vec<_>, _>>();
         Ok(texts.map_err(report)?.join("\n"))
     }

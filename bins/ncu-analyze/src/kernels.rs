@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_flops::FlopError;
 use flopgap_kernels::{Classifier, simple_kernel};
 use flopgap_phases::{Sum, Totals};
@@ -56,11 +56,11 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
     let profile = &selected.profile;
     let shown = |by: By| Ok::<_, FlopError>(groups(profile, by)?.top(arguments.top));
     match arguments.output.format() {
-        FormatArg::Json => Ok(in_json(selected, arguments)?),
+        Format::Json => Ok(in_json(selected, arguments)?),
         format if format.is_csv() => {
             let by = arguments.by.unwrap_or(By::Kernel);
             Ok(columns::table("", by, &shown(by)?, &profile.totals)?
-                .render(format.into(), &TextOptions::default())?)
+                .render(format, &TextOptions::default())?)
         }
         format => {
             let options = arguments.output.text();
@@ -80,9 +80,9 @@ fn render(selected: &Selected, arguments: &Arguments) -> Result<String, Box<dyn 
             let mut sections = Vec::new();
             for by in arguments.by.map_or_else(|| vec![By::Class, By::Kernel], |by| vec![by]) {
                 let table = columns::table_for_readers(title(by), &shown(by)?, &profile.totals)?;
-                sections.push(table.render(format.into(), &options)?);
+                sections.push(table.render(format, &options)?);
             }
-            let sentence = |why: String| Format::from(format).sentences(&why, &options);
+            let sentence = |why: String| format.sentences(&why, &options);
             sections.extend(missing::no_work(profile).map(sentence));
             Ok(sections.join("\n"))
         }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_flops::{ClassFlops, Decomposition, Pass, SquareMlp};
 use flopgap_kernels::Classifier;
 use flopgap_phases::{Analysis, PassAnalysis, PhaseError, Phases, Recording, Share, Strictness};
@@ -59,13 +59,13 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     flopgap_cli::warn_all(PROGRAM, &analysis.contradictions);
     flopgap_cli::warn_all(PROGRAM, &analysis.warnings);
     let result = match arguments.output.format() {
-        FormatArg::Json => {
+        Format::Json => {
             serde_json::to_string_pretty(&analysis).map_err(|error| Failure::from_error(&error))?
         }
         format if format.is_csv() => rows(&analysis)
-            .and_then(|table| Ok(table.render(format.into(), &TextOptions::default())?))
+            .and_then(|table| Ok(table.render(format, &TextOptions::default())?))
             .map_err(|error| Failure::from_error(&*error))?,
-        format => tables(&analysis, format.into(), &arguments.output.text())
+        format => tables(&analysis, format, &arguments.output.text())
             .map_err(|error| Failure::from_error(&*error))?,
     };
     arguments.output.write(console, &result)

@@ -1,7 +1,7 @@
 //! Answers: tables, and what they say in sentences.
 
 use flopgap_answers::Answer;
-use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_report::table::Format;
 use flopgap_timings::Error;
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub(crate) fn print(
     console: Console,
 ) -> Result<(), Failure> {
     let format = output.format();
-    if format == FormatArg::Json {
+    if format == Format::Json {
         let mut data = serde_json::to_value(&answer.data)
             .map_err(|error| Failure::new(format!("the answer does not fit into JSON: {error}")))?;
         if let Value::Object(fields) = &mut data {
@@ -41,12 +41,12 @@ pub(crate) fn print(
     }
     let mut parts = Vec::new();
     for table in &answer.tables {
-        let text = table.render(format.into(), &output.text())?;
+        let text = table.render(format, &output.text())?;
         parts.push(text.trim_end().to_owned());
     }
     if !format.is_csv() && !answer.sentences.is_empty() {
-        let between = if format == FormatArg::Markdown { "\n\n" } else { "\n" };
-        parts.push(Format::from(format).sentences(&answer.sentences.join(between), &output.text()));
+        let between = if format == Format::Markdown { "\n\n" } else { "\n" };
+        parts.push(format.sentences(&answer.sentences.join(between), &output.text()));
     }
     output.write(console, &parts.join("\n\n"))
 }

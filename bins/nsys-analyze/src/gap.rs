@@ -11,7 +11,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use flopgap_answers::page::{PageOptions, Sections, page};
 use flopgap_answers::screen::{self, Ink, Screen};
 use flopgap_answers::{Opened, Part, ask};
-use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Exit, Failure, OutputArgs};
+use flopgap_report::table::Format;
 use flopgap_timings::RangePattern;
 
 use crate::answer::print;
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     ceilings: Option<PathBuf>,
     /// Output format [default: by the ending of --output, otherwise table].
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<Form>,
     /// Write to this file instead of standard output, which is `-`.
     #[arg(long, short, value_name = "FILE", value_parser = flopgap_cli::file_for(&["txt", "csv", "json", "md", "html"]))]
     output: Option<PathBuf>,
@@ -55,29 +56,29 @@ pub(crate) struct Arguments {
 
 /// How a step taken apart is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Answer(FormatArg),
+enum Form {
+    Answer(Format),
     Html,
 }
 
-impl ValueEnum for Format {
-    fn value_variants<'a>() -> &'a [Format] {
-        use FormatArg::{Csv, CsvEscaped, Json, Markdown, Table};
-        const ALL: [Format; 6] = [
-            Format::Answer(Table),
-            Format::Answer(Json),
-            Format::Answer(Csv),
-            Format::Answer(CsvEscaped),
-            Format::Answer(Markdown),
-            Format::Html,
+impl ValueEnum for Form {
+    fn value_variants<'a>() -> &'a [Form] {
+        use Format::{Csv, CsvEscaped, Json, Markdown, Table};
+        const ALL: [Form; 6] = [
+            Form::Answer(Table),
+            Form::Answer(Json),
+            Form::Answer(Csv),
+            Form::Answer(CsvEscaped),
+            Form::Answer(Markdown),
+            Form::Html,
         ];
         &ALL
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
-            Format::Answer(format) => format.to_possible_value(),
-            Format::Html => Some(
+            Form::Answer(format) => format.to_possible_value(),
+            Form::Html => Some(
                 PossibleValue::new("html").help("One file that needs no network, with charts and a timeline"),
             ),
         }
@@ -101,14 +102,14 @@ impl Arguments {
     fn is_page(&self) -> bool {
         let is_html =
             |path: &PathBuf| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html"));
-        self.format.map_or_else(|| self.output.as_ref().is_some_and(is_html), |format| format == Format::Html)
+        self.format.map_or_else(|| self.output.as_ref().is_some_and(is_html), |format| format == Form::Html)
     }
 
     /// How an answer is written that is not a page.
     fn output(&self) -> OutputArgs {
         let format = match self.format {
-            Some(Format::Answer(format)) => Some(format),
-            Some(Format::Html) | None => None,
+            Some(Form::Answer(format)) => Some(format),
+            Some(Form::Html) | None => None,
         };
         OutputArgs::new(format, self.output.clone())
     }
@@ -141,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments, opener: &Opener) -> Result<(), Failure>
         [a, b] => ask::difference_of([&a.data, &b.data]).map_err(|error| failure(&error))?,
         _ => None,
     };
-    if output.format() == FormatArg::Table {
+    if output.format() == Format::Table {
         let screens = match (&difference, jobs.as_slice()) {
             (Some(found), [a, b]) => {
                 let gaps = [&answers[0].data, &answers[1].data];

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use flopgap_answers::tables::KernelNames;
 use flopgap_answers::{Answer, sentences, tables};
-use flopgap_cli::{Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Exit, Failure, OutputArgs};
 use flopgap_kernels::{Classifier, KernelClass};
+use flopgap_report::table::Format;
 use flopgap_timings::RangePattern;
 use flopgap_timings::kernels::{Kernels, Pair, kernels, side_by_side};
 use flopgap_trace::AttributeBy;
@@ -83,7 +84,7 @@ impl Arguments {
 }
 
 /// How kernels are called in this format: programs read CSV, where names are whole.
-pub(crate) fn names_for(format: FormatArg) -> KernelNames {
+pub(crate) fn names_for(format: Format) -> KernelNames {
     if format.is_csv() { KernelNames::Full } else { KernelNames::Short }
 }
 

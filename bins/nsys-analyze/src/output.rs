@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use flopgap_answers::open::name_of;
 use flopgap_answers::tables;
-use flopgap_cli::{Console, Exit, Failure, FormatArg};
+use flopgap_cli::{Console, Exit, Failure};
 use flopgap_files::Hint as _;
 use flopgap_nsys::{Column, CsvSink, Error, ReportTable, Sink, TimeUnit, Trace, Units, Value};
 use flopgap_report::ReportError;
-use flopgap_report::table::{Table, TextOptions, WithoutFormulas};
+use flopgap_report::table::{Format, Table, TextOptions, WithoutFormulas};
 
 use crate::{PROGRAM, of_nsys};
 
@@ -19,7 +19,7 @@ use crate::{PROGRAM, of_nsys};
 pub(crate) struct OutputArguments {
     /// Output format.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: FormatArg,
+    format: Format,
     /// Write each report to `DIR/TRACE_REPORT.csv` (.txt, .json, .md) instead of standard output.
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -144,7 +144,7 @@ impl<'a> Output<'a> {
             let mut out = io::BufWriter::new(io::stdout().lock());
             let separator: &[u8] = if self.printed > 0 { b"\n" } else { b"" };
             let prefixed = Prefixed { out: &mut out, prefix: separator };
-            let rows = if self.arguments.format == FormatArg::CsvEscaped {
+            let rows = if self.arguments.format == Format::CsvEscaped {
                 let mut csv = CsvSink::new(WithoutFormulas::new(prefixed), self.units);
                 let rows = rows_of(&mut csv, make);
                 csv.into_inner().finish().map_err(Failure::output)?;
@@ -197,16 +197,16 @@ impl<'a> Output<'a> {
         let format = self.arguments.format;
         if let Some(folder) = &self.arguments.output {
             let (extension, text) = match format {
-                FormatArg::Csv => ("csv", csv(report, self.units)?),
-                FormatArg::CsvEscaped => {
+                Format::Csv => ("csv", csv(report, self.units)?),
+                Format::CsvEscaped => {
                     let mut escaped = WithoutFormulas::new(Vec::new());
                     escaped.write_all(csv(report, self.units)?.as_bytes()).map_err(Failure::output)?;
                     let bytes = escaped.finish().map_err(Failure::output)?;
                     ("csv", String::from_utf8_lossy(&bytes).into_owned())
                 }
-                FormatArg::Json => ("json", table.to_json().map_err(error)?),
-                FormatArg::Markdown => ("md", table.to_markdown()),
-                FormatArg::Table => ("txt", table.to_text(&TextOptions::default())),
+                Format::Json => ("json", table.to_json().map_err(error)?),
+                Format::Markdown => ("md", table.to_markdown()),
+                Format::Table => ("txt", table.to_text(&TextOptions::default())),
             };
             let path = folder.join(format!("{}_{}.{extension}", stem(trace), in_a_file_name(name)));
             if self.written.contains(&path) {
@@ -220,7 +220,7 @@ impl<'a> Output<'a> {
             self.written.push(path);
             return Ok(());
         }
-        if format == FormatArg::Json && self.asked > 1 {
+        if format == Format::Json && self.asked > 1 {
             let trace = trace.path().display().to_string();
             self.json.push(Reported { trace, report: name.to_owned(), rows: table });
             return Ok(());
@@ -228,7 +228,7 @@ impl<'a> Output<'a> {
         if self.printed > 0 {
             flopgap_cli::print("")?;
         }
-        let text = table.render(format.into(), &TextOptions::for_stdout()).map_err(error)?;
+        let text = table.render(format, &TextOptions::for_stdout()).map_err(error)?;
         flopgap_cli::print(&text)
     }
 

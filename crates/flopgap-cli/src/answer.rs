@@ -1,69 +1,25 @@
 //! `--format` and `--output`: how an answer is written, and where.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use flopgap_report::table::{Format, TextOptions};
 
 use crate::{Console, Failure, print};
-
-/// The `--format` option of every command that answers with tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum FormatArg {
-    /// Aligned columns for reading in a terminal.
-    #[default]
-    Table,
-    /// One JSON document, numbers unformatted.
-    Json,
-    /// Comma-separated values with a header, numbers unformatted.
-    Csv,
-    /// As csv, for spreadsheet programs: an apostrophe before text that they would take for a
-    /// formula.
-    CsvEscaped,
-    /// Tables for a Markdown document.
-    Markdown,
-}
-
-impl From<FormatArg> for Format {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Table => Format::Table,
-            FormatArg::Json => Format::Json,
-            FormatArg::Csv => Format::Csv,
-            FormatArg::CsvEscaped => Format::CsvEscaped,
-            FormatArg::Markdown => Format::Markdown,
-        }
-    }
-}
-
-impl FormatArg {
-    /// Whether it is CSV of either kind: one table of exact values.
-    pub fn is_csv(self) -> bool {
-        Format::from(self).is_csv()
-    }
-}
-
-impl fmt::Display for FormatArg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Format::from(*self).fmt(f)
-    }
-}
 
 /// The options of every command whose answer is one text.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct OutputArgs {
     /// Output format [default: by the ending of --output, otherwise table]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<FormatArg>,
+    format: Option<Format>,
     /// Write to this file instead of standard output, which is `-`
     #[arg(long, short, value_name = "FILE", value_parser = file_for(ENDINGS))]
     output: Option<PathBuf>,
 }
 
-/// The endings of what [`FormatArg`] writes.
+/// The endings of what [`Format`] writes.
 const ENDINGS: &[&str] = &["txt", "csv", "json", "md"];
 
 /// Endings that name a format: a file of one never holds something else. Others, such as `.log`,
@@ -98,13 +54,13 @@ pub fn check_ending(path: &Path, offered: &[&str]) -> Result<(), String> {
 }
 
 impl OutputArgs {
-    /// What was requested of a command that offers more formats than [`FormatArg`].
-    pub fn new(format: Option<FormatArg>, output: Option<PathBuf>) -> OutputArgs {
+    /// What was requested of a command that offers more formats than [`Format`].
+    pub fn new(format: Option<Format>, output: Option<PathBuf>) -> OutputArgs {
         OutputArgs { format, output }
     }
 
     /// The requested format; without one, that of the file's ending.
-    pub fn format(&self) -> FormatArg {
+    pub fn format(&self) -> Format {
         self.format.or_else(|| by_ending(self.file()?)).unwrap_or_default()
     }
 
@@ -124,7 +80,7 @@ impl OutputArgs {
     /// When standard output is closed or full, or the file cannot be written.
     pub fn write(&self, console: impl Into<Console>, answer: &str) -> Result<(), Failure> {
         let console = console.into();
-        if self.format() == FormatArg::Json {
+        if self.format() == Format::Json {
             return write_answer(console, self.file(), &json_document(&console.document(), answer));
         }
         write_answer(console, self.file(), answer)
@@ -165,11 +121,11 @@ pub fn write_answer(console: impl Into<Console>, file: Option<&Path>, answer: &s
 }
 
 /// The format whose files have this ending.
-fn by_ending(path: &Path) -> Option<FormatArg> {
+fn by_ending(path: &Path) -> Option<Format> {
     match path.extension().and_then(OsStr::to_str)?.to_ascii_lowercase().as_str() {
-        "csv" => Some(FormatArg::Csv),
-        "json" => Some(FormatArg::Json),
-        "md" => Some(FormatArg::Markdown),
+        "csv" => Some(Format::Csv),
+        "json" => Some(Format::Json),
+        "md" => Some(Format::Markdown),
         _ => None,
     }
 }
@@ -192,11 +148,11 @@ mod tests {
 
     #[test]
     fn the_ending_gives_the_format_and_format_has_the_last_word() {
-        assert_eq!(of(&[]).format(), FormatArg::Table);
-        assert_eq!(of(&["-o", "a.CSV"]).format(), FormatArg::Csv);
-        assert_eq!(of(&["--output", "a.json"]).format(), FormatArg::Json);
-        assert_eq!(of(&["-o", "a.txt"]).format(), FormatArg::Table);
-        assert_eq!(of(&["-o", "a.csv", "--format", "markdown"]).format(), FormatArg::Markdown);
+        assert_eq!(of(&[]).format(), Format::Table);
+        assert_eq!(of(&["-o", "a.CSV"]).format(), Format::Csv);
+        assert_eq!(of(&["--output", "a.json"]).format(), Format::Json);
+        assert_eq!(of(&["-o", "a.txt"]).format(), Format::Table);
+        assert_eq!(of(&["-o", "a.csv", "--format", "markdown"]).format(), Format::Markdown);
     }
 
     #[test]

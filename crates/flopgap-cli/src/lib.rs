@@ -16,7 +16,7 @@ mod termination;
 mod value;
 
 pub use absent::{Absent, built_without};
-pub use answer::{FormatArg, OutputArgs, check_ending, file_for, json_document, write_answer};
+pub use answer::{OutputArgs, check_ending, file_for, json_document, write_answer};
 pub use console::{Console, Verbosity, subcommand};
 pub use device::{Device, device_number, gpu};
 pub use exit::Exit;

@@ -8,12 +8,13 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{
     Bar, Color, Guide, Part, Plot, Series, ShareBars, Slice, SmallMultiples, Timeline,
 };
 use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point};
-use flopgap_report::surface::{AxisLabel, Surface};
+use flopgap_report::surface::Surface;
 
 const LAYERS: [u32; 5] = [2, 4, 8, 16, 32];
 const CLASSES: [&str; 5] = ["matmul", "elementwise", "softmax", "norm", "split-k-reduce"];

@@ -1,8 +1,8 @@
 //! Things over two quantities, with what is missing.
 
 use crate::ReportError;
+use crate::axis::AxisLabel;
 use crate::numbers::exact;
-use crate::surface::AxisLabel;
 
 /// Grid points beyond which a grid is refused: no reader sees more, and the picture would be huge.
 const MOST_POINTS: usize = 250_000;

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 #[cfg(feature = "pages")]
+pub mod axis;
+#[cfg(feature = "pages")]
 pub mod chart;
 mod error;
 #[cfg(feature = "pages")]

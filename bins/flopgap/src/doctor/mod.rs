@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 
 use crate::PROGRAM;
@@ -99,8 +99,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let findings = Machine::this().examine();
     let output = &arguments.output;
     let text = match output.format() {
-        FormatArg::Table => text(&findings, &output.text()),
-        format => table(&findings)?.render(format.into(), &output.text())?,
+        Format::Table => text(&findings, &output.text()),
+        format => table(&findings)?.render(format, &output.text())?,
     };
     output.write(Console::from(PROGRAM).within("doctor"), &text)
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 use flopgap_cli::Failure;
 use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::Pass;
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{Color, Series, SmallMultiples};
 use flopgap_report::numbers::ValueFormat;
-use flopgap_report::surface::AxisLabel;
 
 use crate::validate::compare::{Row, difference};
 

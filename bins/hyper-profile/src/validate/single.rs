@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use flopgap_cli::{Console, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Failure, OutputArgs};
 use flopgap_flops::{FlopError, Pass};
 use flopgap_phases::Strictness;
 use flopgap_phases::sweep::{Backend, Config, MeterError};
@@ -69,14 +69,13 @@ pub(crate) fn run(
     let error = |error: FlopError| Failure::from_error(&error);
     let sentences = findings::of(&comparison).map_err(error)?;
     let result = match arguments.output.format() {
-        FormatArg::Json => json(&comparison, &sentences).map_err(error)?,
+        Format::Json => json(&comparison, &sentences).map_err(error)?,
         format if format.is_csv() => rows(&comparison)
-            .and_then(|table| Ok(table.render(format.into(), &TextOptions::default())?))
+            .and_then(|table| Ok(table.render(format, &TextOptions::default())?))
             .map_err(|error| Failure::from_error(&*error))?,
         format => {
             let options = arguments.output.text();
-            text(&comparison, &sentences, format.into(), &options)
-                .map_err(|error| Failure::from_error(&*error))?
+            text(&comparison, &sentences, format, &options).map_err(|error| Failure::from_error(&*error))?
         }
     };
     arguments.output.write(console, &result)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_files::{create_folder, write_atomic};
 use flopgap_flops::{FlopError, Pass, SquareMlp};
 use flopgap_phases::sweep::{Backend, Config, Grid, Problem, Sizes};
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     force: bool,
     /// Output format of the table on standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: FormatArg,
+    format: Format,
 }
 
 pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -> Result<(), Failure> {
@@ -92,10 +92,10 @@ pub(crate) fn run(arguments: &Arguments, live: &dyn Backend, console: Console) -
         rows.extend(rows_of(config, counted.get(&config), trace, console)?);
     }
     write_files(arguments, &rows, &origin, console)?;
-    let format = Format::from(arguments.format);
+    let format = arguments.format;
     let table = if format == Format::Table { shown(&rows) } else { whole(&rows) };
     let text = table.and_then(|table| table.render(format, &TextOptions::for_stdout()));
-    OutputArgs::new(Some(arguments.format), None).write(console, &text?)?;
+    OutputArgs::new(Some(format), None).write(console, &text?)?;
     match refused {
         0 => Ok(()),
         refused => Err(refusal(refused)),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use flopgap_calibration::Origin;
 use flopgap_calibration::judge::Series;
 use flopgap_calibration::report::{duration, megabytes};
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::Failure;
 use flopgap_flops::{ElementType, FlopError, Precision};
 use flopgap_graph::Mode;
 use flopgap_report::ReportError;
@@ -108,9 +108,8 @@ struct Layer<'a> {
 const MS: f64 = 1e6;
 
 impl Output<'_> {
-    pub(super) fn render(&self, format: FormatArg, options: &TextOptions) -> Result<String, Failure> {
+    pub(super) fn render(&self, format: Format, options: &TextOptions) -> Result<String, Failure> {
         let document = self.document()?;
-        let format: Format = format.into();
         if format == Format::Json {
             let mut json = serde_json::to_string_pretty(&document)
                 .map_err(|error| Failure::new(format!("the estimate cannot be written: {error}")))?;
@@ -313,7 +312,7 @@ impl Output<'_> {
 /// One line for each machine.
 pub(super) fn of_all(
     outputs: &[Output<'_>],
-    format: FormatArg,
+    format: Format,
     options: &TextOptions,
 ) -> Result<String, Failure> {
     let mut table = Table::new(
@@ -360,7 +359,6 @@ pub(super) fn of_all(
             Cell::text(sources.join(", ")),
         ])?;
     }
-    let format: Format = format.into();
     let rendered = table.render(format, options)?;
     // Data alone is what programs read.
     let is_data = format == Format::Json || format.is_csv();

@@ -5,10 +5,10 @@ mod modules;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_flops::Work;
 use flopgap_graph::{Graph, GraphError, Layer, Op, StatedShape};
-use flopgap_report::table::{Cell, Column, Table};
+use flopgap_report::table::{Cell, Column, Format, Table};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
@@ -57,9 +57,9 @@ pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure
     let graph = console.timed(what, read).map_err(|error| of_graph(&error))?;
     let output = &arguments.output;
     let result = match (output.format(), arguments.by) {
-        (FormatArg::Json, _) => in_json(arguments, &graph)?,
-        (format, By::Layer) => by_layer(&graph, format)?.render(format.into(), &output.text())?,
-        (format, By::Module) => by_module(&graph, arguments.depth)?.render(format.into(), &output.text())?,
+        (Format::Json, _) => in_json(arguments, &graph)?,
+        (format, By::Layer) => by_layer(&graph, format)?.render(format, &output.text())?,
+        (format, By::Module) => by_module(&graph, arguments.depth)?.render(format, &output.text())?,
     };
     output.write(console, &result)?;
     flopgap_cli::warn_all(PROGRAM, graph.unknown().map(|layer| unknown(&graph, layer)));
@@ -120,7 +120,7 @@ fn total(graph: &Graph) -> Result<[Cell; 5], Failure> {
     cells(Some(macs), Some(graph.work().map_err(|error| of_graph(&error))?))
 }
 
-fn by_layer(graph: &Graph, format: FormatArg) -> Result<Table, Failure> {
+fn by_layer(graph: &Graph, format: Format) -> Result<Table, Failure> {
     let first = [
         Column::text("layer", "layer"),
         Column::text("module", "module").rank(2),

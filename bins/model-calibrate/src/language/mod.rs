@@ -6,7 +6,7 @@ mod output;
 use std::path::Path;
 
 use clap::ValueEnum;
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
 use flopgap_graph::language::{Division, Format, LanguageModel, Pass, Phase, Routing};
 use flopgap_roofline::machines::{Machine, NAMES, named};
 
@@ -135,13 +135,13 @@ pub(crate) fn run(path: &Path, request: &Request<'_>, console: Console) -> Resul
         let answers = NAMES.iter().filter_map(|name| named(name));
         let answers: Vec<Answer<'_>> =
             answers.map(|machine| Answer::of(&model, machine, request)).collect::<Result<_, _>>()?;
-        return output.write(console, &output::all(&answers, format.into(), &output.text())?);
+        return output.write(console, &output::all(&answers, format, &output.text())?);
     }
     let answer = Answer::of(&model, machine(request.machine)?, request)?;
     flopgap_cli::warn_all(crate::PROGRAM, answer.warnings());
     let rendered = match format {
-        FormatArg::Json => output::json(&answer)?,
-        _ => output::text(&answer, format.into(), &output.text())?,
+        flopgap_report::table::Format::Json => output::json(&answer)?,
+        _ => output::text(&answer, format, &output.text())?,
     };
     output.write(console, &rendered)
 }

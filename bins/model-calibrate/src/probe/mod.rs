@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use flopgap_calibration::engines::Nvml;
-use flopgap_cli::{Console, Device, Exit, Failure, FormatArg, note, print, warn_all};
+use flopgap_cli::{Console, Device, Exit, Failure, note, print, warn_all};
 use flopgap_gpu::Device as Gpu;
+use flopgap_report::table::Format;
 use flopgap_roofline::Ceilings;
 use flopgap_roofline::probe::{self, ProbeError};
 
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
 
     /// Output format on standard output; json is what --output writes
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: FormatArg,
+    format: Format,
 }
 
 pub(crate) fn run(arguments: &Arguments, console: Console) -> Result<(), Failure> {

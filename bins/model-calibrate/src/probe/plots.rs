@@ -4,8 +4,8 @@ use std::path::Path;
 
 use flopgap_cli::{Console, Failure};
 use flopgap_report::ReportError;
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{Color, Guide, Plot, Series};
-use flopgap_report::surface::AxisLabel;
 use flopgap_roofline::{Bandwidth, Ceilings, Level, Peak};
 
 /// Intensities that the roofline spans, FLOP per byte.

@@ -1,20 +1,20 @@
 //! Ceilings as tables.
 
-use flopgap_cli::{Failure, FormatArg};
+use flopgap_cli::Failure;
 use flopgap_report::ReportError;
 use flopgap_report::numbers::binary_bytes;
 use flopgap_report::table::{Cell, Column, Format, Table, TextOptions, terminal_width};
 use flopgap_roofline::{Bandwidth, Ceilings, Instruction, Peak, Quantity};
 
 /// The ceilings in this format; JSON is the text of their file.
-pub(super) fn render(ceilings: &Ceilings, format: FormatArg) -> Result<String, Failure> {
+pub(super) fn render(ceilings: &Ceilings, format: Format) -> Result<String, Failure> {
     let tables = match format {
-        FormatArg::Json => return ceilings.to_json().map_err(|error| Failure::from_error(&error)),
-        FormatArg::Csv | FormatArg::CsvEscaped => list(ceilings).map(|list| vec![list]),
-        FormatArg::Table | FormatArg::Markdown => for_readers(ceilings),
+        Format::Json => return ceilings.to_json().map_err(|error| Failure::from_error(&error)),
+        Format::Csv | Format::CsvEscaped => list(ceilings).map(|list| vec![list]),
+        Format::Table | Format::Markdown => for_readers(ceilings),
     };
     let options = TextOptions { width: terminal_width(), ..TextOptions::default() };
-    let render = |table: Table| table.render(Format::from(format), &options);
+    let render = |table: Table| table.render(format, &options);
     let rendered: Result<Vec<String>, ReportError> =
         tables.and_then(|tables| tables.into_iter().map(render).collect());
     Ok(rendered.map_err(|error| Failure::from_error(&error))?.join("\n"))

@@ -16,8 +16,8 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs, Verbosity};
-use flopgap_report::table::{Cell, Column, Table, TextOptions};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs, Verbosity};
+use flopgap_report::table::{Cell, Column, Format, Table, TextOptions};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use crate::PROGRAM;
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     prune: bool,
     /// Output format of the list of what was collected.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: FormatArg,
+    format: Format,
 }
 
 /// The tables that a data set can have.
@@ -129,12 +129,7 @@ fn note_others(others: &[String], console: Console) {
 }
 
 /// Prints what became of all inputs.
-fn finish(
-    outcomes: &[Outcome],
-    unreadable: usize,
-    format: FormatArg,
-    console: Console,
-) -> Result<(), Failure> {
+fn finish(outcomes: &[Outcome], unreadable: usize, format: Format, console: Console) -> Result<(), Failure> {
     let mut table = Table::new(
         "",
         [
@@ -182,7 +177,7 @@ fn finish(
         let message = "nothing to collect: neither report, trace nor run was found";
         return Err(Failure::new(message).exit(Exit::Absent));
     }
-    let text = table.render(format.into(), &TextOptions::for_stdout());
+    let text = table.render(format, &TextOptions::for_stdout());
     let text = text.map_err(|error| Failure::from_error(&error))?;
     OutputArgs::new(Some(format), None).write(console, &text)?;
     for line in &lacking {

@@ -315,6 +315,11 @@ fn is_same_column(a: &Expr, b: &Expr) -> bool {
     }
 }
 
+/// A name of SQL.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// A whole number as one of 38 digits.
 fn exact(value: &str) -> String {
     format!("cast({value} as decimal(38, 0))")

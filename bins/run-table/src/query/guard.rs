@@ -16,7 +16,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserOptions};
 
-use super::exact::Exact;
+use super::exact::{Exact, quoted};
 use super::refusals::{refused, unknown};
 
 /// A query that was found harmless.
@@ -199,7 +199,7 @@ impl Scope<'_> {
                 self.exact.expr(expr)
             }
             SelectItem::UnnamedExpr(expr) => {
-                Ok(format!("{} as {}", self.exact.expr(expr)?, super::question::quoted(&expr.to_string())))
+                Ok(format!("{} as {}", self.exact.expr(expr)?, quoted(&expr.to_string())))
             }
             SelectItem::ExprWithAlias { expr, alias } => Ok(format!("{} as {alias}", self.exact.expr(expr)?)),
             SelectItem::Wildcard(options) if options.to_string().is_empty() => {
@@ -389,7 +389,7 @@ impl Scope<'_> {
         // nothing: it is the same wherever the first is.
         if let ([key], true) = (keys.as_slice(), is_limited) {
             let place = key.expr.to_string().parse::<usize>().ok().and_then(|place| place.checked_sub(1));
-            let named = || named_columns(body)?.get(place?).map(|name| super::question::quoted(name));
+            let named = || named_columns(body)?.get(place?).map(|name| quoted(name));
             let by = if place.is_some() { named() } else { Some(self.exact.expr(&key.expr)?) };
             written.extend(by.map(|by| format!("({by}) is null")));
         }

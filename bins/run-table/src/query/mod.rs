@@ -11,8 +11,8 @@ mod trend;
 
 use std::path::PathBuf;
 
-use flopgap_cli::{Console, Exit, Failure, FormatArg, OutputArgs};
-use flopgap_report::table::{Cell, Column, Table};
+use flopgap_cli::{Console, Exit, Failure, OutputArgs};
+use flopgap_report::table::{Cell, Column, Format, Table};
 
 use crate::PROGRAM;
 use data::{DataSet, Rows};
@@ -128,7 +128,7 @@ fn answer(
     console: Console,
 ) -> Result<(), Failure> {
     let rows = rows(data, sql, console)?;
-    if arguments.output.format() != FormatArg::Csv {
+    if arguments.output.format() != Format::Csv {
         return write(&rows.into_table(title)?, arguments, console);
     }
     if let Some(path) = arguments.output.file() {
@@ -157,8 +157,7 @@ impl From<flopgap_files::WriteError> for Ended {
 
 fn write(table: &Table, arguments: &Arguments, console: Console) -> Result<(), Failure> {
     let output = &arguments.output;
-    let text =
-        table.render(output.format().into(), &output.text()).map_err(|error| Failure::from_error(&error))?;
+    let text = table.render(output.format(), &output.text()).map_err(|error| Failure::from_error(&error))?;
     output.write(console, &text)
 }
 
@@ -186,7 +185,7 @@ impl DataSet {
 
     /// The only value of an answer.
     fn row_count(&self, table: &str) -> Result<Cell, Failure> {
-        let rows: Rows = self.rows(&format!("select count(*) as rows from {}", question::quoted(table)))?;
+        let rows: Rows = self.rows(&format!("select count(*) as rows from {}", exact::quoted(table)))?;
         let counted = rows.into_table("")?;
         let cell = counted.rows().first().and_then(|row| row.first()).cloned();
         cell.ok_or_else(|| Failure::new(format!("the table `{table}` cannot be counted")).exit(Exit::Failed))

@@ -78,11 +78,6 @@ fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
-/// A name of SQL.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 fn limited(limit: u64) -> String {
     if limit == 0 { String::new() } else { format!("\nlimit {limit}") }
 }

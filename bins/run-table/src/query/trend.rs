@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use flopgap_cli::{Console, Failure};
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{Color, Plot, Series};
-use flopgap_report::surface::AxisLabel;
 use polars::prelude::AnyValue;
 
 use super::data::Rows;

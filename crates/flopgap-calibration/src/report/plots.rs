@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use flopgap_report::ReportError;
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{Color, Guide, Plot, Series};
 use flopgap_report::html::Block;
 use flopgap_report::numbers::ValueFormat;
-use flopgap_report::surface::AxisLabel;
 use flopgap_roofline::Ceilings;
 
 use super::ReportInput;

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use flopgap_mlp::encoding::Encoding;
 use flopgap_mlp::{AdamWSettings, Parameters};
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{Color, Plot, Series};
-use flopgap_report::surface::AxisLabel;
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 

@@ -2,10 +2,10 @@
 
 use super::panel::{Panel, Series, legend};
 use crate::ReportError;
+use crate::axis::{Axis, AxisLabel};
 use crate::field::distinct;
 use crate::numbers::{ValueFormat, group_thousands};
 use crate::scale::Scale;
-use crate::surface::{Axis, AxisLabel};
 use crate::svg::Across::Pixels;
 use crate::svg::font::fit;
 use crate::svg::picture::{HEADING, MARGIN, Picture};
@@ -18,7 +18,7 @@ use crate::svg::{Anchor, Svg, TEXT};
 ///
 /// ```
 /// use flopgap_report::chart::{Color, Series, SmallMultiples};
-/// use flopgap_report::surface::AxisLabel;
+/// use flopgap_report::axis::AxisLabel;
 ///
 /// let line = Series::line("counted", Color::nth(0), vec![(128.0, 7.2), (384.0, 0.02)]);
 /// let plots = vec![("m = 16".to_owned(), vec![Series { missing: vec![256.0], ..line }])];

@@ -2,10 +2,10 @@
 
 use super::panel::{Guide, Panel, Series, legend};
 use crate::ReportError;
+use crate::axis::AxisLabel;
 use crate::field::distinct;
 use crate::numbers::ValueFormat;
 use crate::scale::Scale;
-use crate::surface::AxisLabel;
 use crate::svg::Across::{Pixels, Share};
 use crate::svg::{Anchor, Svg, TEXT};
 use crate::text::escape;
@@ -15,7 +15,7 @@ use crate::text::escape;
 ///
 /// ```
 /// use flopgap_report::chart::{Color, Guide, Plot, Series};
-/// use flopgap_report::surface::AxisLabel;
+/// use flopgap_report::axis::AxisLabel;
 ///
 /// let points = vec![(10.0, 11.0), (100.0, 95.0), (1000.0, 1040.0)];
 /// let series = Series::points("fp16", Color::nth(0), points);

@@ -1,6 +1,6 @@
 //! One grid of cells with its axes, in pictures and on pages.
 
-use crate::surface::Axis;
+use crate::axis::Axis;
 use crate::svg::Across::{Pixels, Share};
 use crate::svg::font::fit;
 use crate::svg::labels::{along, upwards};

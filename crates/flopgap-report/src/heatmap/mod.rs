@@ -4,11 +4,11 @@ mod grid;
 mod layout;
 
 use crate::ReportError;
+use crate::axis::{Axis, AxisLabel};
 use crate::field::{self, Field};
 use crate::numbers::{ValueFormat, group_thousands};
 use crate::palette::hex;
 use crate::scale::Scale;
-use crate::surface::{Axis, AxisLabel};
 use crate::svg::Across::{Pixels, Share};
 use crate::svg::font::{fit, width};
 use crate::svg::picture::{HEADING, MARGIN, Picture};
@@ -56,7 +56,7 @@ pub struct Cell {
 ///
 /// ```
 /// use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
-/// use flopgap_report::surface::AxisLabel;
+/// use flopgap_report::axis::AxisLabel;
 ///
 /// let cell = |x, y, value| Cell { x, y, value, ..Cell::default() };
 /// let cells = vec![cell(256.0, 16.0, Some(7.1)), cell(512.0, 16.0, Some(0.9)), cell(256.0, 32.0, None)];

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::{Explorer, Metric};
 use crate::ReportError;
+use crate::axis::{Axis, AxisLabel};
 use crate::field::Field;
 use crate::heatmap::{Grid, absences};
 use crate::numbers::{self, ValueFormat};
 use crate::palette::{hex, letters_on};
 use crate::scale::Scale;
-use crate::surface::{Axis, AxisLabel};
 use crate::svg::Across::Share;
 use crate::svg::Svg;
 use crate::text::escape;

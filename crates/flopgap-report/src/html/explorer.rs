@@ -1,12 +1,12 @@
 //! What is explored on a page: heatmaps, and a surface that can be turned.
 
-use crate::surface::AxisLabel;
+use crate::axis::AxisLabel;
 
 /// Metrics over a grid of two quantities, one heatmap and surface for each selection.
 ///
 /// ```
 /// use flopgap_report::html::{Block, Document, Explorer, Metric, Point};
-/// use flopgap_report::surface::AxisLabel;
+/// use flopgap_report::axis::AxisLabel;
 ///
 /// let point = |x, value| Point { selection: vec!["forward".to_owned()], x, y: 16.0, values: vec![value], ..Point::default() };
 /// let explorer = Explorer {

@@ -4,15 +4,12 @@
 //! [`Surface::to_svg`] draws it, and with the feature `png`, `Surface::to_png` does, with the same
 //! code and a bundled font.
 
-mod axis;
 mod mesh;
 mod scene;
 mod view;
 
-pub(crate) use axis::Axis;
-pub use axis::AxisLabel;
-
 use crate::ReportError;
+use crate::axis::{Axis, AxisLabel};
 use crate::chart::{Color, Panel, Series};
 use crate::field::{self, Field};
 use crate::numbers::ValueFormat;
@@ -34,7 +31,8 @@ const HEIGHT: f64 = 760.0;
 /// always seen from its high ends, so that pictures of several metrics can be laid side by side.
 ///
 /// ```
-/// use flopgap_report::surface::{AxisLabel, Surface};
+/// use flopgap_report::axis::AxisLabel;
+/// use flopgap_report::surface::Surface;
 ///
 /// let points = [(256.0, 16.0, Some(0.31)), (512.0, 16.0, Some(0.12)), (256.0, 64.0, Some(0.09)), (512.0, 64.0, None)];
 /// let surface = Surface::from_points(

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::Surface;
-use super::axis::Axis;
 use super::mesh::Grid;
 use super::view::{Vec3, View};
+use crate::axis::Axis;
 use crate::palette::darken;
 use crate::scale::Scale;
 use crate::svg::Across::Pixels;

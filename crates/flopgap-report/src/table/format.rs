@@ -14,17 +14,19 @@ use crate::text::wrap;
 /// # Ok::<(), flopgap_report::table::ParseFormatError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
-    /// Lined-up text for a terminal.
+    /// Aligned columns for reading in a terminal.
     #[default]
     Table,
-    /// An array with one object for each row.
+    /// One JSON document, numbers unformatted.
     Json,
-    /// RFC 4180 with a header line.
+    /// Comma-separated values with a header, numbers unformatted.
     Csv,
-    /// The same for spreadsheet programs: no text that they would take for a formula.
+    /// As csv, for spreadsheet programs: an apostrophe before text that they would take for a
+    /// formula.
     CsvEscaped,
-    /// A GitHub Markdown table.
+    /// Tables for a Markdown document.
     Markdown,
 }
 

@@ -1,8 +1,8 @@
 //! The page as readers see it, in a headless Chromium; skipped where there is none.
 
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{Color, Timeline};
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point};
-use flopgap_report::surface::AxisLabel;
 use flopgap_report::table::{Cell, Column, Table};
 use flopgap_testing::browser::{Browser, Swipe, sheets};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
 //! The heatmaps of the page and what a chosen cell is made of, in a headless Chromium; skipped
 //! where there is none.
 
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
 use flopgap_report::html::{Block, Document, Explorer, Metric, Point, Step};
-use flopgap_report::surface::AxisLabel;
 use flopgap_testing::browser::Browser;
 use serde_json::json;
 

@@ -1,12 +1,12 @@
 //! Charts and the page around them: well-formed, complete, and safe against what names may contain.
 
 use flopgap_report::ReportError;
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::chart::{
     Bar, Color, Fall, Part, Plot, Series, ShareBars, Slice, SmallMultiples, Timeline, Waterfall,
 };
 use flopgap_report::html::{Block, Document};
 use flopgap_report::numbers::ValueFormat;
-use flopgap_report::surface::AxisLabel;
 use flopgap_report::table::{Cell, Column, Table};
 use proptest::prelude::*;
 

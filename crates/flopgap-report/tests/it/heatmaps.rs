@@ -1,8 +1,8 @@
 //! Heatmaps to SVG and PNG. The values come from formulas: they exercise the drawing.
 
 use flopgap_report::ReportError;
+use flopgap_report::axis::AxisLabel;
 use flopgap_report::heatmap::{Cell, Heatmaps, Panel};
-use flopgap_report::surface::AxisLabel;
 use proptest::prelude::*;
 
 use crate::markup::check_well_formed;

@@ -1,8 +1,8 @@
 //! The interactive page: complete, offline, and safe against what names may contain.
 
 use flopgap_report::{
+    axis::AxisLabel,
     html::{Block, Document, Explorer, Metric, Point},
-    surface::AxisLabel,
     table::{Cell, Column, Table},
 };
 use proptest::prelude::*;

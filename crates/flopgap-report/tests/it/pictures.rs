@@ -1,9 +1,6 @@
 //! Surfaces to SVG and PNG. The values come from formulas: they exercise the drawing.
 
-use flopgap_report::{
-    ReportError,
-    surface::{AxisLabel, Surface},
-};
+use flopgap_report::{ReportError, axis::AxisLabel, surface::Surface};
 use proptest::prelude::*;
 
 use crate::markup::check_well_formed;

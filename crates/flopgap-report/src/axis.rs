@@ -1,3 +1,5 @@
+//! Axes and what they show.
+
 use crate::numbers::exact;
 use crate::scale::Scale;
 
