@@ -182,7 +182,19 @@ impl Kind {
         }
     }
 
-    /// Seconds besides arithmetic and bytes; they keep utilizations of small calls smooth.
+    /// Seconds of a kernel besides arithmetic, bytes and the waves of its blocks; they keep
+    /// utilizations of small calls smooth.
+    const fn kernel(self) -> f64 {
+        match self {
+            Self::Product | Self::FusedAttention => 3e-6,
+            Self::Convolution | Self::DepthwiseConvolution => 1e-6,
+            Self::GroupedConvolution => 4e-6,
+            Self::Fused => 0.5e-6,
+            _ => self.start(),
+        }
+    }
+
+    /// Seconds besides arithmetic and bytes.
     const fn start(self) -> f64 {
         match self {
             Self::Product | Self::Convolution | Self::GroupedConvolution | Self::DepthwiseConvolution => 2e-6,
@@ -414,9 +426,9 @@ impl Call {
         std::iter::once(self.key()).chain(compiled)
     }
 
-    /// Seconds that its times are shares of: its floor, but for grouped convolutions, whose tiles
-    /// are as full as their groups have channels, and which in fp32 are mostly a kernel for each
-    /// group (321 of 360 on H100 and H200). These rules were chosen by hand.
+    /// Seconds that its times are shares of: its floor and the waves of its blocks. The tiles of
+    /// grouped convolutions are as full as their groups have channels, and in fp32 those are mostly
+    /// a kernel for each group (321 of 360 on H100 and H200).
     pub(super) fn unit(&self, peaks: &Peaks) -> f64 {
         let floor = self.floor(peaks);
         let (filled, mut start) = match (self.kind, self.phase, self.sizes.as_slice()) {
@@ -439,7 +451,38 @@ impl Call {
             }
             _ => {}
         }
-        Floor { compute: floor.compute / filled, bytes, start: floor.start + start }.seconds()
+        let steps = floor.start - self.kind.start();
+        start += self.kind.kernel() + steps + self.waves(peaks.units);
+        Floor { compute: floor.compute / filled, bytes, start }.seconds()
+    }
+
+    /// Seconds of the waves in which its blocks run: those of a block, and of each 64 elements of
+    /// the sums in it. Tiles and seconds are those with the least error on architectures left out.
+    fn waves(&self, units: f64) -> f64 {
+        let half = self.arithmetic == Arithmetic::Half;
+        let tiles = |size: u64, tile: u64| size.div_ceil(tile) as f64;
+        let (blocks, sum, [block, step]) = match (self.kind, self.sizes.as_slice()) {
+            (Kind::Product, &[batch, m, n, k, ..]) => {
+                let step = if half { 0.03e-6 } else { 0.06e-6 };
+                (batch as f64 * tiles(m, 32) * tiles(n, 32), k, [0.5e-6, step])
+            }
+            (Kind::Convolution, &[batch, pixels, _, kernel, inputs, outputs, ..]) => {
+                let blocks = tiles(batch.saturating_mul(pixels), 128) * tiles(outputs, 128);
+                let step = if half { 0.5e-6 } else { 1e-6 };
+                (blocks, inputs.saturating_mul(kernel), [2e-6, step])
+            }
+            (Kind::GroupedConvolution, &[batch, pixels, _, _, _, outputs, groups, ..]) => {
+                let columns = outputs / groups.max(1);
+                let rows = tiles(batch.saturating_mul(pixels), 128);
+                (groups as f64 * rows * tiles(columns, 64), 0, [1e-6, 0.0])
+            }
+            (Kind::FusedAttention, &[heads, queries, keys, ..]) => {
+                let step = if half { 0.25e-6 } else { 4e-6 };
+                (heads as f64 * tiles(queries, 64), keys.next_multiple_of(64), [0.0, step])
+            }
+            _ => return 0.0,
+        };
+        (blocks / units).max(1.0) * (block + step * sum as f64 / 64.0)
     }
 
     pub(super) fn floor(&self, peaks: &Peaks) -> Floor {

@@ -83,6 +83,11 @@ pub fn compiled(graph: &Graph) -> Vec<Compiled> {
             units.add(Does::Library, place, &layer.inputs, &layer.outputs);
             continue;
         }
+        // As of a cache that is empty.
+        if let Some(only) = units.only(layer) {
+            units.show(only, &layer.outputs);
+            continue;
+        }
         units.split(place, does);
         if let Op::Conv(conv) = op
             && reordered

@@ -8,76 +8,102 @@ const fn scale(reach: f64) -> Scale {
     Scale { reach, near: reach, names: false }
 }
 
-/// The last coordinate but those of layouts is the operator's name.
-const NAME: Scale = Scale { reach: 1.0, near: 1.0, names: true };
-/// The last of all is the GPU: shares of floors differ little.
-const GPU: Scale = Scale { reach: 20.0, near: 20.0, names: true };
-/// Before it, whether a compiled model makes the call: mostly by the same kernels.
-const COMPILED: Scale = scale(16.0);
+/// The number of an operator's name.
+const fn name(reach: f64) -> Scale {
+    Scale { reach, near: reach, names: true }
+}
+
 /// Whether other kernels compute them: nearly all neighbors are of the same.
 const OTHER_KERNELS: Scale = Scale { reach: 0.3, near: 0.05, names: false };
 
-// How far calls are alike along each coordinate, chosen by hand.
+// How far calls are alike along each coordinate: halved or doubled, one after the other, as long as
+// calls of an architecture were estimated better from those of others on an H100 and an H200. The
+// last is the GPU: shares of floors differ little. Before it, whether a compiled model makes the
+// call: mostly by the same kernels.
 const PRODUCT: &[Scale] = &[
+    scale(16.0),
     scale(8.0),
     scale(4.0),
+    scale(6.0),
+    scale(0.5),
+    scale(1.0),
+    scale(1.0),
+    scale(3.0),
     scale(8.0),
+    scale(2.0),
+    scale(1.0),
     scale(12.0),
-    scale(2.0),
-    scale(2.0),
-    scale(2.0),
-    scale(2.0),
-    scale(4.0),
-    scale(4.0),
-    scale(4.0),
-    COMPILED,
-    GPU,
+    scale(12.0),
+    scale(16.0),
+    name(80.0),
 ];
 const CONVOLUTION: &[Scale] = &[
-    scale(6.0),
-    scale(6.0),
-    scale(8.0),
     scale(4.0),
+    scale(6.0),
     scale(8.0),
+    scale(8.0),
+    scale(8.0),
+    scale(24.0),
+    scale(4.0),
+    scale(2.0),
+    scale(6.0),
+    scale(4.0),
+    scale(0.5),
+    scale(1.0),
+    scale(2.5),
+    scale(3.0),
+    scale(0.5),
     scale(12.0),
+    scale(32.0),
+    name(40.0),
+];
+const GROUPED_CONVOLUTION: &[Scale] = &[
+    scale(24.0),
+    scale(6.0),
+    scale(2.0),
+    scale(6.0),
+    scale(8.0),
+    scale(48.0),
     scale(3.0),
-    scale(4.0),
+    scale(8.0),
     scale(3.0),
-    scale(3.0),
+    scale(6.0),
     scale(1.0),
     scale(2.0),
-    scale(2.5),
-    scale(6.0),
-    scale(1.0),
-    COMPILED,
-    GPU,
+    scale(10.0),
+    scale(8.0),
+    scale(0.5),
+    scale(1e6),
+    scale(8.0),
+    name(320.0),
 ];
 const DEPTHWISE: &[Scale] = &[
-    scale(8.0),
-    scale(8.0),
-    scale(8.0),
-    scale(8.0),
-    scale(3.0),
-    scale(1.0),
     scale(4.0),
+    scale(22.0),
+    scale(6.0),
     scale(4.0),
     scale(2.0),
-    scale(1.0),
-    COMPILED,
-    GPU,
+    scale(0.5),
+    scale(4.0),
+    scale(4.0),
+    scale(3.0),
+    scale(0.7),
+    scale(11.0),
+    name(10.0),
 ];
 const ATTENTION: &[Scale] = &[
+    scale(11.0),
     scale(8.0),
     scale(6.0),
-    scale(6.0),
-    scale(3.0),
-    scale(3.0),
     scale(2.0),
-    scale(2.0),
-    scale(3.0),
+    scale(16.0),
+    scale(0.5),
+    scale(1.0),
+    scale(1.5),
     OTHER_KERNELS,
-    COMPILED,
-    GPU,
+    scale(8.0),
+    scale(2.0),
+    name(10.0),
 ];
 const RECURRENT: &[Scale] = &[
     scale(6.0),
@@ -88,31 +114,34 @@ const RECURRENT: &[Scale] = &[
     scale(0.2),
     scale(2.0),
     scale(2.0),
-    COMPILED,
-    GPU,
+    scale(16.0),
+    name(20.0),
 ];
-const NORM: &[Scale] = &[scale(8.0), scale(8.0), NAME, scale(8.0), scale(2.0), scale(4.0), COMPILED, GPU];
-const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), NAME, COMPILED, GPU];
-const GROUPED_PRODUCT: &[Scale] = &[scale(8.0), scale(8.0), scale(8.0), scale(8.0), COMPILED, GPU];
-const FUSED: &[Scale] = &[scale(8.0), scale(6.0), scale(3.0), scale(2.0), NAME, scale(4.0), COMPILED, GPU];
+const NORM: &[Scale] =
+    &[scale(4.0), scale(22.0), name(1.4), scale(16.0), scale(2.0), scale(4.0), scale(16.0), name(10.0)];
+const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), name(1.0), scale(16.0), name(20.0)];
+const GROUPED_PRODUCT: &[Scale] = &[scale(8.0), scale(8.0), scale(8.0), scale(8.0), scale(16.0), name(20.0)];
+const FUSED: &[Scale] =
+    &[scale(22.0), scale(3.0), scale(0.75), scale(4.0), name(2.8), scale(1.0), scale(16.0), name(40.0)];
 const ELEMENTS: &[Scale] = &[
     scale(8.0),
     scale(8.0),
-    NAME,
+    name(1.0),
     scale(2.0),
     scale(16.0),
     scale(3.0),
     scale(2.0),
     scale(2.0),
-    COMPILED,
-    GPU,
+    scale(16.0),
+    name(20.0),
 ];
 
 impl Kind {
     pub(super) const fn scales(self) -> &'static [Scale] {
         match self {
             Self::Product => PRODUCT,
-            Self::Convolution | Self::GroupedConvolution => CONVOLUTION,
+            Self::Convolution => CONVOLUTION,
+            Self::GroupedConvolution => GROUPED_CONVOLUTION,
             Self::DepthwiseConvolution => DEPTHWISE,
             Self::FusedAttention | Self::MathAttention => ATTENTION,
             Self::Recurrent => RECURRENT,
@@ -157,6 +186,8 @@ impl Call {
                     flag(linear),
                     odd.min(2) as f64,
                     flag(reordered),
+                    (batch as f64 * tiles(m, 64) * tiles(n, 64)).max(1.0).log2(),
+                    [m, n, k].into_iter().map(log).sum::<f64>() + log(batch),
                 ]
             }
             (Kind::Convolution | Kind::GroupedConvolution | Kind::DepthwiseConvolution, sizes) => {
@@ -164,7 +195,7 @@ impl Call {
             }
             (
                 Kind::FusedAttention | Kind::MathAttention,
-                &[heads, queries, keys, head_width, truth, added, causal, _],
+                &[heads, queries, keys, head_width, truth, added, causal, repeats],
             ) => vec![
                 log(heads),
                 log(queries),
@@ -176,6 +207,7 @@ impl Call {
                 last_wave(heads as f64 * tiles(queries, 128), units),
                 // Tokens that are generated.
                 f64::from(u8::from(queries == 1)),
+                log(repeats),
             ],
             (Kind::Recurrent, &[batch, length, hidden, inputs, stacked, _, gates, directions]) => vec![
                 log(batch),
@@ -265,6 +297,7 @@ fn convolution(kind: Kind, sizes: &[u64], units: f64) -> Vec<f64> {
                 f64::from(u8::from(dilation > 1)),
                 f64::from(u8::from(inputs % 8 != 0)),
                 flag(reordered),
+                (tiles(rows, 128) * tiles(columns, 64) * groups as f64).max(1.0).log2(),
             ]
         }
         _ => vec![f64::INFINITY; kind.scales().len() - 2],

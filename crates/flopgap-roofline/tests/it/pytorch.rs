@@ -222,6 +222,27 @@ fn archived(name: &str) -> TempDir {
     folder
 }
 
+/// Every layer is in a kernel but for what is empty, tensors that nothing is written beside, and
+/// what no kernel reads.
+fn no_layer_is_lost(label: &str, graph: &Graph, in_kernels: &BTreeSet<usize>) {
+    let is_empty = |tensor: &usize| graph.tensors[*tensor].elements() == Ok(0);
+    for (place, layer) in graph.layers.iter().enumerate() {
+        let is_alone = layer.operator.contains("cat")
+            && layer.inputs.iter().filter(|input| !is_empty(input)).count() == 1;
+        let computes = layer.op.as_ref().is_some_and(|op| !matches!(op, Op::View | Op::Empty));
+        if !computes || in_kernels.contains(&place) || is_alone || layer.outputs.iter().all(is_empty) {
+            continue;
+        }
+        let mut shown: BTreeSet<usize> = layer.outputs.iter().copied().collect();
+        for (reader, other) in graph.layers.iter().enumerate() {
+            if other.inputs.iter().any(|input| shown.contains(input)) {
+                assert!(!in_kernels.contains(&reader), "{label}: {} reads {}", other.name, layer.name);
+                shown.extend(&other.outputs);
+            }
+        }
+    }
+}
+
 #[test]
 fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
     let folder = archived("models.tar.zst");
@@ -237,10 +258,14 @@ fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
         });
         let fused: Vec<f64> = fused.collect();
         let in_kernels: BTreeSet<usize> = found.iter().flat_map(layers_of).collect();
-        for (place, layer) in graph.layers.iter().enumerate() {
-            let computes = layer.op.as_ref().is_some_and(|op| !matches!(op, Op::View | Op::Empty));
-            assert!(!computes || in_kernels.contains(&place), "{}: {}", seen.label, layer.name);
-        }
+        no_layer_is_lost(&seen.label, &graph, &in_kernels);
+        // Attention that is spelled out: two products instead of a kernel, a softmax and copies.
+        let is_spelled_out = |kernel: &&Compiled| match kernel {
+            Compiled::Library { layer, .. } => Call::of(&graph, &graph.layers[*layer], FP32)
+                .is_some_and(|call| call.kind == Kind::MathAttention),
+            Compiled::Fused(_) => false,
+        };
+        let spelled_out = found.iter().filter(is_spelled_out).count();
         let adds_bias = |kernel: &Compiled| match *kernel {
             Compiled::Library { layer, adds_bias } => {
                 let layer = &graph.layers[layer];
@@ -253,8 +278,8 @@ fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
             with_bias[usize::from(is_equal)] += 1;
         }
         let off = |known: usize, measured: usize| (known as f64 / measured as f64 - 1.0).abs();
-        errors[0].push(off(found.len() - fused.len(), seen.libraries));
-        errors[1].push(off(fused.len(), seen.fused));
+        errors[0].push(off(found.len() - fused.len() + spelled_out, seen.libraries));
+        errors[1].push(off(fused.len() + 5 * spelled_out, seen.fused));
         if seen.statistics > 0 {
             let is_one = |kernel: &&Compiled| matches!(kernel, Compiled::Fused(of) if of.pattern == Pattern::Statistics);
             errors[3].push(off(found.iter().filter(is_one).count(), seen.statistics));
@@ -271,9 +296,9 @@ fn kernels_of_compiled_models_are_about_as_many_as_were_measured() {
     assert_eq!(runs, 126);
     assert_eq!(with_bias, [11, 89]);
     // Half of the models and nine tenths of them, as docs/measurements/calibration.md says.
-    assert!(libraries[0] < 0.001 && libraries[1] < 0.1, "{libraries:?}");
-    assert!(fused[0] < 0.1 && fused[1] < 0.375, "{fused:?}");
-    assert!(bytes[0] < 0.1 && bytes[1] < 0.36, "{bytes:?}");
+    assert!(libraries[0] < 0.001 && libraries[1] < 0.02, "{libraries:?}");
+    assert!(fused[0] < 0.09 && fused[1] < 0.28, "{fused:?}");
+    assert!(bytes[0] < 0.105 && bytes[1] < 0.36, "{bytes:?}");
     assert!(statistics[0] < 0.16, "{statistics:?}");
 }
 

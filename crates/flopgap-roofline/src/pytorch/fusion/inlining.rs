@@ -30,7 +30,7 @@ impl Units<'_> {
             }
             for &reader in &self.users[tensor] {
                 let layer = &self.graph.layers[reader];
-                if !matches!(layer.op, Some(Op::View)) {
+                if !matches!(layer.op, Some(Op::View)) && self.only(layer).is_none() {
                     found.insert(reader);
                 } else if views.insert(reader) {
                     tensors.extend(&layer.outputs);

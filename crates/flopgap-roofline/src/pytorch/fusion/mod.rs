@@ -6,11 +6,17 @@ mod inlining;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flopgap_graph::op::{Conv, NormFunction, PoolFunction};
-use flopgap_graph::{Graph, Layer, Op};
+use flopgap_graph::{Graph, Layer, Layout, Op};
 
 pub(super) use self::inlining::takes_statistics;
 use super::fast_path::FastPaths;
 use super::splits;
+
+/// How far apart in order kernels are at most that are fused because they read the same (Inductor's
+/// `are_long_distant_nodes`).
+const FARTHEST: usize = 64;
+/// The fewest bytes for which they are (`score_fusion_memory_threshold`).
+const LEAST_SHARED: u64 = 10;
 
 /// A kernel of a compiled model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +117,8 @@ struct Unit {
     elements: u64,
     /// What it reads: bytes by tensor.
     reads: BTreeMap<usize, u64>,
+    /// Those of which it reads all.
+    whole: BTreeSet<usize>,
     /// The tensors that it computes.
     writes: Vec<usize>,
     /// Those that it reads although it writes them: sums to which it adds a bias.
@@ -119,7 +127,28 @@ struct Unit {
     into_part: u64,
     /// The units that it needs, those of them included.
     above: Set,
+    /// The place of its last member: that of the first is its own.
+    last: usize,
     is_gone: bool,
+}
+
+impl Unit {
+    /// Not a kernel: a unit that is part of another, or a tensor that several write.
+    fn none(above: Set, last: usize) -> Self {
+        Self {
+            does: Does::Map,
+            layers: Vec::new(),
+            elements: 0,
+            reads: BTreeMap::new(),
+            whole: BTreeSet::new(),
+            writes: Vec::new(),
+            again: Vec::new(),
+            into_part: 0,
+            above,
+            last,
+            is_gone: true,
+        }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -237,6 +266,23 @@ impl<'a> Units<'a> {
         }
     }
 
+    /// Of a layer that writes tensors beside each other, the only one that is not empty, unless it
+    /// has gaps in memory: nothing has to be written.
+    pub(super) fn only(&self, layer: &Layer) -> Option<usize> {
+        let tensors = &self.graph.tensors;
+        let mut some = layer.inputs.iter().filter(|input| tensors[**input].elements() != Ok(0));
+        let is_copy = layer.inputs.len() > 1 && matches!(layer.op, Some(Op::Copy { .. }));
+        let only = some.next().filter(|_| is_copy && some.next().is_none())?;
+        (tensors[*only].layout() != Layout::Gaps).then_some(*only)
+    }
+
+    /// Results that are an operand.
+    pub(super) fn show(&mut self, input: usize, outputs: &[usize]) {
+        for &output in outputs {
+            self.root[output] = self.root[input];
+        }
+    }
+
     /// Writes a tensor to another place, in a kernel of what computes it or in one of its own.
     fn copy(&mut self, place: usize, input: usize) -> usize {
         let own = self.add(Does::Map, place, &[input], &[]);
@@ -246,11 +292,16 @@ impl<'a> Units<'a> {
 
     /// Tensors that are written into their places one by one.
     pub(super) fn concatenate(&mut self, place: usize, layer: &Layer) {
-        for &input in &layer.inputs {
-            let own = self.copy(place, input);
-            for &output in &layer.outputs {
-                self.writer[output] = Some(own);
-            }
+        let copies: Vec<usize> = layer.inputs.iter().map(|&input| self.copy(place, input)).collect();
+        let mut above = Set::default();
+        for copy in copies {
+            above.insert(copy);
+            above.extend(&self.all[copy].above);
+        }
+        let whole = self.all.len();
+        self.all.push(Unit::none(above, whole));
+        for &output in &layer.outputs {
+            self.writer[output] = Some(whole);
         }
     }
 
@@ -311,6 +362,12 @@ impl<'a> Units<'a> {
         };
         let of = match does {
             Does::Reduce { rows, columns } => rows.saturating_mul(columns),
+            // What is written in another order is not fused with what reduces rows.
+            _ if outputs.is_empty() => {
+                let in_order =
+                    |input: &&usize| graph.tensors[**input].strides.last().is_none_or(|own| *own == 1);
+                elements(&inputs.iter().filter(in_order).copied().collect::<Vec<_>>())
+            }
             _ => elements(outputs),
         };
         let limit = match &graph.layers[layer].op {
@@ -322,6 +379,10 @@ impl<'a> Units<'a> {
             _ => u64::MAX,
         };
         let reads = self.reads(inputs, limit);
+        let is_whole = |input: &&usize| self.bytes(**input) >= self.bytes(self.root[**input]);
+        let whole: Vec<usize> = inputs.iter().filter(is_whole).copied().collect();
+        let picks = matches!(graph.layers[layer].op, Some(Op::Gather { .. }));
+        let whole = if picks { BTreeSet::new() } else { self.reads(&whole, limit).into_keys().collect() };
         let mut above = Set::default();
         for writer in self.writers(&reads) {
             above.insert(writer);
@@ -329,7 +390,9 @@ impl<'a> Units<'a> {
         }
         let again = inputs.iter().filter(|input| outputs.contains(input)).copied().collect();
         let (layers, writes) = (vec![layer], outputs.to_vec());
-        Unit { does, layers, elements: of, reads, writes, again, into_part: 0, above, is_gone: false }
+        let last = self.all.len();
+        let (into_part, is_gone) = (0, false);
+        Unit { does, layers, elements: of, reads, whole, writes, again, into_part, above, last, is_gone }
     }
 
     /// The units that compute what is read.
@@ -352,11 +415,53 @@ impl<'a> Units<'a> {
                     own = writer;
                 }
             }
+            while let Some(other) = self.beside(own) {
+                let (into, from) = (own.min(other), own.max(other));
+                self.merge(into, from);
+                own = into;
+            }
         }
         for &output in outputs {
             self.writer[output] = Some(own);
         }
         own
+    }
+
+    /// A unit that reads whole tensors that another reads, does as much, and is not far away.
+    fn beside(&self, own: usize) -> Option<usize> {
+        let unit = &self.all[own];
+        let first = unit.last.saturating_sub(FARTHEST);
+        let largest = |unit: &Unit| unit.reads.values().max().copied();
+        (first..self.all.len()).rev().find(|&other| {
+            let it = &self.all[other];
+            other != own
+                && !it.is_gone
+                && it.last.saturating_sub(own) <= FARTHEST
+                && it.elements == unit.elements
+                && largest(it) == largest(unit)
+                && !it.above.has(own)
+                && !unit.above.has(other)
+                && self.is_worth(it, unit)
+                && self.fits(other, own)
+                && self.fits(own, other)
+        })
+    }
+
+    /// Whether two units read enough of the same to be one, though memory that one of them leaves
+    /// free could be what the other writes (Inductor's `can_fusion_increase_peak_memory`).
+    fn is_worth(&self, one: &Unit, other: &Unit) -> bool {
+        let shared = one.whole.intersection(&other.whole);
+        let shared = shared.map(|&tensor| self.bytes(tensor)).fold(0, u64::saturating_add);
+        let freed = |unit: &Unit| -> BTreeSet<(u64, u64)> {
+            let tensors = unit
+                .reads
+                .keys()
+                .filter(|tensor| self.writer[**tensor].is_some() && self.users[**tensor].len() == 1);
+            tensors.map(|&tensor| (self.bytes(tensor), self.width(tensor))).collect()
+        };
+        let (freed, others) = (freed(one), freed(other));
+        let elements = freed.intersection(&others).map(|(bytes, width)| bytes / width.max(&1));
+        shared >= LEAST_SHARED && elements.fold(0, u64::saturating_add) <= shared.saturating_mul(32)
     }
 
     /// Puts the weights of a convolution into another order, and an image that comes from outside.
@@ -393,11 +498,11 @@ impl<'a> Units<'a> {
             }
         }
         let all = all.iter().enumerate();
-        let made = all.filter(|(_, unit)| !unit.is_gone).map(|(place, unit)| {
+        let made = all.filter(|(_, unit)| !unit.is_gone).filter_map(|(place, unit)| {
             if unit.does == Does::Library {
                 let layer = unit.layers[0];
                 let adds_bias = !self.leaves_bias(&graph.layers[layer]);
-                return Compiled::Library { layer, adds_bias };
+                return Some(Compiled::Library { layer, adds_bias });
             }
             let pattern = |layer: &usize| {
                 let layer = &graph.layers[*layer];
@@ -442,14 +547,17 @@ impl<'a> Units<'a> {
             let statistics = unit.layers.iter().find_map(|layer| self.channels(*layer));
             let channels = statistics.filter(|_| pattern == Pattern::Statistics && self.channels_last);
             let (of, largest) = moved.iter().copied().max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
-            Compiled::Fused(Fused {
-                layers: unit.layers.clone(),
-                bytes: moved.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)),
-                largest,
-                tensors: moved.iter().filter(|(_, bytes)| *bytes > 8).count() as u64,
-                width: self.width(of),
-                pattern,
-                channels: channels.unwrap_or(0),
+            // What is empty, or what nobody needs, takes no kernel.
+            (largest > 0).then(|| {
+                Compiled::Fused(Fused {
+                    layers: unit.layers.clone(),
+                    bytes: moved.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)),
+                    largest,
+                    tensors: moved.iter().filter(|(_, bytes)| *bytes > 8).count() as u64,
+                    width: self.width(of),
+                    pattern,
+                    channels: channels.unwrap_or(0),
+                })
             })
         });
         made.chain(partial.iter().cloned().map(Compiled::Fused)).collect()
@@ -487,20 +595,7 @@ impl<'a> Units<'a> {
 
     /// Makes the second a part of the first.
     fn merge(&mut self, into: usize, from: usize) {
-        let other = std::mem::replace(
-            &mut self.all[from],
-            Unit {
-                does: Does::Map,
-                layers: Vec::new(),
-                elements: 0,
-                reads: BTreeMap::new(),
-                writes: Vec::new(),
-                again: Vec::new(),
-                into_part: 0,
-                above: Set::default(),
-                is_gone: true,
-            },
-        );
+        let other = std::mem::replace(&mut self.all[from], Unit::none(Set::default(), from));
         let mut above = other.above;
         above.remove(into);
         let unit = &mut self.all[into];
@@ -516,9 +611,11 @@ impl<'a> Units<'a> {
         for &tensor in &other.writes {
             self.writer[tensor] = Some(into);
         }
+        unit.whole.extend(other.whole);
         unit.writes.extend(other.writes);
         unit.again.extend(other.again);
         unit.into_part += other.into_part;
+        unit.last = unit.last.max(other.last);
         unit.above.extend(&above);
         let own = unit.above.clone();
         // What needs it needs what it needs now.
