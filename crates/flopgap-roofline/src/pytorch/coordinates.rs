@@ -73,6 +73,7 @@ const GROUPED_CONVOLUTION: &[Scale] = &[
     scale(10.0),
     scale(8.0),
     scale(0.5),
+    // Their blocks say nothing more.
     scale(1e6),
     scale(8.0),
     name(320.0),
@@ -123,14 +124,26 @@ const OPTIMIZER: &[Scale] = &[scale(8.0), scale(8.0), name(1.0), scale(16.0), na
 const GROUPED_PRODUCT: &[Scale] = &[scale(8.0), scale(8.0), scale(8.0), scale(8.0), scale(16.0), name(20.0)];
 const FUSED: &[Scale] =
     &[scale(22.0), scale(3.0), scale(0.75), scale(4.0), name(2.8), scale(1.0), scale(16.0), name(40.0)];
-const ELEMENTS: &[Scale] = &[
-    scale(8.0),
-    scale(8.0),
-    name(1.0),
-    scale(2.0),
+const MAP: &[Scale] = &[
+    scale(16.0),
+    scale(16.0),
+    name(0.5),
+    scale(3.0),
     scale(16.0),
     scale(3.0),
     scale(2.0),
+    scale(2.0),
+    scale(16.0),
+    name(20.0),
+];
+const ROWS: &[Scale] = &[
+    scale(6.0),
+    scale(8.0),
+    name(0.5),
+    scale(1.0),
+    scale(16.0),
+    scale(3.0),
+    scale(4.0),
     scale(2.0),
     scale(16.0),
     name(20.0),
@@ -146,7 +159,8 @@ impl Kind {
             Self::FusedAttention | Self::MathAttention => ATTENTION,
             Self::Recurrent => RECURRENT,
             Self::Norm => NORM,
-            Self::Map | Self::Rows => ELEMENTS,
+            Self::Map => MAP,
+            Self::Rows => ROWS,
             Self::Optimizer => OPTIMIZER,
             Self::Fused => FUSED,
             Self::GroupedProduct => GROUPED_PRODUCT,

@@ -24,6 +24,7 @@ mod fusion;
 mod splits;
 mod table;
 mod training;
+mod unit;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,7 @@
 //! Which layers `torch.compile` puts into one kernel: those by element go to what computes their
 //! operands, and into reductions of the same rows, as long as nothing lies between them.
 
+mod beside;
 mod inlining;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,12 +12,6 @@ use flopgap_graph::{Graph, Layer, Layout, Op};
 pub(super) use self::inlining::takes_statistics;
 use super::fast_path::FastPaths;
 use super::splits;
-
-/// How far apart in order kernels are at most that are fused because they read the same (Inductor's
-/// `are_long_distant_nodes`).
-const FARTHEST: usize = 64;
-/// The fewest bytes for which they are (`score_fusion_memory_threshold`).
-const LEAST_SHARED: u64 = 10;
 
 /// A kernel of a compiled model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +129,7 @@ struct Unit {
 
 impl Unit {
     /// Not a kernel: a unit that is part of another, or a tensor that several write.
-    fn none(above: Set, last: usize) -> Self {
+    fn none(last: usize) -> Self {
         Self {
             does: Does::Map,
             layers: Vec::new(),
@@ -144,7 +139,7 @@ impl Unit {
             writes: Vec::new(),
             again: Vec::new(),
             into_part: 0,
-            above,
+            above: Set::default(),
             last,
             is_gone: true,
         }
@@ -292,14 +287,15 @@ impl<'a> Units<'a> {
 
     /// Tensors that are written into their places one by one.
     pub(super) fn concatenate(&mut self, place: usize, layer: &Layer) {
-        let copies: Vec<usize> = layer.inputs.iter().map(|&input| self.copy(place, input)).collect();
-        let mut above = Set::default();
-        for copy in copies {
-            above.insert(copy);
-            above.extend(&self.all[copy].above);
-        }
         let whole = self.all.len();
-        self.all.push(Unit::none(above, whole));
+        self.all.push(Unit::none(whole));
+        for &input in &layer.inputs {
+            let own = self.copy(place, input);
+            let needed = self.all[own].above.clone();
+            let above = &mut self.all[whole].above;
+            above.insert(own);
+            above.extend(&needed);
+        }
         for &output in &layer.outputs {
             self.writer[output] = Some(whole);
         }
@@ -427,43 +423,6 @@ impl<'a> Units<'a> {
         own
     }
 
-    /// A unit that reads whole tensors that another reads, does as much, and is not far away.
-    fn beside(&self, own: usize) -> Option<usize> {
-        let unit = &self.all[own];
-        let first = unit.last.saturating_sub(FARTHEST);
-        let largest = |unit: &Unit| unit.reads.values().max().copied();
-        (first..self.all.len()).rev().find(|&other| {
-            let it = &self.all[other];
-            other != own
-                && !it.is_gone
-                && it.last.saturating_sub(own) <= FARTHEST
-                && it.elements == unit.elements
-                && largest(it) == largest(unit)
-                && !it.above.has(own)
-                && !unit.above.has(other)
-                && self.is_worth(it, unit)
-                && self.fits(other, own)
-                && self.fits(own, other)
-        })
-    }
-
-    /// Whether two units read enough of the same to be one, though memory that one of them leaves
-    /// free could be what the other writes (Inductor's `can_fusion_increase_peak_memory`).
-    fn is_worth(&self, one: &Unit, other: &Unit) -> bool {
-        let shared = one.whole.intersection(&other.whole);
-        let shared = shared.map(|&tensor| self.bytes(tensor)).fold(0, u64::saturating_add);
-        let freed = |unit: &Unit| -> BTreeSet<(u64, u64)> {
-            let tensors = unit
-                .reads
-                .keys()
-                .filter(|tensor| self.writer[**tensor].is_some() && self.users[**tensor].len() == 1);
-            tensors.map(|&tensor| (self.bytes(tensor), self.width(tensor))).collect()
-        };
-        let (freed, others) = (freed(one), freed(other));
-        let elements = freed.intersection(&others).map(|(bytes, width)| bytes / width.max(&1));
-        shared >= LEAST_SHARED && elements.fold(0, u64::saturating_add) <= shared.saturating_mul(32)
-    }
-
     /// Puts the weights of a convolution into another order, and an image that comes from outside.
     pub(super) fn reorder(&mut self, layer: usize, conv: &Conv) {
         let [image, weights] = [0, 1].map(|place| self.graph.layers[layer].inputs.get(place).copied());
@@ -547,7 +506,7 @@ impl<'a> Units<'a> {
             let statistics = unit.layers.iter().find_map(|layer| self.channels(*layer));
             let channels = statistics.filter(|_| pattern == Pattern::Statistics && self.channels_last);
             let (of, largest) = moved.iter().copied().max_by_key(|(_, bytes)| *bytes).unwrap_or_default();
-            // What is empty, or what nobody needs, takes no kernel.
+            // What is empty, and what nobody needs, takes no kernel.
             (largest > 0).then(|| {
                 Compiled::Fused(Fused {
                     layers: unit.layers.clone(),
@@ -595,7 +554,7 @@ impl<'a> Units<'a> {
 
     /// Makes the second a part of the first.
     fn merge(&mut self, into: usize, from: usize) {
-        let other = std::mem::replace(&mut self.all[from], Unit::none(Set::default(), from));
+        let other = std::mem::replace(&mut self.all[from], Unit::none(from));
         let mut above = other.above;
         above.remove(into);
         let unit = &mut self.all[into];
