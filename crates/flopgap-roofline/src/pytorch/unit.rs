@@ -58,8 +58,7 @@ impl Call {
             }
             _ => {}
         }
-        let steps = floor.start - self.kind.start();
-        start += self.kind.kernel() + steps + self.waves(peaks.units);
+        start += self.kind.kernel() + self.sequence() + self.waves(peaks.units);
         Floor { compute: floor.compute / filled, bytes, start }.seconds()
     }
 
@@ -92,6 +91,17 @@ impl Call {
         (blocks / units).max(1.0) * (block + step * sum as f64 / 64.0)
     }
 
+    /// Seconds of the steps of a recurrent layer, one after the other.
+    fn sequence(&self) -> f64 {
+        match (self.kind, self.sizes.as_slice()) {
+            (Kind::Recurrent, &[_, length, ..]) => {
+                let [start, step] = if self.persists() { [20e-6, 0.7e-6] } else { [10e-6, 3e-6] };
+                start + length as f64 * step
+            }
+            _ => 0.0,
+        }
+    }
+
     pub(super) fn floor(&self, peaks: &Peaks) -> Floor {
         let peak = match self.arithmetic {
             Arithmetic::Tf32 => peaks.tf32,
@@ -102,15 +112,8 @@ impl Call {
             Kind::Norm | Kind::Map | Kind::Rows | Kind::Optimizer | Kind::Fused => 0.0,
             _ => self.flops as f64 / peak,
         };
-        let steps = match (self.kind, self.sizes.as_slice()) {
-            (Kind::Recurrent, &[_, length, ..]) => {
-                let [start, step] = if self.persists() { [20e-6, 0.7e-6] } else { [10e-6, 3e-6] };
-                start + length as f64 * step
-            }
-            _ => 0.0,
-        };
         let bytes =
             if self.kind == Kind::Recurrent { 0.0 } else { self.bytes as f64 / peaks.bytes_per_second };
-        Floor { compute, bytes, start: self.kind.start() + steps }
+        Floor { compute, bytes, start: self.kind.start() + self.sequence() }
     }
 }

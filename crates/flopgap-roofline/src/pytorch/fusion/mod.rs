@@ -256,7 +256,7 @@ impl<'a> Units<'a> {
         if let (Some(first), Some(Op::View)) = (inputs.first(), &layer.op) {
             for (place, &output) in outputs.iter().enumerate() {
                 let input = if inputs.len() == outputs.len() { inputs[place] } else { *first };
-                self.root[output] = self.root[input];
+                self.show(input, &[output]);
             }
         }
     }
@@ -291,10 +291,7 @@ impl<'a> Units<'a> {
         self.all.push(Unit::none(whole));
         for &input in &layer.inputs {
             let own = self.copy(place, input);
-            let needed = self.all[own].above.clone();
-            let above = &mut self.all[whole].above;
-            above.insert(own);
-            above.extend(&needed);
+            self.need(whole, own);
         }
         for &output in &layer.outputs {
             self.writer[output] = Some(whole);
@@ -310,10 +307,16 @@ impl<'a> Units<'a> {
         let copies: Vec<usize> = scattered.into_iter().map(|input| self.copy(place, input)).collect();
         let own = self.add(Does::Library, place, &read, &layer.outputs);
         for copy in copies {
-            let above = self.all[copy].above.clone();
-            self.all[own].above.extend(&above);
-            self.all[own].above.insert(copy);
+            self.need(own, copy);
         }
+    }
+
+    /// Notes that a unit needs another, and what that needs.
+    fn need(&mut self, own: usize, other: usize) {
+        let needed = self.all[other].above.clone();
+        let above = &mut self.all[own].above;
+        above.insert(other);
+        above.extend(&needed);
     }
 
     fn bytes(&self, tensor: usize) -> u64 {
