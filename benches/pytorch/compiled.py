@@ -1,10 +1,11 @@
 """Times drawn models under torch.compile: compiled.py FOLDER SECONDS [FIRST [COUNT]].
 
-Writes compiled.jsonl: for each model and precision the time of a step of the compiled model (default mode), of a replay of its kernels as a
-CUDA graph, and its operators and fused kernels in the order of their launches. Models are those of fixtures/pytorch/models.tar.zst, from
-place FIRST on. Many processes compile, and keep what they compiled; when two thirds of the time are over, they time their models one after
-the other, and those that still compile are ended. With TF32=1 models of 32 bits alone, whose products and convolutions are in TF32.
-SEED, GRAPHS and LAYERS are those of `train.py`.
+Writes compiled.jsonl: for each model and precision the time of a replay of its kernels as a CUDA graph, and its operators and fused kernels in
+the order of their launches. Models are those of fixtures/pytorch/models.tar.zst, from place FIRST on. Many processes compile, and keep what
+they compiled; when two thirds of the time are over, they time their models one after the other, and those that still compile are ended. With
+TF32=1 models of 32 bits alone, whose products and convolutions are in TF32. SEED, GRAPHS and LAYERS are those of `train.py`. With BATCHES=1
+every model that is drawn, in three batches. With TIMES=1 the time of a step in the default mode in place of its kernels: in a process that was
+profiled once, launches cost 1.3 to 1.4 times as much.
 """
 
 import bisect
@@ -24,12 +25,15 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch  # noqa: E402
 
-from measure import DEVICE, build, drawn, graphed, queued, steps, synchronize  # noqa: E402
+from measure import DEVICE, build, drawn, graphed, queued, synchronize  # noqa: E402
 from train import SEED, archives  # noqa: E402
 
 warnings.filterwarnings("ignore")
 COMPILERS = int(os.environ.get("COMPILERS", "15"))
-TF32 = "TF32" in os.environ
+TF32, TIMES = "TF32" in os.environ, "TIMES" in os.environ
+# Precisions of each batch of a model, and whether products of 32 bits are in TF32.
+RUNS = [[("float32", False), ("half", False)], [("half", False)], [("float32", True)]]
+BATCHES = len(RUNS) if "BATCHES" in os.environ else 1
 MODELS = 190
 
 
@@ -78,23 +82,31 @@ def kernels(run):
     return steps[0]
 
 
+def every_model():
+    return list(drawn(SEED, MODELS, BATCHES) if BATCHES > 1 else drawn(SEED, MODELS))
+
+
+def computed(tf32):
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+
+
 def compiled(todo, done, ready, go, turn, ends):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = TF32
     # Models share code: each is a compilation of its own, for its own sizes.
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
     torch._dynamo.config.automatic_dynamic_shapes = False
-    models = list(drawn(SEED, MODELS))
+    models = every_model()
     kept = []
     while time.time() < ends:
         try:
-            place, kind = todo.get(timeout=1)
+            place, kind, tf32 = todo.get(timeout=1)
         except queue.Empty:
             break
         name, batch, half, make, inputs = models[place]
         kind = half if kind == "half" else kind
-        row = {"model": name, "batch": batch, "label": f"{name}_b{batch}_{kind}", "kind": kind, "tf32": TF32}
+        row = {"model": name, "batch": batch, "label": f"{name}_b{batch}_{kind}", "kind": kind, "tf32": tf32}
+        computed(tf32)
         begin = time.time()
         try:
             model, arguments = build(make, inputs, getattr(torch, kind))
@@ -117,16 +129,19 @@ def compiled(todo, done, ready, go, turn, ends):
     turn.acquire()
     for row, run, arguments in kept:
         try:
+            # A model is compiled for one of them.
+            computed(row["tf32"])
             step = lambda: run(*arguments)
             for _ in range(3):
                 step()
-            row["step_us"], row["loop_us"] = statistics.median(steps(step)), queued(step)
-            row["kernels"] = kernels(step) if DEVICE == "cuda" else None
+            if TIMES:
+                row["loop_us"] = queued(step)
             try:
                 row["graph_us"] = graphed(step) if DEVICE == "cuda" else None
             except Exception as error:
                 row["graph_us"], row["graph_failed"] = None, str(error)[:200]
                 synchronize()
+            row["kernels"] = kernels(step) if DEVICE == "cuda" and not TIMES else None
         except Exception:
             row["failed"] = "run: " + traceback.format_exc(limit=2)[-300:]
         done.put(row)
@@ -143,11 +158,12 @@ def main():
     context = multiprocessing.get_context("spawn")
     todo, done, go, turn = context.Queue(), context.Queue(), context.Event(), context.Lock()
     ready = [context.Event() for _ in range(COMPILERS)]
-    labels = set(archives())
-    places = [place for place, (name, batch, *_) in enumerate(drawn(SEED, MODELS)) if f"{name}_b{batch}_float32" in labels]
+    labels = None if BATCHES > 1 else set(archives())
+    places = [place for place, (name, batch, *_) in enumerate(every_model()) if labels is None or f"{name}_b{batch}_float32" in labels]
     for place in places[first : first + count]:
-        for kind in ("float32",) if TF32 else ("float32", "half"):
-            todo.put((place, kind))
+        for kind, tf32 in RUNS[place % BATCHES]:
+            if not TF32 or kind == "float32":
+                todo.put((place, kind, tf32 or TF32))
     ends = begin + 0.62 * seconds
     compilers = [context.Process(target=compiled, args=(todo, done, own, go, turn, ends), daemon=True) for own in ready]
     for compiler in compilers:
@@ -175,7 +191,7 @@ def main():
             rows += 1
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
             file.flush()
-            outcome = row.get("failed") or f"loop {row['loop_us']:.0f} step {row['step_us']:.0f} graph {row.get('graph_us') or 0:.0f} us, {len(row.get('kernels') or [])} operators, compiled in {row['compile_s']} s"
+            outcome = row.get("failed") or f"loop {row.get('loop_us', 0):.0f} graph {row.get('graph_us') or 0:.0f} us, {len(row.get('kernels') or [])} operators, compiled in {row['compile_s']} s"
             print(f"{time.time() - begin:.0f} s: {row['label']}: {outcome}", flush=True)
     print(f"{rows} runs, {left} processes did not end", flush=True)
     for compiler in compilers:

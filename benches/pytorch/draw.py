@@ -95,7 +95,7 @@ def networks(draw):
 
 
 TEXT = "Bert Roberta DistilBert Electra Albert MPNet GPT2 OPT GPTNeoX GPTNeo Llama Qwen2 Qwen3 Mistral Gemma Phi Phi3 StableLm OlmoModel T5Encoder XLMRoberta Camembert Deberta Funnel MobileBert Nystromformer Bloom Falcon Persimmon".split()
-IMAGES = "ViT DeiT Beit Swin Swinv2 ConvNext ConvNextV2 Segformer Dinov2 PoolFormer ResNet RegNet MobileViT CLIPVision SiglipVision LevIT Cvt".split()
+IMAGES = "ViT DeiT Beit Swin Swinv2 ConvNext ConvNextV2 Segformer Dinov2 PoolFormer ResNet RegNet MobileViT CLIPVision SiglipVision Levit Cvt".split()
 
 
 def transformer(draw):
@@ -155,12 +155,27 @@ def vision(draw):
     return f"tv_{name}", batch, lambda: models.get_model(name, weights=None, **arguments), lambda: [torch.randn(batch, *shape)]
 
 
-def drawn(seed, count):
-    """So many models, each of another name."""
+def batches_of(batch):
+    """A drawn batch and two others."""
+    return (batch, 4 * batch, 16 * batch) if batch < 4 else (batch, batch // 4, batch // 16 if batch >= 64 else 4 * batch)
+
+
+def of_batch(inputs, batch, other):
+    """Inputs of another batch, drawn as those of `batch`."""
+    if other == batch:
+        return inputs
+    drawn = lambda: zip(*(inputs() for _ in range(-(-other // batch))))
+    return lambda: [torch.cat(parts)[:other] for parts in drawn()]
+
+
+def drawn(seed, count, batches=1):
+    """So many models, each of another name, in so many batches."""
     draw, seen = random.Random(seed), set()
     while len(seen) < count:
         source = draw.choices([timm_model, transformer, vision, networks], [0.42, 0.26, 0.12, 0.2])[0]
         name, batch, build, inputs = source(random.Random(draw.random()))
         if name not in seen:
             seen.add(name)
-            yield name, batch, draw.choice(["float16", "bfloat16"]), build, inputs
+            half = draw.choice(["float16", "bfloat16"])
+            for other in batches_of(batch)[:batches]:
+                yield name, other, half, build, of_batch(inputs, batch, other)

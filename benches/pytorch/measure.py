@@ -1,9 +1,9 @@
 """Times drawn models as PyTorch runs them: measure.py FOLDER SECONDS [SEED [COUNT]]; single layers with LAYERS=1 in the environment, in 16
 bits alone with KINDS=half.
 
-Writes a stripped .pt2 of each model and rows.jsonl: for each precision the time of a step in eager mode, the time of a replay as a CUDA
-graph, and the kernels of each node of the exported graph (name, median nanoseconds), all on one GPU. Exports run in many processes, before
-anything is timed.
+Writes a stripped .pt2 of each model and rows.jsonl: for each precision the time of a replay as a CUDA graph, and the kernels of each node of
+the exported graph (name, median nanoseconds), all on one GPU. Exports run in many processes, before anything is timed. What the host takes is
+timed by `times.py`: in a process that was profiled once, launches cost 1.3 to 1.4 times as much.
 """
 
 import bisect
@@ -46,10 +46,10 @@ def build(make, inputs, kind):
     return model.to(DEVICE, kind).eval(), placed(inputs(), kind)
 
 
-def export(todo, done, seed, count, scratch, folder):
+def export(todo, done, seed, count, scratch, folder, batches=1):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    models = list(drawn(seed, count))
+    models = list(drawn(seed, count, batches) if batches > 1 else drawn(seed, count))
     while (item := todo.get()) is not None:
         place, kind = item
         name, batch, half, make, inputs = models[place]
@@ -74,31 +74,26 @@ def synchronize():
         torch.cuda.synchronize()
 
 
-def steps(run, least=8, most=40, seconds=0.25):
-    """Wall times of steps that are waited for at their ends, in microseconds."""
-    times = []
-    begin = time.perf_counter()
-    while len(times) < least or (len(times) < most and time.perf_counter() - begin < seconds):
-        synchronize()
-        start = time.perf_counter()
-        run()
-        synchronize()
-        times.append((time.perf_counter() - start) * 1e6)
-    return times
-
-
-def queued(run, seconds=0.25):
-    """Microseconds of a step in a loop that waits at its end, as training and serving loops do."""
+def loops(run, count=5, seconds=0.05):
+    """Microseconds of a step in each of so many loops that wait at their ends, as training and serving loops do."""
     synchronize()
     start = time.perf_counter()
     run()
     synchronize()
-    count = max(4, min(50, int(seconds / max(time.perf_counter() - start, 1e-5))))
-    start = time.perf_counter()
+    repeats = max(1, min(50, int(seconds / max(time.perf_counter() - start, 1e-5))))
+    times = []
     for _ in range(count):
-        run()
-    synchronize()
-    return (time.perf_counter() - start) / count * 1e6
+        start = time.perf_counter()
+        for _ in range(repeats):
+            run()
+        synchronize()
+        times.append((time.perf_counter() - start) / repeats * 1e6)
+    return times
+
+
+def queued(run):
+    """Microseconds of a step in a loop: the median of five loops, of which others disturb some."""
+    return statistics.median(loops(run))
 
 
 def replays(graph, most, seconds):
@@ -228,9 +223,6 @@ def main():
                     for _ in range(3):
                         run()
                     row = {"model": name, "batch": batch, "label": label, "kind": kind, "tf32": tf32}
-                    if not LAYERS:
-                        row["step_us"] = statistics.median(steps(run))
-                        row["loop_us"] = queued(run)
                     row["modules"] = sum(1 for _ in model.modules())
                     row["bytes"] = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
                     try:
@@ -248,8 +240,7 @@ def main():
                     rows.write(json.dumps(row, separators=(",", ":")) + "\n")
                     rows.flush()
                     sums = sum(time for _, kernels in row["nodes"] for _, time in kernels) / 1e3
-                    took = " ".join(f"{key} {row[key]:.0f}" for key in ("loop_us", "step_us", "graph_us") if row.get(key))
-                    print(f"{label} tf32={tf32}: {took} kernels {sums:.0f} us ({time.monotonic() - begin:.1f} s)", flush=True)
+                    print(f"{label} tf32={tf32}: graph {row.get('graph_us') or 0:.0f} kernels {sums:.0f} us ({time.monotonic() - begin:.1f} s)", flush=True)
             except Exception as error:
                 rows.write(json.dumps({"model": name, "batch": batch, "label": label, "failed": f"run: {type(error).__name__}: {str(error)[:300]}"}) + "\n")
                 print(label, "run:", traceback.format_exc(limit=2)[-300:], flush=True)

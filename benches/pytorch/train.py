@@ -1,10 +1,10 @@
 """Times training steps of drawn models: train.py FOLDER SECONDS [COUNT].
 
-Writes train.jsonl: for each model and precision the time of a whole step (forward, backward, AdamW with fused=True) in eager mode and as a
-CUDA graph, and the kernels of each node of the exported graph (fixtures/pytorch/models.tar.zst) forward and backward. A backward kernel
-belongs to the node during which its autograd node was made, by sequence number. Steps begin with given gradients of the outputs: no loss.
-Several GPUs share the models. With TIMES=1 it only times eager steps (times.jsonl), as one process that nothing disturbs. With SEED=n and
-GRAPHS=FOLDER the models are those that `measure.py FOLDER SECONDS n` drew, with LAYERS its single layers.
+Writes train.jsonl: for each model and precision the time of a whole step (forward, backward, AdamW with fused=True) as a CUDA graph, and the
+kernels of each node of the exported graph (fixtures/pytorch/models.tar.zst) forward and backward. A backward kernel belongs to the node
+during which its autograd node was made, by sequence number. Steps begin with given gradients of the outputs: no loss. Several GPUs share the
+models. With SEED=n and GRAPHS=FOLDER the models are those that `measure.py FOLDER SECONDS n` drew, with LAYERS its single layers. What eager
+steps take is timed by `times.py`.
 """
 
 import bisect
@@ -30,12 +30,11 @@ import torch
 from torch._export.serde import schema, serialize
 from torch.utils._pytree import tree_leaves
 
-from measure import DEVICE, drawn, placed, queued, replays, synchronize
+from measure import DEVICE, drawn, placed, replays, synchronize
 
 warnings.filterwarnings("ignore")
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures" / "pytorch"
 SEED = int(os.environ.get("SEED", "1"))
-TIMES = "TIMES" in os.environ
 # Whether products of 32 bits are in TF32; convolutions are, by default.
 SETTINGS = {"float32": (False, True), "half": (False,)}
 # The place of the argument that says whether a model trains.
@@ -131,23 +130,6 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(self.forward(), self.gradients)
         self.optimizer.step()
-
-    def parts(self, seconds=0.25):
-        """Microseconds of forward, backward, optimizer and all of them, each part waited for."""
-        times = []
-        begin = time.perf_counter()
-        while len(times) < 6 or (len(times) < 30 and time.perf_counter() - begin < seconds):
-            self.optimizer.zero_grad(set_to_none=True)
-            synchronize()
-            marks = [time.perf_counter()]
-            outputs = self.forward()
-            for run in (None, lambda: torch.autograd.backward(outputs, self.gradients), self.optimizer.step):
-                if run:
-                    run()
-                synchronize()
-                marks.append(time.perf_counter())
-            times.append([1e6 * (after - before) for before, after in zip(marks, marks[1:])] + [1e6 * (marks[-1] - marks[0])])
-        return [statistics.median(part) for part in zip(*times)]
 
 
 def replayed(step):
@@ -286,19 +268,12 @@ def parsed_optimizer(path, repeats=3):
 
 
 def optimized(step, scratch, way):
-    """Kernels of an optimizer and microseconds of a call of it that is waited for."""
+    """Kernels of an optimizer."""
     step.optimizer.step()
     path = os.path.join(scratch, f"{way}.json")
     profiled(step.optimizer.step, path)
     kernels = parsed_optimizer(path)
-    times = []
-    for _ in range(10):
-        synchronize()
-        start = time.perf_counter()
-        step.optimizer.step()
-        synchronize()
-        times.append((time.perf_counter() - start) * 1e6)
-    return {"kernels": len(kernels), "ns": sum(time for _, time in kernels), "call_us": statistics.median(times), "name": kernels[-1][0] if kernels else ""}
+    return {"kernels": len(kernels), "ns": sum(time for _, time in kernels), "name": kernels[-1][0] if kernels else ""}
 
 
 class Names:
@@ -352,11 +327,6 @@ def measured(place, models, half, graphs, scratch, pool):
             row = {**about, "tf32": tf32}
             if DEVICE == "cuda":
                 torch.cuda.reset_peak_memory_stats()
-            row["forward_us"], row["backward_us"], row["optimizer_us"], row["step_us"] = step.parts()
-            row["loop_us"] = queued(step)
-            if TIMES:
-                yield row, None
-                return
             row["bytes"] = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
             try:
                 row["graph_us"] = replayed(step) if DEVICE == "cuda" else None
@@ -432,7 +402,7 @@ def merge(folder, shares, seconds, count):
         path.unlink()
     device = torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu"
     head = {"device": device, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "seed": SEED, "names": names.fresh}
-    with open(folder / ("times.jsonl" if TIMES else "train.jsonl"), "w") as file:
+    with open(folder / "train.jsonl", "w") as file:
         for row in [head, *rows]:
             file.write(json.dumps(row, separators=(",", ":")) + "\n")
 
@@ -444,7 +414,7 @@ def main():
     if "SHARE" in os.environ:
         share, shares = map(int, os.environ["SHARE"].split("/"))
         return run(folder, seconds, count, share, shares)
-    shares = 1 if TIMES else max(1, torch.cuda.device_count())
+    shares = max(1, torch.cuda.device_count())
     given = lambda share: os.environ | {"SHARE": f"{share}/{shares}", "CUDA_VISIBLE_DEVICES": str(share)}
     runs = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:]], env=given(share)) for share in range(shares)]
     for process in runs:
