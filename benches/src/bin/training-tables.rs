@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers, node,
-    print_errors, print_gpu, recorded, write,
+    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers,
+    launched, node, print_gpu, recorded, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
 use flopgap_roofline::pytorch::{
@@ -26,7 +26,7 @@ use flopgap_roofline::pytorch::{
 };
 use serde::Deserialize;
 
-const HOST: &str = "16 and 64 threads of virtual machines";
+const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), a virtual machine";
 
 /// Kernels: number of the name, nanoseconds.
 type Kernels = Vec<(usize, f64)>;
@@ -225,26 +225,6 @@ fn costs(runs: &[&Measured]) -> Costs {
     Costs { node, replay, operator, view, module, launch, gradient, tensor }
 }
 
-/// The steps that were timed again on another host, by one process alone: how far apart two
-/// measurements are.
-fn print_again(folder: &Path, runs: &[Measured]) -> Result<()> {
-    let path = folder.join("times.jsonl");
-    if !path.is_file() {
-        return Ok(());
-    }
-    let (_, again) = recorded::<Run>(&path)?;
-    let again: BTreeMap<&str, &Run> = again.iter().map(|run| (run.steps.label.as_str(), run)).collect();
-    let mut errors = Vec::new();
-    for run in runs.iter().filter(|run| !run.run.tf32) {
-        if let Some(other) = again.get(run.run.steps.label.as_str()).filter(|other| other.steps.is_measured())
-        {
-            errors.extend(other.eager().zip(run.run.eager()).map(|(other, own)| (other / own - 1.0).abs()));
-        }
-    }
-    print_errors("eager, measured again", &errors);
-    Ok(())
-}
-
 fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     let mut gpus = pytorch::gpus(folder, HOST, measured)?;
     let costs = costs(&gpus.iter().flat_map(|gpu| &gpu.runs).collect::<Vec<_>>());
@@ -253,9 +233,10 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     }
     let (gpus, judged, tails) = pytorch::judged(&mut gpus, [Way::Graph, Way::Eager]);
     eprintln!("{costs:?}, {tails:?}");
-    for ((gpu, judged), tails) in gpus.iter().zip(&judged).zip(&tails) {
-        print_gpu("step", gpu, (["graph", "eager"], judged), |folder| print_again(folder, &gpu.runs))?;
-        let [graph, eager] = [0, 1].map(|way| errors(&judged.0[way], tails[way]));
+    for (own, gpu) in gpus.iter().enumerate() {
+        print_gpu("step", gpu, (["graph", "eager"], &judged[own]));
+        let graph = errors(&judged[own].0[0], tails[own][0]);
+        let eager = launched(&judged, &tails, [own, 1], &graph);
         if let Some(output) = output {
             write(gpu, &About { graph, eager, ..gpu.about.clone() }, output, "training.zst")?;
         }

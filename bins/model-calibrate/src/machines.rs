@@ -54,6 +54,9 @@ fn sentences() -> String {
     for (what, pytorch) in inference.chain(training) {
         let about = &pytorch.about;
         let errors = |of: &Errors| {
+            if of.runs == 0 {
+                return "not timed".to_owned();
+            }
             let [error, covered] = [of.mape, of.coverage].map(|share| numbers::percent(share, 1));
             format!("MAPE {error}, {covered} covered")
         };

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use flopgap_benches::pytorch::{Result, Steps, host_costs, is_layers, recorded};
 use flopgap_graph::{Layer, Op};
-use flopgap_roofline::pytorch::{Arithmetic, Call, Compilation, Errors, Fused, Kind, Pattern, Row, launches};
+use flopgap_roofline::pytorch::{
+    Arithmetic, Call, Compilation, Compiled, Errors, Fused, Kind, Pattern, Row, compiled, launches,
+};
 use serde::Deserialize;
 
 use crate::Measured;
@@ -274,9 +276,17 @@ pub(crate) fn fitted(runs: &[&Measured]) -> Option<Compilation> {
     let models = runs.iter().filter(|run| !is_layers(&run.run.steps));
     let hosts = models.filter_map(|run| {
         let own = run.compiled.as_ref()?;
-        let [nanoseconds, kernels] = own.kernels()?;
+        let time = own.time().filter(|time| *time > 1.5e3 * own.graph_us.unwrap_or(f64::INFINITY))?;
         let [.., modules] = launches(&run.graph, false);
-        own.time().filter(|time| *time > 1.5 * nanoseconds).map(|time| (time, [kernels, modules]))
+        // A call of a library launches as many kernels as it does without `torch.compile`.
+        let launched = |kernel: &Compiled| match kernel {
+            Compiled::Library { layer, .. } => {
+                let own = run.calls.iter().find(|(place, _)| place == layer);
+                own.map_or(1.0, |(_, row)| row.call.launches(row.kernels))
+            }
+            Compiled::Fused(_) => 1.0,
+        };
+        Some((time, [compiled(&run.graph).iter().map(launched).sum(), modules]))
     });
     let hosts: Vec<(f64, [f64; 2])> = hosts.collect();
     if hosts.is_empty() {

@@ -17,8 +17,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flopgap_benches::pytorch::{
-    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers, node,
-    print_gpu, print_worst, recorded, write,
+    self, Head, Measured as _, Result, Steps, arithmetic, errors, graph_costs, host_costs, is_layers,
+    launched, node, print_gpu, print_worst, recorded, write,
 };
 use flopgap_graph::{Graph, Op, Shapes, read};
 use flopgap_roofline::pytorch::{
@@ -28,7 +28,7 @@ use serde::Deserialize;
 
 use crate::compiled::CompiledRun;
 
-const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), five virtual machines";
+const HOST: &str = "16 threads of an Intel Xeon (Sapphire Rapids), a virtual machine";
 
 /// A model in one precision.
 #[derive(Deserialize)]
@@ -206,13 +206,16 @@ fn run(folder: &Path, output: Option<&Path>) -> Result<()> {
     let ways = [Way::Graph, Way::Eager, Way::Compiled, Way::CompiledGraph];
     let (gpus, judged, tails) = pytorch::judged(&mut gpus, ways);
     eprintln!("{costs:?}, {compilation:?}, {tails:?}");
-    for ((gpu, judged), tails) in gpus.iter().zip(&judged).zip(&tails) {
+    for (own, gpu) in gpus.iter().enumerate() {
         let names = ["graph", "eager", "compiled", "compiled, graph"];
-        print_gpu("model", gpu, (names, judged), |_| Ok(()))?;
-        let by_way = &judged.0;
+        print_gpu("model", gpu, (names, &judged[own]));
+        let by_way = &judged[own].0;
         print_worst("compiled, as a graph", &by_way[3], false);
-        let [graph, eager, launched, replayed] = [0, 1, 2, 3].map(|way| errors(&by_way[way], tails[way]));
-        let compiled = gpu.about.compiled.map(|of| Compilation { launched, graph: replayed, ..of });
+        let [graph, replayed] = [0, 3].map(|way| errors(&by_way[way], tails[own][way]));
+        let eager = launched(&judged, &tails, [own, 1], &graph);
+        let in_default_mode = launched(&judged, &tails, [own, 2], &replayed);
+        let compiled =
+            gpu.about.compiled.map(|of| Compilation { launched: in_default_mode, graph: replayed, ..of });
         if let Some(output) = output {
             let about = About { graph, eager, compiled, ..gpu.about.clone() };
             write(gpu, &about, output, "pytorch.zst")?;

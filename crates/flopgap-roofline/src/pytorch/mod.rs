@@ -103,7 +103,8 @@ fn is_zero(cost: &f64) -> bool {
 /// Errors on models of architectures that were left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
-    /// Runs: models, each in several precisions.
+    /// Runs: models, each in several precisions. 0 of steps that no one timed on this GPU: their
+    /// intervals are those of another one.
     pub runs: usize,
     /// Mean relative error.
     pub mape: f64,
@@ -116,7 +117,8 @@ pub struct Errors {
     /// The 5th and 95th percentile of ln(measured / estimated) where the GPU decides, in
     /// [deviations](Estimate::deviation) of the estimate.
     pub tails: [f64; 2],
-    /// The same where steps wait for their host, plain; 0 of graphs.
+    /// The same where steps wait for their host, plain, with how far hosts of one kind are apart; 0
+    /// of graphs.
     #[serde(default)]
     pub waits: [f64; 2],
 }
