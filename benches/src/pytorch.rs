@@ -384,7 +384,8 @@ pub fn errors<R: Measured>(judged: &[Judged<'_, R>], tails: Tails) -> Errors {
 }
 
 /// How far hosts of one kind are apart: of ln(time), half the width that has nine tenths of them. On
-/// five machines, steps took 0.83, 0.97, 1.05, 1.09 and 1.23 times what all of them took.
+/// five machines, steps took 0.83, 0.97, 1.05, 1.09 and 1.23 times what one fit to three of them
+/// says; all of them were timed after profiles.
 const HOSTS: f64 = 0.235;
 
 /// Errors of a way whose steps may wait for their host, `place` among the ways, on a GPU that takes
