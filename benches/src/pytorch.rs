@@ -383,14 +383,14 @@ pub fn errors<R: Measured>(judged: &[Judged<'_, R>], tails: Tails) -> Errors {
     errors_of(&judged.iter().collect::<Vec<_>>(), tails)
 }
 
-/// How far hosts of one kind are apart: of ln(time), half the width that has nine tenths of them. On
-/// five machines, steps took 0.83, 0.97, 1.05, 1.09 and 1.23 times what one fit to three of them
-/// says; all of them were timed after profiles.
+/// How far hosts of one kind are apart: of ln(time), half the width that has nine tenths of them.
+/// On five machines, steps took 0.83, 0.97, 1.05, 1.09 and 1.23 times what one fit to three of
+/// them says; all of them were timed after profiles.
 const HOSTS: f64 = 0.235;
 
-/// Errors of a way whose steps may wait for their host, `place` among the ways, on a GPU that takes
-/// what `graph` says where it decides. Where no such step was timed, those of another GPU. Another
-/// host than the one that was timed is another time.
+/// Errors of a way whose steps may wait for their host, `place` among the ways, on a GPU that
+/// takes what `graph` says where it decides. Where no such step was timed, those of another GPU.
+/// Intervals have the scatter of hosts, too.
 pub fn launched<R: Measured, const N: usize>(
     judged: &[OfGpu<'_, R, N>],
     tails: &[[Tails; N]],
