@@ -25,7 +25,7 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch  # noqa: E402
 
-from measure import DEVICE, build, drawn, graphed, queued, synchronize  # noqa: E402
+from measure import DEVICE, build, drawn, graphed, loops, synchronize  # noqa: E402
 from train import SEED, archives  # noqa: E402
 
 warnings.filterwarnings("ignore")
@@ -82,10 +82,6 @@ def kernels(run):
     return steps[0]
 
 
-def every_model():
-    return list(drawn(SEED, MODELS, BATCHES) if BATCHES > 1 else drawn(SEED, MODELS))
-
-
 def computed(tf32):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
@@ -96,7 +92,7 @@ def compiled(todo, done, ready, go, turn, ends):
     # Models share code: each is a compilation of its own, for its own sizes.
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
     torch._dynamo.config.automatic_dynamic_shapes = False
-    models = every_model()
+    models = list(drawn(SEED, MODELS, BATCHES))
     kept = []
     while time.time() < ends:
         try:
@@ -135,7 +131,7 @@ def compiled(todo, done, ready, go, turn, ends):
             for _ in range(3):
                 step()
             if TIMES:
-                row["loop_us"] = queued(step)
+                row["loop_us"] = statistics.median(loops(step))
             try:
                 row["graph_us"] = graphed(step) if DEVICE == "cuda" else None
             except Exception as error:
@@ -159,7 +155,7 @@ def main():
     todo, done, go, turn = context.Queue(), context.Queue(), context.Event(), context.Lock()
     ready = [context.Event() for _ in range(COMPILERS)]
     labels = None if BATCHES > 1 else set(archives())
-    places = [place for place, (name, batch, *_) in enumerate(every_model()) if labels is None or f"{name}_b{batch}_float32" in labels]
+    places = [place for place, (name, batch, *_) in enumerate(drawn(SEED, MODELS, BATCHES)) if labels is None or f"{name}_b{batch}_float32" in labels]
     for place in places[first : first + count]:
         for kind, tf32 in RUNS[place % BATCHES]:
             if not TF32 or kind == "float32":

@@ -32,7 +32,10 @@ warnings.filterwarnings("ignore")
 EXPORTERS = int(os.environ.get("EXPORTERS", "9"))
 LAYERS = "LAYERS" in os.environ
 KINDS = os.environ.get("KINDS", "float32,half").split(",")
-drawn = drawn_layers if LAYERS else drawn_models
+
+
+def drawn(seed, count, batches=1):
+    return drawn_layers(seed, count) if LAYERS else drawn_models(seed, count, batches)
 
 
 def placed(inputs, kind):
@@ -49,7 +52,7 @@ def build(make, inputs, kind):
 def export(todo, done, seed, count, scratch, folder, batches=1):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    models = list(drawn(seed, count, batches) if batches > 1 else drawn(seed, count))
+    models = list(drawn(seed, count, batches))
     while (item := todo.get()) is not None:
         place, kind = item
         name, batch, half, make, inputs = models[place]
@@ -89,11 +92,6 @@ def loops(run, count=5, seconds=0.05):
         synchronize()
         times.append((time.perf_counter() - start) / repeats * 1e6)
     return times
-
-
-def queued(run):
-    """Microseconds of a step in a loop: the median of five loops, of which others disturb some."""
-    return statistics.median(loops(run))
 
 
 def replays(graph, most, seconds):
@@ -223,8 +221,6 @@ def main():
                     for _ in range(3):
                         run()
                     row = {"model": name, "batch": batch, "label": label, "kind": kind, "tf32": tf32}
-                    row["modules"] = sum(1 for _ in model.modules())
-                    row["bytes"] = torch.cuda.max_memory_allocated() if DEVICE == "cuda" else 0
                     try:
                         is_timed = DEVICE == "cuda" and (not LAYERS or len(model.layers) == 1)
                         row["graph_us"] = graphed(run) if is_timed else None

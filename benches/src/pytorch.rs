@@ -39,15 +39,15 @@ pub fn recorded<R: DeserializeOwned>(path: &Path) -> Result<(Head, Vec<R>)> {
     Ok((head, runs?))
 }
 
-/// What each run has.
+/// What each run has, whatever was measured of it.
 #[derive(Deserialize)]
 pub struct Steps {
     /// The model.
     pub model: String,
     /// The model, batch and precision.
     pub label: String,
-    /// Microseconds of an eager step in a loop that is waited for, where nothing else took the
-    /// host's time.
+    /// Microseconds of a step in a loop that is waited for, where a process that profiled nothing
+    /// timed it.
     loop_us: Option<f64>,
     /// Why it was not measured.
     failed: Option<String>,

@@ -234,4 +234,11 @@ fn machines_are_listed_with_their_errors() {
         text.contains("Measured by NVIDIA in vLLM's kernels (ai-dynamo/aiconfigurator 095f58a"),
         "{text}"
     );
+    // Eager steps that nobody timed have no error of another GPU's.
+    for (device, is_timed) in [("H100", false), ("H200", true)] {
+        let has_calls = |line: &&str| line.contains("calls of") && line.contains(device);
+        let line = text.lines().find(has_calls).unwrap();
+        assert_eq!(line.ends_with(", eager not timed."), !is_timed, "{line}");
+        assert_eq!(line.contains(", eager MAPE "), is_timed, "{line}");
+    }
 }
