@@ -2,7 +2,7 @@
 
     cargo run --release -p flopgap-benches --bin make-nsys-trace -- 1000000 trace.sqlite
     python3 -m venv v && v/bin/pip install maturin polars pandas pyarrow duckdb
-    v/bin/maturin build --release --manifest-path python/Cargo.toml --out . && v/bin/pip install flopgap-*.whl
+    v/bin/maturin build --profile dist --manifest-path python/Cargo.toml --out . && v/bin/pip install flopgap-*.whl
     v/bin/python benches/peers/nsys_python.py trace.sqlite [ROUNDS]
 
 Each way runs in a process of its own, one after the other, round by round; shown are the medians. All must give the same sums.

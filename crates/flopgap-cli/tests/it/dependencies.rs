@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folders that have a lock file: the workspace, and those that are workspaces of their own.
-const LOCKED: [&str; 3] = [".", "python", "fuzz"];
+/// The folders that have a lock file: the workspace, and the one that is a workspace of its own.
+const LOCKED: [&str; 2] = [".", "fuzz"];
 
 fn root() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).to_owned()

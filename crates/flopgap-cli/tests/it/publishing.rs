@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What only tests and benches need.
-const UNPUBLISHED: [&str; 2] = ["flopgap-benches", "flopgap-testing"];
+const UNPUBLISHED: [&str; 3] = ["flopgap-benches", "flopgap-python", "flopgap-testing"];
 
 /// Slugs of <https://crates.io/category_slugs> that packages here may use: the registry refuses
 /// others.
