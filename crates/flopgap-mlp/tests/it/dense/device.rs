@@ -10,7 +10,7 @@ use flopgap_mlp::reference::{self, Errors, relative_error};
 use flopgap_mlp::{Activation, Element, MlpError, Network, Parameters, Precision, Size};
 use half::{bf16, f16};
 
-use super::kernels::CAPABILITIES;
+use super::kernels::{CAPABILITIES, compiler};
 use crate::gpu;
 
 /// The kernel of the example, and one that reads what it is asked.
@@ -55,10 +55,7 @@ fn networks() -> Vec<Network> {
 
 #[test]
 fn a_users_kernel_compiles_for_every_architecture_without_spills() {
-    let compiler = match Compiler::without_cache() {
-        Ok(compiler) => compiler,
-        Err(error) => return flopgap_testing::skip("nvrtc", error),
-    };
+    let Some(compiler) = compiler() else { return };
     let check = |mlp: Result<DeviceFunction, MlpError>, name: &str| {
         let binary = mlp.unwrap().kernel("shade.cu", SHADE).compile(&compiler).unwrap();
         let log = binary.log();

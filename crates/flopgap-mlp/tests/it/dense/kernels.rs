@@ -1,27 +1,47 @@
 //! The kernels, without a GPU: NVRTC compiles them for every architecture.
 
+use std::collections::HashSet;
 use std::fs;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Instant;
 
 use flopgap_gpu::Device;
 use flopgap_gpu::compile::{Architecture, Cache, Compiler};
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::cuda::{
-    Accumulate, Gradients, Implementation, Options, Reduction, Source, Target, compile_all, encoding,
-    sources, tangent, train,
+    Accumulate, Gradients, Implementation, Options, Reduction, Source, Target, encoding, sources, tangent,
+    train,
 };
 use flopgap_mlp::{Activation, MlpError, Network, Precision, Size};
+use rayon::iter::Either;
+use rayon::prelude::*;
 
 /// All that kernels are compiled for.
 pub(crate) const CAPABILITIES: [&str; 7] = ["sm_90", "sm_80", "sm_75", "sm_86", "sm_120", "sm_100", "sm_89"];
 /// Of these, the networks of the benchmark: what is chosen for them, and how many registers there
 /// are, is as for one of the others.
 const ALIKE: [&str; 3] = ["sm_120", "sm_100", "sm_89"];
+
+/// What `FLOPGAP_COMPILE` names, with commas between.
+fn asked() -> Vec<String> {
+    let asked = std::env::var("FLOPGAP_COMPILE").unwrap_or_default();
+    asked.split(',').map(str::to_owned).collect()
+}
+
+/// NVRTC; nothing where it is missing, which is reported. With `FLOPGAP_COMPILE=cached` it takes
+/// what an earlier run compiled: the same text, options and version of NVRTC.
+pub(crate) fn compiler() -> Option<Compiler> {
+    match Compiler::without_cache() {
+        Ok(compiler) => {
+            let is_cached = asked().iter().any(|name| name == "cached");
+            Some(compiler.with_cache(is_cached.then(Cache::of_user).flatten()))
+        }
+        Err(error) => {
+            flopgap_testing::skip("nvrtc", error);
+            None
+        }
+    }
+}
 
 /// The kernels of a network, compiled for an architecture.
 #[derive(Debug, Clone)]
@@ -104,21 +124,32 @@ pub(crate) fn read_log(source: &str, log: &str, most_spilled: u32) -> Result<Tal
 }
 
 impl Job {
-    /// Compiles, and checks that nothing spills. A network without a kernel is reported.
-    fn run(&self, compiler: &Compiler) -> Result<Tally, String> {
+    /// The sources of its kernels. A network without a kernel is reported.
+    fn sources(&self) -> Vec<Source> {
         let architecture: Architecture = self.capability.parse().unwrap();
         let target = Target::nominal(architecture.capability);
-        match compile_all(compiler, &self.network, self.precision, self.options, target) {
-            Ok(logs) if logs.is_empty() => Err("no kernels".to_owned()),
-            Ok(logs) => logs.iter().try_fold(Tally::default(), |tally, (source, log)| {
-                Ok(tally.and(read_log(source, log, self.most_spilled())?))
-            }),
+        match sources(&self.network, self.precision, self.options, target) {
+            Ok(sources) => {
+                assert!(!sources.is_empty(), "{self}: no kernels");
+                sources
+            }
             Err(MlpError::Unsupported { reason, .. }) => {
                 eprintln!("{self}: not there: {reason}");
-                Ok(Tally::default())
+                Vec::new()
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => panic!("{self}: {error}"),
         }
+    }
+
+    /// Compiles one of them, and checks that it does not spill more than that.
+    fn compile(&self, source: &Source, compiler: &Compiler) -> Result<Tally, String> {
+        let start = Instant::now();
+        let binary = source.compile(compiler).map_err(|error| format!("{self}: {error}"))?;
+        let tally = read_log(source.name(), binary.log(), self.most_spilled());
+        let Tally { kernels, registers } = tally.map_err(|problem| format!("{self}: {problem}"))?;
+        let (name, seconds) = (source.name(), start.elapsed().as_secs_f64());
+        eprintln!("{self}: {name}: {kernels} kernels, up to {registers} registers, {seconds:.1} s");
+        Ok(Tally { kernels, registers })
     }
 }
 
@@ -183,7 +214,9 @@ fn jobs_of_every_run() -> Vec<Job> {
 /// What `FLOPGAP_COMPILE` asks for. All networks in all precisions for all architectures take long:
 /// `all` asks for them. Names of implementations, precisions or architectures beside it
 /// (`all,coopvec,fp16,sm_90`) ask for those alone.
-fn jobs(asked: &[&str]) -> Vec<Job> {
+fn jobs() -> Vec<Job> {
+    let asked = asked();
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
     let mut jobs = if asked.contains(&"all") { jobs_of_all() } else { jobs_of_every_run() };
     let wanted = |name: &str, among: &[&str]| {
         asked.contains(&name) || !among.iter().any(|other| asked.contains(other))
@@ -307,48 +340,21 @@ fn every_run_compiles_every_kind_of_sums() {
 /// tests with `FLOPGAP_COMPILE=all`.
 #[test]
 fn kernels_compile_for_every_architecture_without_spills() {
-    let compiler = match Compiler::without_cache() {
-        Ok(compiler) => compiler,
-        Err(error) => return flopgap_testing::skip("nvrtc", error),
-    };
-    let asked = std::env::var("FLOPGAP_COMPILE").unwrap_or_default();
-    let asked: Vec<&str> = asked.split(',').collect();
-    // A source that two jobs share is compiled once. `cached` takes, too, what earlier runs have
-    // compiled.
-    let folder = tempfile::tempdir().unwrap();
-    let cache = Cache::of_user().filter(|_| asked.contains(&"cached"));
-    let compiler = compiler.with_cache(Some(cache.unwrap_or_else(|| Cache::new(folder.path()))));
-
-    let (jobs, next) = (jobs(&asked), AtomicUsize::new(0));
-    let found = Mutex::new((Tally::default(), Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let start = Instant::now();
-                    let result = job.run(&compiler);
-                    let seconds = start.elapsed().as_secs_f64();
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    match result {
-                        Ok(tally) => {
-                            let Tally { kernels, registers } = tally;
-                            eprintln!(
-                                "{job}: {kernels} kernels, up to {registers} registers, {seconds:.1} s"
-                            );
-                            found.0 = found.0.and(tally);
-                        }
-                        Err(problem) => {
-                            eprintln!("{job}: FAILED: {problem}");
-                            found.1.push(format!("{job}: {problem}"));
-                        }
-                    }
-                }
-            });
-        }
-    });
-    let (Tally { kernels, registers }, failures) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Some(compiler) = compiler() else { return };
+    let jobs = jobs();
+    let mut seen = HashSet::new();
+    let of_job = |job| Job::sources(job).into_iter().map(move |source| (job, source));
+    // A source that two jobs share is compiled once.
+    let all: Vec<_> =
+        jobs.iter().flat_map(of_job).filter(|(_, source)| seen.insert(source.clone())).collect();
+    let (found, failures): (Vec<Tally>, Vec<String>) =
+        all.par_iter().partition_map(|(job, source)| match job.compile(source, &compiler) {
+            Ok(tally) => Either::Left(tally),
+            Err(problem) => Either::Right(problem),
+        });
+    let Tally { kernels, registers } = found.into_iter().fold(Tally::default(), Tally::and);
     eprintln!("{} networks, {kernels} kernels, up to {registers} registers", jobs.len());
-    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), jobs.len(), failures.join("\n"));
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), all.len(), failures.join("\n"));
 }
 
 /// What is queued beside the passes of an implementation: loss and optimizer, tangents.
@@ -359,10 +365,7 @@ fn beside(network: &Network, precision: Precision, target: Target) -> Vec<Source
 
 #[test]
 fn what_is_beside_the_passes_compiles_for_every_architecture_without_spills() {
-    let compiler = match Compiler::without_cache() {
-        Ok(compiler) => compiler,
-        Err(error) => return flopgap_testing::skip("nvrtc", error),
-    };
+    let Some(compiler) = compiler() else { return };
     // Code for each layer, and one code for all; padded rows.
     let small = Size::Small.network();
     let deep = Network::new(&[64; 25]).unwrap().with_activation(Activation::Gelu);

@@ -12,6 +12,7 @@ use flopgap_mlp::{Activation, Network, Precision};
 use rayon::prelude::*;
 
 use super::draws::{Draw, from_environment};
+use super::kernels::compiler;
 
 /// Bytes of machine code that a source may have. 328 kB took NVRTC 13.0 6 s of a core here, and
 /// 438 kB, the most of 40 draws, 5 s; with code for every layer they took from 14 s to minutes.
@@ -71,10 +72,7 @@ fn none_is_large(found: &[Compiled]) {
 
 #[test]
 fn odd_and_deep_networks_have_little_machine_code() {
-    let compiler = match Compiler::without_cache() {
-        Ok(compiler) => compiler,
-        Err(error) => return flopgap_testing::skip("nvrtc", error),
-    };
+    let Some(compiler) = compiler() else { return };
     let of = |widths: &[usize]| Network::new(widths).unwrap();
     let deep = of(&[64; 65]);
     let [forloop, coopvec, coopmat] =
@@ -113,7 +111,7 @@ fn draws_have_little_machine_code() {
     if std::env::var("FLOPGAP_COMPILE").as_deref() != Ok("all") {
         return flopgap_testing::skip("FLOPGAP_COMPILE=all", "it takes many minutes");
     }
-    let compiler = Compiler::without_cache().unwrap();
+    let compiler = compiler().expect("NVRTC");
     let draws: u64 = from_environment("FLOPGAP_DRAWS").unwrap_or(50);
     let first: u64 = from_environment("FLOPGAP_SEED").unwrap_or(1);
     let only: Option<Implementation> = from_environment("FLOPGAP_IMPLEMENTATION");

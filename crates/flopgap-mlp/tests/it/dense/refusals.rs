@@ -6,6 +6,7 @@ use flopgap_mlp::cuda::{Accumulate, Implementation, Model, Options, Target, comp
 use flopgap_mlp::{Activation, AdamWSettings, Cpu, MlpError, Network, Parameters, Precision, Size, cpu};
 use half::f16;
 
+use super::kernels::compiler;
 use crate::gpu;
 
 #[test]
@@ -40,10 +41,7 @@ fn an_optimizer_that_cannot_work_is_refused_on_cores() {
 /// without a GPU.
 #[test]
 fn networks_at_the_limits_are_compiled_or_refused_with_the_alternative() {
-    let compiler = match flopgap_gpu::compile::Compiler::without_cache() {
-        Ok(compiler) => compiler,
-        Err(error) => return flopgap_testing::skip("nvrtc", error),
-    };
+    let Some(compiler) = compiler() else { return };
     let refusal = |widths: &[usize], precision, options, capability: &str| {
         let network = Network::new(widths).unwrap();
         let architecture: flopgap_gpu::compile::Architecture = capability.parse().unwrap();

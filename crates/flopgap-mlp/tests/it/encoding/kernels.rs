@@ -1,20 +1,17 @@
 //! The kernels, without a GPU: NVRTC compiles them for every architecture.
 
-use flopgap_gpu::compile::{Architecture, Compiler};
+use flopgap_gpu::compile::Architecture;
 use flopgap_kernels::{KernelClass, classify};
 use flopgap_mlp::Precision;
 use flopgap_mlp::cuda::{Target, encoding};
 
-use crate::dense::kernels::{CAPABILITIES, read_log};
+use crate::dense::kernels::{CAPABILITIES, compiler, read_log};
 
 /// All encodings on Hopper and Turing, and the first and last of each kind on the others: what they
 /// compile does not depend on the architecture otherwise.
 #[test]
 fn encodings_compile_for_every_architecture_without_spills() {
-    let compiler = match Compiler::without_cache() {
-        Ok(compiler) => compiler,
-        Err(error) => return flopgap_testing::skip("nvrtc", error),
-    };
+    let Some(compiler) = compiler() else { return };
     let all = super::encodings();
     for capability in CAPABILITIES {
         let target = Target::nominal(capability.parse::<Architecture>().unwrap().capability);
