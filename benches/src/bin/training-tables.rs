@@ -21,7 +21,7 @@ use flopgap_benches::pytorch::{
 };
 use flopgap_graph::{Graph, Op, Shapes, read_training};
 use flopgap_roofline::pytorch::{
-    About, Arithmetic, Call, Computed, Costs, Estimate, Gradients, PyTorch, Row, Way, adamw, launches,
+    About, Arithmetic, Call, Computed, Costs, Estimate, Gradients, Kind, PyTorch, Row, Way, adamw, launches,
     stacked,
 };
 use serde::Deserialize;
@@ -216,13 +216,15 @@ fn costs(runs: &[&Measured]) -> Costs {
     let [node, replay] = graph_costs(graphs);
     let hosts = models.filter_map(|run| {
         let eager = run.run.eager().filter(|time| *time > 1.5 * run.kernels()[0])?;
-        let [operators, views, modules] = launches(&run.graph.eager(), false);
-        let [layers, views_backward, tensors] = run.gradients.launches(&run.graph);
-        Some((eager, [operators, views + views_backward, modules, run.launched(), layers, tensors]))
+        let [operators, views, _] = launches(&run.graph.eager(), false);
+        let [views_backward, tensors] = run.gradients.launches(&run.graph);
+        let of = |kind| run.calls.iter().filter(|(_, row)| row.call.kind == kind).count() as f64;
+        let (views, kinds) = (views + views_backward, [of(Kind::FusedAttention), of(Kind::Recurrent)]);
+        Some((eager, [1.0, operators, views, run.launched(), tensors, kinds[0], kinds[1]]))
     });
-    let hosts: Vec<(f64, [f64; 6])> = hosts.collect();
-    let [operator, view, module, launch, gradient, tensor] = host_costs(&hosts);
-    Costs { node, replay, operator, view, module, launch, gradient, tensor }
+    // A cost is among these if architectures that are left out are estimated better with it.
+    let [step, operator, view, launch, tensor, attention, recurrent] = host_costs(&hosts.collect::<Vec<_>>());
+    Costs { node, replay, operator, view, launch, attention, recurrent, tensor, step, ..Costs::default() }
 }
 
 fn run(folder: &Path, output: Option<&Path>) -> Result<()> {

@@ -286,12 +286,12 @@ pub(crate) fn fitted(runs: &[&Measured]) -> Option<Compilation> {
             }
             Compiled::Fused(_) => 1.0,
         };
-        Some((time, [compiled(&run.graph).iter().map(launched).sum(), modules]))
+        Some((time, [1.0, compiled(&run.graph).iter().map(launched).sum(), modules]))
     });
-    let hosts: Vec<(f64, [f64; 2])> = hosts.collect();
+    let hosts: Vec<(f64, [f64; 3])> = hosts.collect();
     if hosts.is_empty() {
         return None;
     }
-    let [launch, module] = host_costs(&hosts);
-    Some(Compilation { launch, module, launched: Errors::default(), graph: Errors::default() })
+    let [step, launch, module] = host_costs(&hosts);
+    Some(Compilation { step, launch, module, launched: Errors::default(), graph: Errors::default() })
 }

@@ -105,13 +105,11 @@ impl Gradients {
         tensors.filter(|(tensor, flows)| tensor.trained && **flows).map(|(tensor, _)| tensor)
     }
 
-    /// What a host runs beside the launches of the forward: layers that compute backward, views
-    /// backward, and tensors that an optimizer changes.
-    pub fn launches(&self, graph: &Graph) -> [f64; 3] {
-        let (views, layers): (Vec<&Layer>, Vec<&Layer>) = (graph.layers.iter())
-            .filter(|layer| self.reach(layer))
-            .partition(|layer| matches!(layer.op, Some(Op::View)));
-        [layers.len(), views.len(), self.trained(graph).count()].map(|count| count as f64)
+    /// What a host runs backward: views, and tensors that an optimizer changes.
+    pub fn launches(&self, graph: &Graph) -> [f64; 2] {
+        let layers = graph.layers.iter().filter(|layer| self.reach(layer));
+        let views = layers.filter(|layer| matches!(layer.op, Some(Op::View))).count();
+        [views, self.trained(graph).count()].map(|count| count as f64)
     }
 
     /// The backward calls of a layer: its own, and sums of gradients that meet at what it reads.

@@ -14,6 +14,7 @@
 //! # Ok::<(), flopgap_graph::GraphError>(())
 //! ```
 
+mod about;
 mod backward;
 mod call;
 mod compiled;
@@ -31,8 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use flopgap_graph::{Graph, Layer, Op};
-use serde::{Deserialize, Serialize};
 
+pub use self::about::{About, Compilation, Costs, Errors, Peaks, Reach};
 pub use self::backward::{Gradients, adamw};
 use self::call::Key;
 pub use self::call::{Arithmetic, Call, Computed, Kind, Phase, stacked};
@@ -55,128 +56,6 @@ pub enum Way {
     Compiled,
     /// By `torch.compile`, its kernels replayed as a CUDA graph (`mode="reduce-overhead"`).
     CompiledGraph,
-}
-
-/// What the GPU can do at most, by its data sheet.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Peaks {
-    /// Bytes per second of the memory.
-    pub bytes_per_second: f64,
-    /// FLOP/s in fp32, without tensor cores.
-    pub fp32: f64,
-    /// Dense FLOP/s in TF32.
-    pub tf32: f64,
-    /// Dense FLOP/s in 16 bits.
-    pub half: f64,
-    /// Multiprocessors, by which tiles are divided into waves.
-    pub units: f64,
-}
-
-/// Nanoseconds beside the kernels.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Costs {
-    /// Between two nodes of a graph.
-    pub node: f64,
-    /// Of a replay.
-    pub replay: f64,
-    /// Of the host for an operator that computes.
-    pub operator: f64,
-    /// Of the host for a view, forward or backward.
-    pub view: f64,
-    /// Of the host for a module.
-    pub module: f64,
-    /// Of the host for a kernel.
-    pub launch: f64,
-    /// Of the host for the backward of an operator that computes; 0 of inference.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub gradient: f64,
-    /// Of the host for a tensor that the optimizer changes, and for its gradient; 0 of inference.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub tensor: f64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_zero(cost: &f64) -> bool {
-    *cost == 0.0
-}
-
-/// Errors on models of architectures that were left out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Errors {
-    /// Runs: models, each in several precisions. 0 of steps that no one timed on this GPU: their
-    /// intervals are those of another one.
-    pub runs: usize,
-    /// Mean relative error.
-    pub mape: f64,
-    /// Median relative error.
-    pub median: f64,
-    /// The error that a tenth exceeds.
-    pub p90: f64,
-    /// The share within intervals of 90 %, whose widths come from other architectures.
-    pub coverage: f64,
-    /// The 5th and 95th percentile of ln(measured / estimated) where the GPU decides, in
-    /// [deviations](Estimate::deviation) of the estimate.
-    pub tails: [f64; 2],
-    /// The same where steps wait for their host, plain, with how far hosts of one kind are apart; 0
-    /// of graphs.
-    #[serde(default)]
-    pub waits: [f64; 2],
-}
-
-/// What was measured, where.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct About {
-    /// The GPU as the driver calls it.
-    pub device: String,
-    /// `PyTorch 2.11.0, cuDNN 9.19`.
-    pub software: String,
-    /// The host that launched.
-    pub host: String,
-    /// Bytes of the GPU's memory.
-    pub memory_bytes: u64,
-    /// Peaks of the GPU.
-    pub peaks: Peaks,
-    /// What is paid beside the kernels.
-    pub costs: Costs,
-    /// Models that were measured.
-    pub models: usize,
-    /// Errors of whole models, in eager mode and as a graph.
-    pub eager: Errors,
-    /// See `eager`.
-    pub graph: Errors,
-    /// What `torch.compile` takes, where that was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compiled: Option<Compilation>,
-    /// How wide intervals of calls are, by table.
-    pub reaches: Vec<Reach>,
-}
-
-/// What `torch.compile` takes beside the calls that are in the tables.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Compilation {
-    /// Nanoseconds of the host for a kernel.
-    pub launch: f64,
-    /// Nanoseconds of the host for a module: guards, and what is around the kernels.
-    pub module: f64,
-    /// Errors of whole models in the default mode.
-    pub launched: Errors,
-    /// Errors of whole models as a graph.
-    pub graph: Errors,
-}
-
-/// How wide the intervals of a table are.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Reach {
-    /// The table.
-    pub kind: Kind,
-    /// See `kind`.
-    #[serde(default, skip_serializing_if = "Phase::is_forward")]
-    pub phase: Phase,
-    /// See `kind`.
-    pub arithmetic: Arithmetic,
-    /// Standard deviations of an estimate within which nine tenths of the calls of architectures
-    /// that were left out are.
-    pub reach: f64,
 }
 
 /// How wide intervals are of a table whose calls no other architecture has, so that nobody judged
@@ -386,7 +265,10 @@ impl<'a> Sum<'a> {
         let launched = |launch: f64| host_ns + launch * sum(|call| call::launches(call.kernels, call.waits));
         let (host_ns, errors) = match (way, &about.compiled) {
             (Way::Graph, _) => (0.0, &about.graph),
-            (Way::Eager, _) => (launched(costs.launch), &about.eager),
+            (Way::Eager, _) => {
+                let kinds = calls.iter().map(|call| costs.of_kind(call.kind)).sum::<f64>();
+                (launched(costs.launch) + kinds, &about.eager)
+            }
             (Way::Compiled, Some(of)) => (launched(of.launch), &of.launched),
             (Way::CompiledGraph, Some(of)) => (0.0, &of.graph),
             (_, None) => return None,
@@ -522,7 +404,8 @@ impl PyTorch {
             Way::Compiled | Way::CompiledGraph => {
                 sum.compiled(graph, computed);
                 let [.., modules] = launches(graph, false);
-                self.about.compiled.as_ref()?.module * modules
+                let costs = self.about.compiled.as_ref()?;
+                costs.step + costs.module * modules
             }
         };
         sum.whole(way, host_ns).map(|estimate| Estimate { parts: None, ..estimate })
@@ -535,7 +418,7 @@ impl PyTorch {
         if self.calls.known(&compiled).is_some() { compiled } else { call }
     }
 
-    /// Nanoseconds of the host that calls every operator of a model, beside the kernels.
+    /// Nanoseconds of the host for the operators of a model, beside what depends on their kinds.
     fn host(&self, graph: &Graph, paths: &FastPaths) -> f64 {
         let costs = &self.about.costs;
         let [operators, views, modules] = paths.launches(graph);

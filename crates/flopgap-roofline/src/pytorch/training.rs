@@ -26,9 +26,9 @@ impl PyTorch {
             sum.add(graph.layers.len(), call);
         }
         let costs = &self.about.costs;
-        let [layers, views, tensors] = gradients.launches(graph);
-        let backward = costs.gradient * layers + costs.view * views + costs.tensor * tensors;
-        sum.whole(way, self.host(graph, &paths) + backward)
+        let [views, tensors] = gradients.launches(graph);
+        let backward = costs.view * views + costs.tensor * tensors;
+        sum.whole(way, costs.step + self.host(graph, &paths) + backward)
     }
 }
 

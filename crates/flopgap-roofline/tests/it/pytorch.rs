@@ -57,9 +57,12 @@ fn a_model_is_its_calls_and_what_lies_between_them() {
             assert!((graph.host_ns).abs() < f64::EPSILON);
             let [operators, views, modules] = launches(&model, true);
             let launched: f64 = eager.calls.iter().map(|call| call.kernels).sum();
+            let of = |kind| eager.calls.iter().filter(|call| call.kind == kind).count() as f64;
             let host = costs.operator * operators
                 + costs.view * views
                 + costs.module * modules
+                + costs.norm * of(Kind::Norm)
+                + costs.attention * of(Kind::FusedAttention)
                 + costs.launch * launched;
             assert!((eager.host_ns / host - 1.0).abs() < 1e-9);
             assert!((eager.nanoseconds - eager.host_ns.max(graph.nanoseconds)).abs() < 1.0);
@@ -89,7 +92,7 @@ fn a_compiled_model_is_its_kernels_and_what_lies_between_them() {
         let expected = kernels + costs.node * nodes + costs.replay;
         assert!((graph.nanoseconds / expected - 1.0).abs() < 1e-9, "{}", model.name);
         let [.., modules] = launches(&model, false);
-        let host = compilation.module * modules + compilation.launch * nodes;
+        let host = compilation.step + compilation.module * modules + compilation.launch * nodes;
         assert!((launched.host_ns / host - 1.0).abs() < 1e-9);
         assert!((launched.nanoseconds - host.max(graph.nanoseconds)).abs() < 1.0);
         assert!(graph.low < graph.nanoseconds && graph.nanoseconds < graph.high);
@@ -784,13 +787,15 @@ fn a_training_step_is_its_parts() {
             let sum = parts.forward + parts.backward + parts.optimizer;
             assert!((sum / kernels - 1.0).abs() < 1e-9, "{}: {parts:?}", graph.name);
             let [operators, views, modules] = launches(&graph, false);
-            let [layers, views_backward, tensors] = Gradients::new(&graph).launches(&graph);
+            let [views_backward, tensors] = Gradients::new(&graph).launches(&graph);
             let launched: f64 = eager.calls.iter().map(|call| call.kernels).sum();
-            let host = costs.operator * operators
+            let attention = eager.calls.iter().filter(|call| call.kind == Kind::FusedAttention).count();
+            let host = costs.step
+                + costs.operator * operators
                 + costs.view * (views + views_backward)
                 + costs.module * modules
                 + costs.launch * launched
-                + costs.gradient * layers
+                + costs.attention * attention as f64
                 + costs.tensor * tensors;
             assert!((eager.host_ns / host - 1.0).abs() < 1e-9);
             assert!((eager.nanoseconds - eager.host_ns.max(replayed.nanoseconds)).abs() < 1.0);
