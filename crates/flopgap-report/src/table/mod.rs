@@ -12,7 +12,7 @@ mod markdown;
 mod text;
 
 pub use cell::Cell;
-pub use format::{Format, ParseFormatError};
+pub use format::Format;
 pub use formulas::WithoutFormulas;
 #[cfg(feature = "pages")]
 pub(crate) use markdown::escape as escape_markdown;
