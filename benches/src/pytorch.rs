@@ -172,6 +172,10 @@ pub trait Measured {
     }
     /// Its calls by layer.
     fn calls(&self) -> &[(usize, Row)];
+    /// How many of its calls are of a kind.
+    fn count(&self, kind: Kind) -> f64 {
+        self.calls().iter().filter(|(_, row)| row.call.kind == kind).count() as f64
+    }
     /// What tables have of it.
     fn rows(&self) -> Vec<Row>;
     /// Nanoseconds of all kernels, and what lies between them.

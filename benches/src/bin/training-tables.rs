@@ -218,9 +218,9 @@ fn costs(runs: &[&Measured]) -> Costs {
         let eager = run.run.eager().filter(|time| *time > 1.5 * run.kernels()[0])?;
         let [operators, views, _] = launches(&run.graph.eager(), false);
         let [views_backward, tensors] = run.gradients.launches(&run.graph);
-        let of = |kind| run.calls.iter().filter(|(_, row)| row.call.kind == kind).count() as f64;
-        let (views, kinds) = (views + views_backward, [of(Kind::FusedAttention), of(Kind::Recurrent)]);
-        Some((eager, [1.0, operators, views, run.launched(), tensors, kinds[0], kinds[1]]))
+        let [attention, recurrent] = [Kind::FusedAttention, Kind::Recurrent].map(|kind| run.count(kind));
+        let views = views + views_backward;
+        Some((eager, [1.0, operators, views, run.launched(), tensors, attention, recurrent]))
     });
     // A cost is among these if architectures that are left out are estimated better with it.
     let [step, operator, view, launch, tensor, attention, recurrent] = host_costs(&hosts.collect::<Vec<_>>());

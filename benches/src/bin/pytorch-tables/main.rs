@@ -188,9 +188,8 @@ fn costs(runs: &[&Measured]) -> Costs {
         let runs = |place: usize| !matches!(graph.layers[place].op, Some(Op::View));
         let own = run.calls.iter().filter(|(place, _)| runs(*place));
         let kernels = own.map(|(_, row)| row.call.launches(row.kernels)).sum();
-        let of = |kind| run.calls.iter().filter(|(_, row)| row.call.kind == kind).count() as f64;
-        let kinds = [of(Kind::Norm), of(Kind::FusedAttention)];
-        Some((eager, [operators, views, modules, kernels, kinds[0], kinds[1]]))
+        let [norms, attention] = [Kind::Norm, Kind::FusedAttention].map(|kind| run.count(kind));
+        Some((eager, [operators, views, modules, kernels, norms, attention]))
     });
     // A cost is among these if architectures that are left out are estimated better with it.
     let [operator, view, module, launch, norm, attention] = host_costs(&hosts.collect::<Vec<_>>());
